@@ -1,0 +1,304 @@
+"""MessageSpec -> Python source: one module per message, and one index of all.
+
+    python -m odradek.wire.generate        writes messages/ again, and says what changed
+
+A module holds the message's Structs, one `read_vN` and `write_vN` for each layout that differs from the others,
+and its schema as a string, which is parsed only when something goes wrong or somebody asks.
+The output is neither edited nor committed; a test proves that it is what this generator would write.
+Standard library only: it runs in the isolated environment of a build.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from odradek.wire import primitives
+from odradek.wire.emit import Source, annotation, default_source, format_name, has_tags
+from odradek.wire.emit_reader import reader_source
+from odradek.wire.emit_writer import writer_source
+from odradek.wire.schema import Field, MessageSpec, SchemaError, StructSpec, load, snake_case
+
+__all__ = ["generate", "main", "write"]
+
+_WIRE = Path(__file__).parent
+SCHEMAS = _WIRE.parents[2] / "protocol_schemas"
+MESSAGES = _WIRE / "messages"
+
+_HEADER = '''"""{title}
+
+Generated from protocol_schemas/{path}. Do not edit.
+"""
+
+# ruff: noqa
+
+from __future__ import annotations
+'''
+
+_Emitter: TypeAlias = Callable[[MessageSpec, int, set[str]], list[str]]
+
+
+def generate(schemas: Path = SCHEMAS) -> dict[str, str]:
+    """The source of every module, by file name."""
+    files: dict[str, str] = {}
+    specs: list[MessageSpec] = []
+    for path in sorted(schemas.glob("*/*.json")):
+        spec = load(path)
+        if spec.name != path.stem:
+            raise SchemaError(f"{path}: holds {spec.name}")
+        name = f"{spec.module_name}.py"
+        if name in files:
+            raise SchemaError(f"{path}: a second {spec.name}")
+        source = path.read_text(encoding="utf-8")
+        files[name] = message_source(spec, source, f"{path.parent.name}/{path.name}")
+        specs.append(spec)
+    if not specs:
+        raise SchemaError(f"{schemas}: no schemas there")
+    files["__init__.py"] = index_source(specs)
+    return files
+
+
+def write(schemas: Path = SCHEMAS, messages: Path = MESSAGES) -> list[str]:
+    """Bring the folder of generated modules up to date; return the names of the files that changed or went."""
+    files = generate(schemas)
+    messages.mkdir(parents=True, exist_ok=True)
+    changed = [name for name, text in files.items() if not _holds(messages / name, text)]
+    stale = [path.name for path in messages.glob("*.py") if path.name not in files]
+    for name in changed:
+        (messages / name).write_text(files[name], encoding="utf-8")
+    for name in stale:
+        (messages / name).unlink()
+    return sorted([*changed, *stale])
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def message_source(spec: MessageSpec, schema: str, path: str) -> str:
+    """The module of one message."""
+    unpacked: set[str] = set()
+    packed: set[str] = set()
+    readers = _functions(spec, "read", unpacked)
+    writers = _functions(spec, "write", packed)
+    classes = [line for struct in spec.structs() for line in _class(struct, spec)]
+    body = Source()
+    for names, prefix, method in ((unpacked, "unpack", "unpack_from"), (packed, "pack", "pack")):
+        for codes in sorted(name.split() for name in names):
+            body(f'{prefix}_{format_name(codes)} = struct.Struct(">{"".join(codes)}").{method}')
+    for struct in sorted(_compared(spec)):
+        body(f"DEFAULT_{struct.upper()} = {struct}()")
+    body.lines += readers.lines + writers.lines
+    body.lines += _tables(spec, readers.shared, writers.shared, schema)
+    text = "\n".join([*classes, "", "", *body.lines]) + "\n"
+    api = f", API {spec.api_key}" if spec.api_key is not None else ""
+    head = _HEADER.format(title=f"{spec.name}{api}, versions {spec.versions}.", path=path)
+    return head + _imports(text) + text
+
+
+def index_source(specs: Iterable[MessageSpec]) -> str:
+    """The package of the messages: which APIs and metadata records there are, without importing any."""
+    specs = list(specs)
+    requests = _numbered(spec for spec in specs if spec.type == "request")
+    # Records of the remote log metadata topic are of the same type and number themselves from 0 again.
+    records = _numbered(spec for spec in specs if spec.type == "metadata" and not spec.name.startswith("Remote"))
+    out = Source()
+    for line in _HEADER.format(title="What messages there are.", path="").splitlines():
+        out(line)
+    for line in _INDEX_HEAD.splitlines():
+        out(line)
+    with out.block("class ApiKey(IntEnum):"):
+        out('"""Every API of the protocol."""')
+        out("")
+        for key, spec in requests.items():
+            out(f"{snake_case(spec.name.removesuffix('Request')).upper()} = {key}")
+    out("")
+    out("")
+    with out.block("APIS: dict[int, Api] = {"):
+        for key, spec in requests.items():
+            name = snake_case(spec.name.removesuffix("Request"))
+            versions = f"{spec.versions.lowest}, {spec.versions.highest}, {_flexible(spec)}"
+            out(f"{key}: Api({json.dumps(name)}, {versions}, {spec.unstable}, {_tuple(spec.listeners)}),")
+    out("}")
+    with out.block("METADATA_RECORDS: dict[int, str] = {"):
+        for key, spec in records.items():
+            out(f'{key}: "{spec.module_name}",')
+    out("}")
+    with out.block("MODULES: dict[str, str] = {"):
+        for spec in sorted(specs, key=lambda spec: spec.name):
+            out(f'"{spec.name}": "{spec.module_name}",')
+    out("}")
+    return "\n".join(out.lines) + "\n"
+
+
+_INDEX_HEAD = '''
+from enum import IntEnum
+from typing import NamedTuple
+
+__all__ = ["APIS", "METADATA_RECORDS", "MODULES", "Api", "ApiKey"]
+
+
+class Api(NamedTuple):
+    """One API: the stem of its two modules, its versions, its first flexible version or None."""
+
+    stem: str
+    lowest: int
+    highest: int
+    flexible: int | None
+    unstable: bool
+    listeners: tuple[str, ...]
+
+'''
+
+
+def _numbered(specs: Iterable[MessageSpec]) -> dict[int, MessageSpec]:
+    """Specs by their API key or record type, in order."""
+    found: dict[int, MessageSpec] = {}
+    for spec in sorted(specs, key=lambda spec: -1 if spec.api_key is None else spec.api_key):
+        if spec.api_key is None or spec.api_key in found:
+            raise SchemaError(f"{spec.name}: its API key {spec.api_key} is none of its own")
+        found[spec.api_key] = spec
+    return found
+
+
+def _flexible(spec: MessageSpec) -> int | None:
+    return spec.flexible.lowest if spec.flexible else None
+
+
+def _tuple(names: Iterable[str]) -> str:
+    return "(" + "".join(f'"{name}", ' for name in names).rstrip() + ")"
+
+
+class _Functions:
+    """The readers or writers of one message, and which version shares which."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.shared: dict[int, int] = {}
+
+
+def _functions(spec: MessageSpec, verb: str, formats: set[str]) -> _Functions:
+    done = _Functions()
+    bodies: dict[str, int] = {}
+    emit: _Emitter = reader_source if verb == "read" else writer_source
+    for version in spec.versions:
+        lines = emit(spec, version, formats)
+        first = bodies.setdefault("\n".join(lines), version)
+        done.shared[version] = first
+    for body, first in bodies.items():
+        versions = [version for version, shared in done.shared.items() if shared == first]
+        done.lines += ["", "", _signature(spec, verb, first), *_docstring(versions), *body.split("\n")]
+        done.lines += _ENDINGS[verb](first)
+    return done
+
+
+def _signature(spec: MessageSpec, verb: str, version: int) -> str:
+    if verb == "read":
+        return f"def read_v{version}(buf: memoryview, pos: int) -> tuple[{spec.name}, int]:"
+    return f"def write_v{version}(message: {spec.name}, out: bytearray, splices: list[tuple[int, memoryview]]) -> None:"
+
+
+def _docstring(versions: list[int]) -> list[str]:
+    return [] if len(versions) == 1 else [f'    """Versions {versions[0]} to {versions[-1]}."""']
+
+
+_ENDINGS: Mapping[str, Callable[[int], list[str]]] = {
+    "read": lambda version: [
+        "        return message, pos",
+        "    except READ_ERRORS:",
+        f"        raise decode_error(SCHEMA, {version}, buf, start) from None",
+    ],
+    "write": lambda version: [
+        "    except WRITE_ERRORS:",
+        f"        raise encode_error(SCHEMA, {version}, message) from None",
+    ],
+}
+
+
+def _class(struct: StructSpec, spec: MessageSpec) -> list[str]:
+    """One Struct for all versions."""
+    out = Source()
+    out("")
+    out("")
+    with out.block(f"class {struct.name}(msgspec.Struct):"):
+        for field in struct.fields:
+            out(f"{field.python_name}: {annotation(field)} = {_class_default(field)}  # {_comment(field, struct)}")
+        if has_tags(struct, spec):
+            out("unknown_tagged_fields: list[tuple[int, bytes]] = []")
+        elif not struct.fields:
+            out("pass")
+    return out.lines
+
+
+def _class_default(field: Field) -> str:
+    if field.default is ...:
+        return f"msgspec.field(default_factory={field.kind})"
+    return default_source(field)
+
+
+def _comment(field: Field, struct: StructSpec) -> str:
+    """What a reader of the class wants to know and its type does not say."""
+    clipped = field.versions & struct.versions
+    parts = [f"versions {clipped}"]
+    if field.tagged:
+        parts.append(f"tag {field.tag}")
+    if field.entity:
+        parts.append(field.entity)
+    if field.about:
+        parts.append(field.about)
+    return "; ".join(parts)
+
+
+def _compared(spec: MessageSpec) -> set[str]:
+    """Structs whose default some writer compares with."""
+    return {
+        field.kind
+        for struct in spec.structs()
+        for field in struct.fields
+        if field.default is ... and (field.tagged or any(v not in field.versions for v in struct.versions))
+    }
+
+
+def _tables(spec: MessageSpec, readers: dict[int, int], writers: dict[int, int], schema: str) -> list[str]:
+    """What the registry wants to know of a module."""
+    out = Source()
+    out("")
+    out("")
+    out(f"MESSAGE = {spec.name}")
+    out(f"API_KEY: int | None = {spec.api_key}")
+    out(f"VERSIONS = ({spec.versions.lowest}, {spec.versions.highest})")
+    out(f"FLEXIBLE: int | None = {_flexible(spec)}")
+    for table, verb, shared in (("READERS", "read", readers), ("WRITERS", "write", writers)):
+        with out.block(f"{table} = {{"):
+            for version, first in shared.items():
+                out(f"{version}: {verb}_v{first},")
+        out("}")
+    out(f"SCHEMA = {json.dumps(json.dumps(json.loads(schema), separators=(',', ':')))}")
+    return out.lines
+
+
+def _imports(text: str) -> str:
+    words = set(re.findall(r"\w+", text))
+    names = sorted(name for name in primitives.__all__ if name in words)
+    lines = ["", "import struct", "", "import msgspec", ""]
+    lines += ["from odradek.wire.explain import decode_error, encode_error"]
+    lines += [f"from odradek.wire.primitives import {', '.join(names)}"]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    try:
+        changed = write()
+    except SchemaError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("\n".join(changed) if changed else "nothing changed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Messages in the JSON form of Kafka's converters, as vector files hold them.
+
+Names begin with a small letter.
+A field that the version does not have is absent, and so is a tagged one with its default.
+Bytes and records are base64, a uuid is base64url without padding.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from odradek.wire import registry
+from odradek.wire.schema import Field, MessageSpec, StructSpec
+
+__all__ = ["from_json", "to_json"]
+
+
+def to_json(message: msgspec.Struct, version: int) -> dict[str, Any]:
+    """The message as the value that `json.dumps` takes."""
+    spec = registry.spec(type(message))
+    return _struct_to_json(spec.root, message, version)
+
+
+def from_json(cls: type[msgspec.Struct], value: Mapping[str, Any], version: int) -> msgspec.Struct:
+    """The message that has this JSON form. Raises ValueError where there is none."""
+    spec = registry.spec(cls)
+    return _struct_from_json(_Classes(cls, spec), spec.root, value, version)
+
+
+class _Classes:
+    """The classes of a message's module by the names of the schema."""
+
+    def __init__(self, cls: type[msgspec.Struct], spec: MessageSpec) -> None:
+        module = sys.modules[cls.__module__]
+        self.by_name: dict[str, type[msgspec.Struct]] = {s.name: getattr(module, s.name) for s in spec.structs()}
+
+
+def _struct_to_json(struct: StructSpec, value: msgspec.Struct, version: int) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for field in struct.fields:
+        if version not in field.versions:
+            continue
+        content = getattr(value, field.python_name)
+        if version in field.tagged and _is_default(field, content):
+            continue
+        result[field.json_name] = _field_to_json(field, content, version)
+    return result
+
+
+def _is_default(field: Field, value: Any) -> bool:
+    if field.default is ...:
+        return value is not None and bool(value == type(value)())
+    return bool(value == [] if field.default == () else value == field.default)
+
+
+def _field_to_json(field: Field, value: Any, version: int) -> Any:
+    if value is None:
+        return None
+    if field.is_array:
+        return [_value_to_json(field, element, version) for element in value]
+    return _value_to_json(field, value, version)
+
+
+def _value_to_json(field: Field, value: Any, version: int) -> Any:
+    if field.struct is not None:
+        return _struct_to_json(field.struct, value, version)
+    if field.kind in ("bytes", "records"):
+        return base64.b64encode(value).decode()
+    if field.kind == "uuid":
+        return base64.urlsafe_b64encode(value).decode().rstrip("=")
+    return value
+
+
+def _struct_from_json(classes: _Classes, struct: StructSpec, value: Any, version: int) -> msgspec.Struct:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{value!r} is not a {struct.name}")
+    fields = {field.json_name: field for field in struct.fields if version in field.versions}
+    if unknown := value.keys() - fields.keys():
+        raise ValueError(f"{struct.name} has no field {', '.join(sorted(unknown))} in version {version}")
+    missing = [name for name, field in fields.items() if name not in value and version not in field.tagged]
+    if missing:
+        raise ValueError(f"{struct.name} lacks {', '.join(missing)}")
+    content = {
+        fields[name].python_name: _field_from_json(classes, fields[name], element, version)
+        for name, element in value.items()
+    }
+    return classes.by_name[struct.name](**content)
+
+
+def _field_from_json(classes: _Classes, field: Field, value: Any, version: int) -> Any:
+    if value is None:
+        return None
+    if field.is_array:
+        if not isinstance(value, list):
+            raise ValueError(f"{field.name}: {value!r} is not an array")
+        return [_value_from_json(classes, field, element, version) for element in value]
+    return _value_from_json(classes, field, value, version)
+
+
+def _value_from_json(classes: _Classes, field: Field, value: Any, version: int) -> Any:
+    if field.struct is not None:
+        return _struct_from_json(classes, field.struct, value, version)
+    if field.kind in ("bytes", "records"):
+        return base64.b64decode(value, validate=True)
+    if field.kind == "uuid":
+        return base64.urlsafe_b64decode(value + "==")
+    if field.kind == "float64":
+        return float(value)
+    return value

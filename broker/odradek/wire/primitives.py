@@ -1,0 +1,208 @@
+"""What generated readers and writers call when a value does not fit their fast path.
+
+Generated code handles what nearly every value is, a length below 127 in one byte, in line;
+everything longer, and everything wrong, comes here.
+A reader that meets something wrong raises any of `READ_ERRORS` without saying more:
+`odradek.wire.explain` reads the bytes again, slowly, and says where.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+__all__ = [
+    "PACK_INT8S",
+    "PACK_INT16S",
+    "PACK_INT32S",
+    "PACK_INT64S",
+    "READ_ERRORS",
+    "SPLICE_BYTES_MIN",
+    "STRING_BYTES_MAX",
+    "UNPACK_INT8S",
+    "UNPACK_INT16S",
+    "UNPACK_INT32S",
+    "UNPACK_INT64S",
+    "WRITE_ERRORS",
+    "ZERO_UUID",
+    "Malformed",
+    "Splices",
+    "long_length",
+    "long_nullable_string",
+    "long_string",
+    "long_varint",
+    "read_varint",
+    "replace_tags",
+    "unknown_tags",
+    "write_string_length",
+    "write_tags",
+    "write_varint",
+]
+
+ZERO_UUID = bytes(16)
+
+STRING_BYTES_MAX = 0x7FFF
+"""Kafka holds compact strings to the limit of the older ones."""
+
+SPLICE_BYTES_MIN = 1024
+"""Records from this size on are not copied into the output. Below it a copy costs less than one more chunk."""
+
+_LENGTH_MAX = 0x7FFF_FFFF
+
+Splices: TypeAlias = list[tuple[int, memoryview]]
+"""Views that belong into the output, each with the position in front of which it goes; in rising order."""
+
+
+class Malformed(Exception):
+    """Something is wrong; where and what is found out later. Never leaves this package."""
+
+
+READ_ERRORS = (Malformed, struct.error, IndexError, UnicodeDecodeError)
+"""All that a generated reader can raise on bytes that are not a message."""
+
+WRITE_ERRORS = (Malformed, struct.error, AttributeError, TypeError, ValueError)
+"""All that a generated writer can raise on a message it cannot write."""
+
+
+def read_varint(buf: memoryview, pos: int) -> tuple[int, int]:
+    """An unsigned varint of at most 31 bits: its value and the position behind it."""
+    value = buf[pos]
+    pos += 1
+    return (value, pos) if value < 128 else long_varint(buf, pos, value)
+
+
+def long_varint(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose first byte says that there is more."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            if value > _LENGTH_MAX:
+                break
+            return value, pos
+    raise Malformed("varint")
+
+
+def long_length(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
+    """A compact length, plus one, that is not in one byte; or null, which is refused here."""
+    length, pos = long_varint(buf, pos, first) if first else (0, pos)
+    # A zero may also be spelled in two bytes.
+    if length == 0:
+        raise Malformed("null")
+    return length, pos
+
+
+def long_string(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
+    """As `long_length`, held to the limit of strings."""
+    length, pos = long_length(buf, pos, first)
+    if length > STRING_BYTES_MAX + 1:
+        raise Malformed("string too long")
+    return length, pos
+
+
+def long_nullable_string(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
+    """As `long_varint`, held to the limit of strings."""
+    length, pos = long_varint(buf, pos, first)
+    if length > STRING_BYTES_MAX + 1:
+        raise Malformed("string too long")
+    return length, pos
+
+
+def unknown_tags(buf: memoryview, pos: int, count: int) -> tuple[list[tuple[int, bytes]], int]:
+    """The tagged fields of a struct that has none of its own. `count` is the byte in front of them."""
+    if count > 127:
+        count, pos = long_varint(buf, pos, count)
+    tags = []
+    for _ in range(count):
+        tag, pos = read_varint(buf, pos)
+        size, pos = read_varint(buf, pos)
+        tags.append((tag, bytes(buf[pos : pos + size])))
+        pos += size
+    return tags, pos
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """An unsigned varint."""
+    if value > _LENGTH_MAX:
+        raise Malformed("varint")
+    while value > 127:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def write_string_length(out: bytearray, length: int) -> None:
+    """A compact length of a string, held to the limit of strings."""
+    if length > STRING_BYTES_MAX + 1:
+        raise Malformed("string too long")
+    write_varint(out, length)
+
+
+def replace_tags(out: bytearray, unknown: list[tuple[int, bytes]]) -> None:
+    """Unknown tagged fields in place of the count 0 that was just written."""
+    del out[-1]
+    write_tags(out, [], unknown, ())
+
+
+def write_tags(
+    out: bytearray, known: list[tuple[int, bytearray]], unknown: list[tuple[int, bytes]], defined: tuple[int, ...]
+) -> None:
+    """All tagged fields of a struct, by tag.
+
+    Unknown ones have to be in rising order and must not have a tag that this version defines.
+    """
+    _check_rising(unknown)
+    if any(tag in defined for tag, _ in unknown):
+        raise Malformed("a defined tag among the unknown ones")
+    fields: list[tuple[int, bytes | bytearray]] = sorted([*known, *unknown])
+    write_varint(out, len(fields))
+    for tag, data in fields:
+        write_varint(out, tag)
+        write_varint(out, len(data))
+        out += data
+
+
+def _check_rising(fields: list[tuple[int, bytes]]) -> None:
+    last = -1
+    for tag, _ in fields:
+        if tag <= last:
+            raise Malformed("tags out of order")
+        last = tag
+
+
+_KEPT_LENGTHS = 64
+
+
+class _Unpackers(dict[int, Callable[[memoryview, int], tuple[Any, ...]]]):
+    """`unpack_from` of arrays of one fixed type, by length; short ones are kept."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def __missing__(self, length: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
+        unpack = struct.Struct(f">{length}{self.code}").unpack_from
+        if length < _KEPT_LENGTHS:
+            self[length] = unpack
+        return unpack
+
+
+class _Packers(dict[int, Callable[..., bytes]]):
+    """`pack` of arrays of one fixed type, by length; short ones are kept."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def __missing__(self, length: int) -> Callable[..., bytes]:
+        pack = struct.Struct(f">{length}{self.code}").pack
+        if length < _KEPT_LENGTHS:
+            self[length] = pack
+        return pack
+
+
+UNPACK_INT8S, PACK_INT8S = _Unpackers("b"), _Packers("b")
+UNPACK_INT16S, PACK_INT16S = _Unpackers("h"), _Packers("h")
+UNPACK_INT32S, PACK_INT32S = _Unpackers("i"), _Packers("i")
+UNPACK_INT64S, PACK_INT64S = _Unpackers("q"), _Packers("q")

@@ -1,0 +1,188 @@
+"""From an API key or a message class to its versions, readers and writers.
+
+A module of a message is imported when it is first asked for.
+Callers on the hot path keep what `reader` and `writer` give them; the others use `decode` and `encode`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeAlias, TypeVar, cast
+
+import msgspec
+
+from odradek.wire.errors import DecodeError
+from odradek.wire.explain import spec_of
+from odradek.wire.messages import APIS, METADATA_RECORDS, MODULES, Api, ApiKey
+from odradek.wire.primitives import Splices
+from odradek.wire.schema import MessageSpec
+
+__all__ = [
+    "APIS",
+    "Api",
+    "ApiKey",
+    "Reader",
+    "Writer",
+    "decode",
+    "encode",
+    "encode_into",
+    "is_flexible",
+    "join",
+    "message_type",
+    "metadata_record_type",
+    "reader",
+    "request_header_version",
+    "request_type",
+    "response_header_version",
+    "response_type",
+    "spec",
+    "valid_versions",
+    "writer",
+]
+
+M = TypeVar("M", bound=msgspec.Struct)
+T = TypeVar("T")
+
+Reader: TypeAlias = Callable[[memoryview, int], tuple[M, int]]
+"""Reads a message at a position; gives it with the position behind it; raises `DecodeError`."""
+
+Writer: TypeAlias = Callable[[T, bytearray, Splices], None]
+"""Appends a message; large records are noted as splices instead.
+
+Raises `EncodeError`, and then the output ends anywhere.
+"""
+
+_readers: dict[tuple[type, int], Callable[[memoryview, int], tuple[Any, int]]] = {}
+_writers: dict[tuple[type, int], Callable[[Any, bytearray, Splices], None]] = {}
+
+
+def _module(cls: type) -> ModuleType:
+    module = sys.modules[cls.__module__]
+    if getattr(module, "MESSAGE", None) is not cls:
+        raise TypeError(f"{cls.__name__} is not a message")
+    return module
+
+
+def _version_table(cls: type, table: str, version: int) -> Any:
+    try:
+        return getattr(_module(cls), table)[version]
+    except KeyError:
+        low, high = valid_versions(cls)
+        raise ValueError(f"{cls.__name__} has versions {low} to {high}, not {version}") from None
+
+
+def reader(cls: type[M], version: int) -> Reader[M]:
+    """The reader of one version. Raises ValueError for a version that the message does not have."""
+    found = _readers.get((cls, version))
+    if found is None:
+        found = _readers[cls, version] = _version_table(cls, "READERS", version)
+    return found
+
+
+def writer(cls: type[T], version: int) -> Writer[T]:
+    """The writer of one version. Raises ValueError for a version that the message does not have."""
+    found = _writers.get((cls, version))
+    if found is None:
+        found = _writers[cls, version] = _version_table(cls, "WRITERS", version)
+    return found
+
+
+def decode(cls: type[M], data: bytes | bytearray | memoryview, version: int, *, exact: bool = True) -> M:
+    """Read a whole message. `exact` refuses bytes behind its end. Records in it are views into `data`."""
+    buf = memoryview(data)
+    message, end = reader(cls, version)(buf, 0)
+    if exact and end != len(buf):
+        raise DecodeError(
+            f"the message ends here, but {len(buf) - end} bytes follow",
+            field="",
+            offset=end,
+            message=cls.__name__,
+        )
+    return message
+
+
+def encode_into(message: msgspec.Struct, version: int, out: bytearray, splices: Splices) -> None:
+    """Append a message to `out`. Large `records` are not copied but noted in `splices`; see `join`."""
+    writer(type(message), version)(message, out, splices)
+
+
+def encode(message: msgspec.Struct, version: int) -> bytes:
+    """A whole message as bytes."""
+    out = bytearray()
+    splices: Splices = []
+    writer(type(message), version)(message, out, splices)
+    return b"".join(join(out, splices)) if splices else bytes(out)
+
+
+def join(out: bytearray, splices: Splices) -> list[bytes | memoryview]:
+    """The output as chunks in order, the splices in their places. `out` may be changed afterwards."""
+    chunks: list[bytes | memoryview] = []
+    done = 0
+    for position, view in splices:
+        if position > done:
+            chunks.append(bytes(out[done:position]))
+        chunks.append(view)
+        done = position
+    if done < len(out):
+        chunks.append(bytes(out[done:]))
+    return chunks
+
+
+def message_type(name: str) -> type[msgspec.Struct]:
+    """The class of the message with this schema name. Raises KeyError where there is none."""
+    return cast("type[msgspec.Struct]", import_module(f"odradek.wire.messages.{MODULES[name]}").MESSAGE)
+
+
+def request_type(api_key: int) -> type[msgspec.Struct]:
+    """Raises KeyError for an unknown API."""
+    module = import_module(f"odradek.wire.messages.{APIS[api_key].stem}_request")
+    return cast("type[msgspec.Struct]", module.MESSAGE)
+
+
+def response_type(api_key: int) -> type[msgspec.Struct]:
+    """Raises KeyError for an unknown API."""
+    module = import_module(f"odradek.wire.messages.{APIS[api_key].stem}_response")
+    return cast("type[msgspec.Struct]", module.MESSAGE)
+
+
+def metadata_record_type(record_type: int) -> type[msgspec.Struct]:
+    """The class of a record of `__cluster_metadata`. Raises KeyError for an unknown type."""
+    module = import_module(f"odradek.wire.messages.{METADATA_RECORDS[record_type]}")
+    return cast("type[msgspec.Struct]", module.MESSAGE)
+
+
+def valid_versions(cls: type[msgspec.Struct]) -> tuple[int, int]:
+    """The lowest and the highest version that can be read and written."""
+    return cast("tuple[int, int]", _module(cls).VERSIONS)
+
+
+def is_flexible(cls: type[msgspec.Struct], version: int) -> bool:
+    """Whether the version has tagged fields."""
+    first = _module(cls).FLEXIBLE
+    return first is not None and version >= first
+
+
+def spec(cls: type[msgspec.Struct]) -> MessageSpec:
+    """The schema of a message, for who wants to look at its fields in general."""
+    return spec_of(_module(cls).SCHEMA)
+
+
+def request_header_version(api_key: int, version: int) -> int:
+    """The version of the header in front of a request. Raises KeyError for an unknown API."""
+    flexible = APIS[api_key].flexible
+    if flexible is not None and version >= flexible:
+        return 2
+    # The one request from before headers had a client id.
+    return 0 if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0 else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """The version of the header in front of a response. Raises KeyError for an unknown API."""
+    # KIP-511: a client that asked for too high a version has to understand the answer.
+    if api_key == ApiKey.API_VERSIONS:
+        return 0
+    flexible = APIS[api_key].flexible
+    return 1 if flexible is not None and version >= flexible else 0
