@@ -1,0 +1,290 @@
+"""The header of a record batch, format v2, over a memoryview (KIP-98, "Message Format").
+
+Nothing here looks behind the header: the payload stays opaque on its way through a broker.
+Only offset and leader epoch lie outside the checksum, so a leader can stamp them without computing it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct as Layout
+from struct import error as LayoutError  # noqa: N812 - struct's own name says nothing
+
+from crc32c import crc32c
+from msgspec import Struct
+
+from odradek.records.compression import Compression
+from odradek.wire.errors import ErrorCode
+
+__all__ = [
+    "COMPRESSION_MASK",
+    "CONTROL",
+    "DELETE_HORIZON",
+    "HEADER_BYTES",
+    "LOG_APPEND_TIME",
+    "MAGIC",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "TRANSACTIONAL",
+    "Batch",
+    "InvalidBatch",
+    "TimestampType",
+    "batches",
+    "increment_sequence",
+    "parse_batch",
+    "stamp",
+    "whole_size_at",
+    "write_header",
+]
+
+MAGIC = 2
+HEADER_BYTES = 61
+
+# base offset, length, leader epoch, magic, checksum, attributes, last offset delta, base and max timestamp,
+# producer id and epoch, base sequence, record count
+_HEADER = Layout(">qiibIhiqqqhii")
+_unpack_header = _HEADER.unpack_from
+_LENGTH = Layout(">i")
+_OFFSET = Layout(">q")
+_TIMES = Layout(">hiqq")
+_CHECKSUM = Layout(">I")
+
+_LENGTH_AT = 8
+_EPOCH_AT = 12
+_MAGIC_AT = 16
+_CHECKSUM_AT = 17
+_ATTRIBUTES_AT = 21  # the checksum covers everything from here on
+_LENGTH_BASE = 12  # the length field counts what follows it
+_LENGTH_MIN = 14  # the smallest message of the oldest format
+
+COMPRESSION_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+_SEQUENCE_MAX = 2**31 - 1
+
+
+class TimestampType(IntEnum):
+    """Who set the timestamps of a batch: its producer, or the broker that appended it."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class InvalidBatch(Exception):
+    """Bytes that are no valid record batch, with the error that Kafka answers for them."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """The sequence number `increment` steps later: 0 follows 2147483647."""
+    return (sequence + increment) & _SEQUENCE_MAX
+
+
+class Batch(Struct, gc=False):
+    """The header fields of one batch and the view of exactly this batch."""
+
+    view: memoryview
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.batch_length + _LENGTH_BASE
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & _SEQUENCE_MAX
+
+    @property
+    def compression(self) -> Compression:
+        """The codec; raises `InvalidBatch` for an id that no codec has."""
+        try:
+            return Compression(self.attributes & COMPRESSION_MASK)
+        except ValueError:
+            unknown = self.attributes & COMPRESSION_MASK
+            raise InvalidBatch(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {unknown}") from None
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop the tombstones of this batch (KIP-534); it lives in the base timestamp."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
+    def payload(self) -> memoryview:
+        """The records, compressed if the batch is."""
+        return self.view[HEADER_BYTES:]
+
+    def crc_is_valid(self) -> bool:
+        return crc32c(self.view[_ATTRIBUTES_AT:]) == self.crc
+
+
+def parse_batch(view: memoryview, position: int = 0) -> Batch:
+    """The batch that begins at `position`; `InvalidBatch` if there is no whole one of format v2."""
+    try:
+        header = _unpack_header(view, position)
+    except LayoutError:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "The record batch is shorter than its header") from None
+    end = position + _LENGTH_BASE + header[1]
+    if header[3] != MAGIC or header[1] < HEADER_BYTES - _LENGTH_BASE or end > len(view):
+        raise _no_batch(header[1], header[3])
+    return Batch(view[position:end], *header)
+
+
+def _no_batch(length: int, magic: int) -> InvalidBatch:
+    if magic != MAGIC:
+        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+    size = length + _LENGTH_BASE
+    if size < HEADER_BYTES:
+        reason = (
+            f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {HEADER_BYTES})"
+        )
+        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, reason)
+    return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"The record batch of {size} bytes is cut off")
+
+
+def whole_size_at(view: memoryview, position: int) -> int | None:
+    """Size of the batch (or old message) at `position`; None if it is not wholly there.
+
+    The order of the checks is that of Kafka's `ByteBufferLogInputStream`.
+    """
+    remaining = len(view) - position
+    if remaining < _LENGTH_BASE:
+        return None
+    (length,) = _LENGTH.unpack_from(view, position + _LENGTH_AT)
+    if length < _LENGTH_MIN:
+        reason = f"Record size {length} is less than the minimum record overhead ({_LENGTH_MIN})"
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, reason)
+    if remaining <= _MAGIC_AT:
+        return None
+    magic = int.from_bytes(view[position + _MAGIC_AT : position + _MAGIC_AT + 1], signed=True)
+    if not 0 <= magic <= MAGIC:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+    size: int = length + _LENGTH_BASE
+    return size if size <= remaining else None
+
+
+def batches(view: memoryview) -> Iterator[Batch]:
+    """All whole batches, in order; a partial one at the end is no error, as in a fetched response."""
+    position = 0
+    while (size := whole_size_at(view, position)) is not None:
+        yield parse_batch(view, position)
+        position += size
+
+
+def stamp(
+    buffer: bytearray | memoryview,
+    position: int,
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    max_timestamp: int | None = None,
+    log_append_time: bool = False,
+) -> None:
+    """Write in place what the leader decides about the batch at `position`.
+
+    Without `max_timestamp` the bytes under the checksum stay; with it timestamp type and maximum are set, and the
+    checksum is computed again only if they were different.
+    """
+    _OFFSET.pack_into(buffer, position, base_offset)
+    _LENGTH.pack_into(buffer, position + _EPOCH_AT, leader_epoch)
+    if max_timestamp is None:
+        return
+    attributes, last_offset_delta, base_timestamp, old = _TIMES.unpack_from(buffer, position + _ATTRIBUTES_AT)
+    wanted = attributes | LOG_APPEND_TIME if log_append_time else attributes & ~LOG_APPEND_TIME
+    if wanted == attributes and old == max_timestamp:
+        return
+    _TIMES.pack_into(buffer, position + _ATTRIBUTES_AT, wanted, last_offset_delta, base_timestamp, max_timestamp)
+    (length,) = _LENGTH.unpack_from(buffer, position + _LENGTH_AT)
+    _write_checksum(buffer, position, position + _LENGTH_BASE + length)
+
+
+def write_header(
+    buffer: bytearray,
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    record_count: int,
+) -> None:
+    """Fill the first 61 bytes of a buffer that ends where the batch ends, checksum included."""
+    _HEADER.pack_into(
+        buffer,
+        0,
+        base_offset,
+        len(buffer) - _LENGTH_BASE,
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    _write_checksum(buffer, 0, len(buffer))
+
+
+def _write_checksum(buffer: bytearray | memoryview, position: int, end: int) -> None:
+    with memoryview(buffer) as whole, whole[position + _ATTRIBUTES_AT : end] as covered:
+        checksum = crc32c(covered)
+    _CHECKSUM.pack_into(buffer, position + _CHECKSUM_AT, checksum)

@@ -1,0 +1,81 @@
+"""Control batches: end-transaction markers (KIP-98), and what KRaft writes (KIP-595, KIP-630, KIP-853)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct as Layout
+
+from msgspec import Struct
+
+from odradek.records.batch import Batch, InvalidBatch
+from odradek.records.record import Record, build_batch, iterate_records
+
+__all__ = ["ControlType", "Marker", "control_type", "end_txn_marker", "read_marker"]
+
+_KEY = Layout(">hh")  # version, type
+_MARKER = Layout(">hi")  # version, coordinator epoch
+_VERSION = 0
+
+
+class ControlType(IntEnum):
+    """What a control record is about."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+    UNKNOWN = -1
+
+
+_TYPES = {int(known): known for known in ControlType}
+
+
+class Marker(Struct, frozen=True):
+    """The end of a transaction in one partition."""
+
+    commit: bool
+    coordinator_epoch: int
+    version: int = _VERSION
+
+
+def end_txn_marker(
+    *, producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, timestamp: int
+) -> bytes:
+    """A control batch that ends the producer's transaction."""
+    record = Record(
+        timestamp=timestamp,
+        key=_KEY.pack(_VERSION, ControlType.COMMIT if commit else ControlType.ABORT),
+        value=_MARKER.pack(_VERSION, coordinator_epoch),
+    )
+    return build_batch(
+        (record,), producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True
+    )
+
+
+def control_type(record: Record) -> ControlType:
+    """The type in the key of a control record; `UNKNOWN` for one that a later release may define."""
+    key = record.key or b""
+    if len(key) < _KEY.size:
+        return ControlType.UNKNOWN
+    version, number = _KEY.unpack_from(key)
+    return ControlType.UNKNOWN if version < 0 else _TYPES.get(number, ControlType.UNKNOWN)
+
+
+def read_marker(batch: Batch) -> Marker | None:
+    """The marker that this batch is; None for every other batch, of data or of control."""
+    if not batch.is_control:
+        return None
+    try:
+        record = next(iterate_records(batch), None)
+    except InvalidBatch:
+        return None
+    if record is None or record.value is None or len(record.value) < _MARKER.size:
+        return None
+    kind = control_type(record)
+    if kind is not ControlType.COMMIT and kind is not ControlType.ABORT:
+        return None
+    version, coordinator_epoch = _MARKER.unpack_from(record.value)
+    return Marker(kind is ControlType.COMMIT, coordinator_epoch, version)

@@ -1,0 +1,219 @@
+"""Single records: read from a batch, and built into one.
+
+Brokers pass batches through unopened; coordinators, compaction, old clients and tests come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from odradek.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    Batch,
+    InvalidBatch,
+    TimestampType,
+    increment_sequence,
+    write_header,
+)
+from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression, DecompressionError, compress, decompress
+from odradek.records.varint import read_varint, read_varlong, write_varint
+from odradek.wire.errors import ErrorCode
+
+__all__ = ["BY_POSITION", "Header", "Record", "build_batch", "iterate_records", "record_payload", "records_in"]
+
+Header = tuple[str, bytes | None]
+
+BY_POSITION = -1
+"""Offset of a record to build that follows the one before it."""
+
+
+class Record(Struct, frozen=True):
+    """One record; to build a batch, leave the offset out and it follows the record before."""
+
+    offset: int = BY_POSITION
+    timestamp: int = NO_TIMESTAMP
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[Header, ...] = ()
+    sequence: int = NO_SEQUENCE
+
+
+def record_payload(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The records of a batch as bytes, decompressed if need be; `InvalidBatch` if that fails or exceeds the limit."""
+    if not batch.attributes & COMPRESSION_MASK:
+        return bytes(batch.view[HEADER_BYTES:])
+    try:
+        return decompress(batch.compression, batch.view[HEADER_BYTES:], limit=limit)
+    except DecompressionError as error:
+        raise InvalidBatch(error.error, str(error)) from None
+
+
+def iterate_records(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+    """Every record of the batch; `InvalidBatch` where they are not what the header says."""
+    return records_in(batch, record_payload(batch, limit=limit))
+
+
+def records_in(batch: Batch, data: bytes) -> Iterator[Record]:
+    """The records of the batch, from a payload that is decompressed already."""
+    if batch.record_count < 0:
+        raise _invalid(f"Found invalid record count {batch.record_count} in magic v2 batch")
+    position = 0
+    for _ in range(batch.record_count):
+        if position >= len(data):
+            raise _invalid("Incorrect declared batch size, premature EOF reached")
+        record, position = _read_record(data, position, batch)
+        yield record
+    if position != len(data):
+        raise _invalid("Incorrect declared batch size, records still remaining in file")
+
+
+def _invalid(message: str) -> InvalidBatch:
+    return InvalidBatch(ErrorCode.INVALID_RECORD, message)
+
+
+def _read_record(data: bytes, position: int, batch: Batch) -> tuple[Record, int]:
+    try:
+        length, start = read_varint(data, position)
+        end = start + length
+        if length < 0 or end > len(data):
+            raise _invalid(f"Invalid record size: expected {length} bytes, {len(data) - start} are there")
+        timestamp, position = read_varlong(data, start + 1)
+        offset, position = read_varint(data, position)
+        key, position = _read_nullable(data, position, end)
+        value, position = _read_nullable(data, position, end)
+        headers, position = _read_headers(data, position, end)
+    except (IndexError, ValueError):
+        raise _invalid("Found invalid record structure") from None
+    if position != end:
+        raise _invalid(f"Invalid record size: expected to read {length} bytes, but instead read {position - start}")
+    if batch.attributes & LOG_APPEND_TIME:
+        timestamp = batch.max_timestamp
+    else:
+        timestamp = _wrapped(timestamp + batch.base_timestamp)
+    sequence = batch.base_sequence
+    if sequence != NO_SEQUENCE:
+        sequence = increment_sequence(sequence, offset)
+    return Record(batch.base_offset + offset, timestamp, key, value, headers, sequence), end
+
+
+def _wrapped(timestamp: int) -> int:
+    """Java's arithmetic, for timestamps that nobody means."""
+    if -(1 << 63) <= timestamp < 1 << 63:
+        return timestamp
+    return (timestamp + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(data, position)
+    if length < 0:
+        return None, position
+    stop = position + length
+    if stop > end:
+        raise ValueError("a field is longer than its record")
+    return data[position:stop], stop
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+    count, position = read_varint(data, position)
+    if count == 0:
+        return (), position
+    # A header takes two bytes at least, so a count that lies costs no memory.
+    if count < 0 or count > end - position:
+        raise _invalid(f"Found invalid number of record headers {count}")
+    headers: list[Header] = []
+    for _ in range(count):
+        name, position = _read_nullable(data, position, end)
+        if name is None:
+            raise _invalid("Invalid negative header key size")
+        value, position = _read_nullable(data, position, end)
+        headers.append((name.decode("utf-8", "surrogateescape"), value))
+    return tuple(headers), position
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    leader_epoch: int = -1,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
+    delete_horizon_ms: int | None = None,
+    last_offset: int | None = None,
+) -> bytes:
+    """One batch with these records, byte for byte as Kafka's builder writes it.
+
+    Left out, the timestamps come from the records and the last offset is that of the last record; compaction keeps the
+    last offset of the batch it thins out, so a batch may end behind its last record or hold none.
+    """
+    if delete_horizon_ms is not None:
+        base_timestamp = delete_horizon_ms
+    elif base_timestamp is None:
+        base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+    payload = bytearray()
+    offset = base_offset - 1
+    for record in records:
+        offset = offset + 1 if record.offset == BY_POSITION else record.offset
+        _write_record(payload, record, _wrapped(record.timestamp - base_timestamp), offset - base_offset)
+    if compression is not Compression.NONE:
+        payload = bytearray(compress(compression, payload))
+    batch = bytearray(HEADER_BYTES) + payload
+    write_header(
+        batch,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        attributes=compression
+        | (LOG_APPEND_TIME if timestamp_type else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
+        | (DELETE_HORIZON if delete_horizon_ms is not None else 0),
+        last_offset_delta=(offset if last_offset is None else last_offset) - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    return bytes(batch)
+
+
+def _write_record(out: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
+    body = bytearray(1)  # attributes: none are defined
+    write_varint(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    _write_nullable(body, record.key)
+    _write_nullable(body, record.value)
+    write_varint(body, len(record.headers))
+    for name, value in record.headers:
+        _write_nullable(body, name.encode("utf-8", "surrogateescape"))
+        _write_nullable(body, value)
+    write_varint(out, len(body))
+    out += body
+
+
+def _write_nullable(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)  # -1
+        return
+    write_varint(out, len(data))
+    out += data

@@ -1,0 +1,176 @@
+"""Keys and values of the logs that hold state: how a generated message becomes a record and is found again.
+
+A coordinator's key begins with an int16 that says what kind of record it is, its value with an int16 version. A record
+of `__cluster_metadata` has no key; its value begins with three unsigned varints: frame version, kind, version.
+What a later release may have written is a value too (`Unknown`): a log must load all the same.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Layout
+from struct import error as LayoutError  # noqa: N812 - struct's own name says nothing
+from typing import TypeVar
+
+import msgspec
+
+from odradek.wire.errors import DecodeError
+from odradek.wire.messages import METADATA_RECORDS
+from odradek.wire.primitives import Malformed, read_varint, write_varint
+from odradek.wire.registry import encode, message_type, metadata_record_type, reader, valid_versions, writer
+
+__all__ = [
+    "GROUP_RECORDS",
+    "SHARE_RECORDS",
+    "TRANSACTION_RECORDS",
+    "Unknown",
+    "decode_key",
+    "decode_metadata",
+    "decode_record",
+    "decode_value",
+    "encode_key",
+    "encode_metadata",
+    "encode_value",
+]
+
+M = TypeVar("M", bound=msgspec.Struct)
+
+TRANSACTION_RECORDS = {0: "TransactionLog"}
+"""Kinds of record in `__transaction_state`: of each a key and a value, named so with Key or Value behind."""
+
+GROUP_RECORDS = {
+    0: "LegacyOffsetCommit",
+    1: "OffsetCommit",
+    2: "GroupMetadata",
+    3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata",
+    5: "ConsumerGroupMemberMetadata",
+    6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember",
+    8: "ConsumerGroupCurrentMemberAssignment",
+    10: "ShareGroupMemberMetadata",
+    11: "ShareGroupMetadata",
+    12: "ShareGroupTargetAssignmentMetadata",
+    13: "ShareGroupTargetAssignmentMember",
+    14: "ShareGroupCurrentMemberAssignment",
+    15: "ShareGroupStatePartitionMetadata",
+    16: "ConsumerGroupRegularExpression",
+    17: "StreamsGroupMetadata",
+    19: "StreamsGroupMemberMetadata",
+    20: "StreamsGroupTargetAssignmentMetadata",
+    21: "StreamsGroupTargetAssignmentMember",
+    22: "StreamsGroupCurrentMemberAssignment",
+    23: "StreamsGroupTopology",
+}
+"""Kinds of record in `__consumer_offsets`."""
+
+SHARE_RECORDS = {0: "ShareSnapshot", 1: "ShareUpdate"}
+"""Kinds of record in `__share_group_state`."""
+
+_KINDS = {
+    f"{stem}Key": kind for table in (TRANSACTION_RECORDS, GROUP_RECORDS, SHARE_RECORDS) for kind, stem in table.items()
+}
+_METADATA_KINDS = {stem: kind for kind, stem in METADATA_RECORDS.items()}
+
+_INT16 = Layout(">h")
+_KEY_VERSION = 0
+_FRAME_VERSION = 1
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """A record of a kind or a version that this release does not know."""
+
+    kind: int
+    """-1 where it was not the kind that is unknown."""
+    version: int
+    data: bytes
+
+
+# Records of coordinators
+
+
+def encode_key(message: msgspec.Struct) -> bytes:
+    """A coordinator's key."""
+    out = bytearray(_INT16.pack(_KINDS[type(message).__name__]))
+    writer(type(message), _KEY_VERSION)(message, out, [])
+    return bytes(out)
+
+
+def encode_value(message: msgspec.Struct, version: int) -> bytes:
+    """A coordinator's value."""
+    out = bytearray(_INT16.pack(version))
+    writer(type(message), version)(message, out, [])
+    return bytes(out)
+
+
+def decode_key(data: bytes, cls: type[M]) -> M | None:
+    """A key of this kind; None for one of another kind."""
+    if _int16(data, "kind") != _KINDS[cls.__name__]:
+        return None
+    return reader(cls, _KEY_VERSION)(memoryview(data), _INT16.size)[0]
+
+
+def decode_value(data: bytes, cls: type[M]) -> M | None:
+    """A value of this kind; None for a version that is not known."""
+    version = _int16(data, "version")
+    low, high = valid_versions(cls)
+    if not low <= version <= high:
+        return None
+    return reader(cls, version)(memoryview(data), _INT16.size)[0]
+
+
+def decode_record(
+    table: dict[int, str], key: bytes, value: bytes | None
+) -> tuple[msgspec.Struct | Unknown, msgspec.Struct | Unknown | None]:
+    """Key and value of any record of the log that this table is of; a value of None is a tombstone."""
+    kind = _int16(key, "kind")
+    stem = table.get(kind)
+    if stem is None:
+        return Unknown(kind, -1, key), None if value is None else Unknown(kind, -1, value)
+    read_key = reader(message_type(f"{stem}Key"), _KEY_VERSION)(memoryview(key), _INT16.size)[0]
+    if value is None:
+        return read_key, None
+    read_value = decode_value(value, message_type(f"{stem}Value"))
+    return read_key, Unknown(-1, _int16(value, "version"), value) if read_value is None else read_value
+
+
+def _int16(data: bytes, field: str) -> int:
+    try:
+        (number,) = _INT16.unpack_from(data)
+    except LayoutError:
+        raise DecodeError("the record is shorter than its prefix", field=field, offset=0) from None
+    return int(number)
+
+
+# Records of the metadata log
+
+
+def encode_metadata(message: msgspec.Struct, version: int) -> bytes:
+    """A value of `__cluster_metadata`."""
+    out = bytearray()
+    stem = type(message).__module__.rpartition(".")[2]
+    for number in (_FRAME_VERSION, _METADATA_KINDS[stem], version):
+        write_varint(out, number)
+    return bytes(out) + encode(message, version)
+
+
+def decode_metadata(data: bytes) -> msgspec.Struct:
+    """The message in a value of `__cluster_metadata`; `Unknown` for what a later release may have written."""
+    buf = memoryview(data)
+    try:
+        frame_version, position = read_varint(buf, 0)
+        kind, position = read_varint(buf, position)
+        version, position = read_varint(buf, position)
+    except (IndexError, Malformed):
+        raise DecodeError("the record is shorter than its frame", field="frame", offset=len(data)) from None
+    if frame_version != _FRAME_VERSION:
+        raise DecodeError(f"there is no frame version {frame_version}", field="frame_version", offset=0)
+    if kind not in METADATA_RECORDS:
+        return Unknown(kind, version, data)
+    cls = metadata_record_type(kind)
+    low, high = valid_versions(cls)
+    if not low <= version <= high:
+        return Unknown(kind, version, data)
+    message, end = reader(cls, version)(buf, position)
+    if end != len(data):
+        raise DecodeError("bytes follow the record", field="frame", offset=end)
+    return message

@@ -1,0 +1,286 @@
+"""Is the payload of a batch what its header says? Every record is checked, none is built.
+
+Kafka refuses a batch whose count or sizes lie (`LogValidator`, which reads all records), so we look at all of them
+too. In Python that costs 0.6 us a record, too much for 9,000 of them. But records of one size, as a batch mostly has,
+repeat the same few structural bytes at a fixed stride. So the loop takes one record, and then compares whole columns
+of its followers: `data[at::stride]` is one call, and by induction proves what reading them one by one would.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from odradek.records.batch import InvalidBatch
+from odradek.records.varint import read_varint, read_varlong
+from odradek.wire.errors import ErrorCode
+
+__all__ = ["Extent", "scan"]
+
+_RUN_MIN = 10  # fewer followers are read faster one by one
+_WINDOW_FIRST = 16
+_WINDOW_GROWTH = 8
+_BACKOFF = 64  # records read one by one after an attempt that found no run
+_COLUMNS_MAX = 40
+
+_CONTINUED = bytes(byte >= 128 for byte in range(256))
+_EVEN = bytes(not byte & 1 for byte in range(256))
+_EQUAL = [bytes(byte == other for byte in range(256)) for other in range(256)]
+_ABOVE = [bytes(byte > other for byte in range(256)) for other in range(256)]
+_EVEN_ABOVE = [bytes(byte > other and not byte & 1 for byte in range(256)) for other in range(256)]
+
+_LOWEST = (-64, -8192)  # zigzag numbers of one and of two bytes
+
+
+class Extent(Struct, gc=False):
+    """What the records of a batch have in common."""
+
+    max_delta: int | None
+    """The largest timestamp delta; None if it is not the one claimed and would have to be looked for."""
+    min_delta: int
+    """No timestamp delta is smaller."""
+    null_key: bool
+    """Some record has no key."""
+
+
+def scan(data: bytes, count: int, claimed_delta: int) -> Extent:
+    """Check `count` records that fill `data` exactly; `InvalidBatch` if they do not."""
+    try:
+        return _scan(data, count, claimed_delta)
+    except (IndexError, ValueError):
+        raise _invalid("Found invalid record structure, or fewer records than declared") from None
+
+
+def _invalid(message: str) -> InvalidBatch:
+    return InvalidBatch(ErrorCode.INVALID_RECORD, message)
+
+
+def _scan(data: bytes, count: int, claimed_delta: int) -> Extent:
+    size = len(data)
+    position = index = attempt_at = 0
+    top = low = None
+    null_key = False
+    runs: _Runs | None = None
+    while index < count:
+        start = position
+        byte = data[position]
+        position += 1
+        if byte >= 128:  # the length
+            if (second := data[position]) < 128:
+                byte = byte & 127 | second << 7
+                position += 1
+            else:
+                length, position = read_varint(data, start)
+                byte = length << 1 if length >= 0 else 1
+        end = position + (byte >> 1)
+        if byte & 1 or end > size:
+            raise _invalid(f"Invalid record size in record {index}")
+        byte = data[position + 1]  # the timestamp delta, behind the attributes
+        if byte < 128:
+            delta = (byte >> 1) ^ -(byte & 1)
+            position += 2
+        elif (second := data[position + 2]) < 128:
+            byte = byte & 127 | second << 7
+            delta = (byte >> 1) ^ -(byte & 1)
+            position += 3
+        else:
+            delta, position = read_varlong(data, position + 1)
+        if data[position] < 128:  # the offset delta
+            position += 1
+        elif data[position + 1] < 128:
+            position += 2
+        else:
+            _, position = read_varint(data, position)
+        byte = data[position]  # the key
+        position += 1
+        if byte >= 128:
+            length, position = read_varint(data, position - 1)
+            byte = length << 1 if length >= 0 else 1
+        if byte & 1:
+            null_key = True
+        else:
+            position += byte >> 1
+        byte = data[position]  # the value
+        position += 1
+        if byte >= 128:
+            if (second := data[position]) < 128:
+                byte = byte & 127 | second << 7
+                position += 1
+            else:
+                length, position = read_varint(data, position - 1)
+                byte = length << 1 if length >= 0 else 1
+        if not byte & 1:
+            position += byte >> 1
+        if data[position]:
+            position = _skip_headers(data, position, end)
+        else:
+            position += 1
+        if position != end:
+            raise _invalid(f"Invalid record size in record {index}: it takes {position - start} bytes")
+        if top is None or low is None:
+            top = low = delta
+        elif delta > top:
+            top = delta
+        elif delta < low:
+            low = delta
+        index += 1
+        if index >= attempt_at and count - index >= _RUN_MIN and data[end : end + 1] == data[start : start + 1]:
+            runs = runs or _Runs(data, claimed_delta)
+            followers = runs.follow(start, end, count - index)
+            position += followers * (end - start)
+            index += followers
+            attempt_at = index if followers >= _RUN_MIN else index + _BACKOFF
+    if position != size:
+        raise _invalid("Incorrect declared batch size, records still remaining in file")
+    return _extent(top, low, null_key, claimed_delta, runs)
+
+
+def _extent(top: int | None, low: int | None, null_key: bool, claimed_delta: int, runs: _Runs | None) -> Extent:
+    largest = 0 if top is None else top
+    lowest = 0 if low is None else low
+    if runs is None or runs.widest == 0:
+        return Extent(largest, lowest, null_key)
+    lowest = min(lowest, _LOWEST[runs.widest - 1])
+    if runs.exceeded or largest > claimed_delta:
+        return Extent(None, lowest, null_key)
+    if runs.attained or largest == claimed_delta:
+        return Extent(claimed_delta, lowest, null_key)
+    return Extent(None, lowest, null_key)
+
+
+def _skip_headers(data: bytes, position: int, end: int) -> int:
+    count, position = read_varint(data, position)
+    if count < 0:
+        raise _invalid(f"Found invalid number of record headers {count}")
+    for _ in range(count):
+        if position >= end:
+            raise _invalid(f"Found invalid number of record headers {count}")
+        length, position = read_varint(data, position)
+        if length < 0:
+            raise _invalid(f"Invalid negative header key size {length}")
+        length, position = read_varint(data, position + length)
+        position += max(length, 0)
+    return position
+
+
+class _Shape(Struct, gc=False):
+    """Where the structural bytes of a record lie, counted from its start."""
+
+    fixed: list[int]
+    """Lengths and counts: the same bytes in each record of a run."""
+    timestamp: range
+    offset: range
+    """These differ, but in a run not in how many bytes they take."""
+
+
+def _shape(data: bytes, start: int) -> _Shape:
+    """The shape of a record that is known to be valid."""
+    position = read_varint(data, start)[1]
+    fixed = [*range(start, position)]
+    timestamp_at = position + 1
+    offset_at = read_varlong(data, timestamp_at)[1]
+    key_at = read_varint(data, offset_at)[1]
+    length, position = read_varint(data, key_at)
+    fixed += range(key_at, position)
+    position += max(length, 0)
+    length, value_end = read_varint(data, position)
+    fixed += range(position, value_end)
+    headers_at = value_end + max(length, 0)
+    count, position = read_varint(data, headers_at)
+    fixed += range(headers_at, position)
+    for _ in range(2 * count):  # names and values
+        if len(fixed) > _COLUMNS_MAX:
+            break
+        length, end = read_varint(data, position)
+        fixed += range(position, end)
+        position = end + max(length, 0)
+    return _Shape(
+        [at - start for at in fixed],
+        range(timestamp_at - start, offset_at - start),
+        range(offset_at - start, key_at - start),
+    )
+
+
+class _Runs:
+    """Runs of records of one shape, and how their timestamps compare with the largest that is claimed."""
+
+    def __init__(self, data: bytes, claimed_delta: int) -> None:
+        self.data = data
+        self.claimed = claimed_delta << 1
+        self.exceeded = False
+        self.attained = False
+        self.widest = 0
+        """Bytes of the widest timestamp delta in any run, 0 without a run."""
+
+    def follow(self, start: int, end: int, limit: int) -> int:
+        """How many records behind the one at `start` have its shape; at most `limit`."""
+        data = self.data
+        stride = end - start
+        limit = min(limit, (len(data) - end) // stride)
+        shape = _shape(data, start)
+        if len(shape.timestamp) > len(_LOWEST) or len(shape.fixed) > _COLUMNS_MAX:
+            return 0
+        followers = 0
+        window = _WINDOW_FIRST
+        while followers < limit:
+            base = end + followers * stride
+            rows = min(window, limit - followers)
+            alike = self._alike(shape, start, base, stride, rows)
+            if alike:
+                self._weigh(shape, base, stride, alike)
+            followers += alike
+            if alike < rows:
+                break
+            window *= _WINDOW_GROWTH
+        return followers
+
+    def _alike(self, shape: _Shape, start: int, base: int, stride: int, rows: int) -> int:
+        """How many of these rows have the shape, counted up to the first that has not."""
+        data = self.data
+        for at in shape.fixed:
+            stop = base + rows * stride
+            byte = data[start + at : start + at + 1]
+            column = data[base + at : stop : stride]
+            if column != byte * rows:
+                rows -= len(column.lstrip(byte))
+                if not rows:
+                    return 0
+        for span in (shape.timestamp, shape.offset):
+            for at in span:
+                stop = base + rows * stride
+                column = data[base + at : stop : stride]
+                other = column.translate(_CONTINUED).find(at == span[-1])
+                if other == 0:
+                    return 0
+                if other > 0:
+                    rows = other
+        return rows
+
+    def _weigh(self, shape: _Shape, base: int, stride: int, rows: int) -> None:
+        stop = base + rows * stride
+        columns = [self.data[base + at : stop : stride] for at in shape.timestamp]
+        width = len(columns)
+        self.widest = max(self.widest, width)
+        claimed = self.claimed
+        if claimed < 0:
+            self.exceeded = True
+        elif width == 1:
+            if claimed < 128:
+                self.exceeded = self.exceeded or 1 in columns[0].translate(_EVEN_ABOVE[claimed])
+                self.attained = self.attained or claimed in columns[0]
+            # else: one byte cannot hold what is claimed
+        elif claimed < 128:
+            self.exceeded = self.exceeded or 1 in columns[0].translate(_EVEN)
+        elif claimed < 16384:
+            self._weigh_two(columns[0], columns[1], claimed & 127 | 128, claimed >> 7)
+
+    def _weigh_two(self, low: bytes, high: bytes, claimed_low: int, claimed_high: int) -> None:
+        same = _bits(high.translate(_EQUAL[claimed_high]))
+        above = _bits(high.translate(_ABOVE[claimed_high])) & _bits(low.translate(_EVEN))
+        above |= same & _bits(low.translate(_EVEN_ABOVE[claimed_low]))
+        self.exceeded = self.exceeded or above != 0
+        self.attained = self.attained or same & _bits(low.translate(_EQUAL[claimed_low])) != 0
+
+
+def _bits(column: bytes) -> int:
+    """A column of zeros and ones as one number, so that `&` and `|` take all rows at once."""
+    return int.from_bytes(column, "little")

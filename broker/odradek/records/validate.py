@@ -1,0 +1,301 @@
+"""What a leader checks about the records of a Produce request, with the error that Kafka answers for each fault.
+
+The order is Kafka's: the request (`ProduceRequest.validateRecords`), the log (`UnifiedLog.analyzeAndValidateRecords`),
+the batch and its records (`LogValidator`). The usual batch is proven right by its header and `structure.scan`, and goes
+on as it came; only what that proof leaves open is read record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from odradek.records.batch import (
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    Batch,
+    InvalidBatch,
+    TimestampType,
+    parse_batch,
+    stamp,
+    whole_size_at,
+)
+from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression
+from odradek.records.legacy import read_messages, renumbered
+from odradek.records.message_set import Message
+from odradek.records.record import Record, build_batch, record_payload, records_in
+from odradek.records.structure import Extent, scan
+from odradek.wire.errors import ErrorCode
+
+__all__ = ["RecordError", "Rejected", "TopicRules", "Validated", "validate_produce"]
+
+RecordError = tuple[int, str]
+"""Index of a record in its batch, and what is wrong with it."""
+
+_BATCHES_ONLY_VERSION = 3  # Produce v3 came with format v2 (KIP-98)
+_ZSTD_VERSION = 7  # KIP-110
+_MAGIC_AT = 16
+_SHOWN_ERRORS = 3
+
+_TARGETS = {
+    "producer": None,
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+
+class TopicRules(Struct, frozen=True):
+    """The settings of a topic that its leaders check records against; names and defaults are Kafka's."""
+
+    name: str = ""
+    max_message_bytes: int = 1_048_588
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = 2**63 - 1
+    message_timestamp_after_max_ms: int = 3_600_000
+    compacted: bool = False
+    compression_type: str = "producer"
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+
+
+class Validated(Struct):
+    """A batch to append: the view that came, unless the topic's settings demanded another."""
+
+    batch: Batch
+    log_append_time: int = NO_TIMESTAMP
+    """What the response says about it: set only if the topic's timestamps are the broker's."""
+
+
+class Rejected(Struct, frozen=True):
+    """Records that are refused."""
+
+    error: ErrorCode
+    message: str | None
+    """For the client: Kafka explains only what is wrong with single records."""
+    record_errors: tuple[RecordError, ...] = ()
+    reason: str = ""
+    """For the event log."""
+
+
+def validate_produce(
+    records: memoryview | None, *, produce_version: int, topic: TopicRules, now: int, partition: int = 0
+) -> Validated | Rejected:
+    """The batch to append, or why there is none; `now` is in ms."""
+    try:
+        batch = _batch_of_request(records, produce_version)
+        if batch is None:
+            assert records is not None, "a missing set is refused"
+            return _convert(records, topic, now, partition)
+        _check_header(batch, topic)
+        return _validate(batch, topic, now, partition)
+    except InvalidBatch as invalid:
+        return Rejected(invalid.error, None, (), invalid.message)
+
+
+# The request
+
+
+def _batch_of_request(records: memoryview | None, version: int) -> Batch | None:
+    """The one batch of the request; None for messages of an older format from an older client."""
+    if records is None:
+        raise _invalid("Produce request without records")
+    try:
+        batch = parse_batch(records)
+    except InvalidBatch:
+        batch = None
+    if batch is None or batch.batch_length + 12 != len(records):
+        batch = _first_batch(records, version)
+    if version < _ZSTD_VERSION and batch is not None and batch.attributes & 7 == Compression.ZSTD:
+        reason = f"Produce requests with version {version} are not allowed to use ZStandard compression"
+        raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, reason)
+    return batch
+
+
+def _first_batch(records: memoryview, version: int) -> Batch | None:
+    """The same when it is not simply all there is; what is cut off at the end does not count."""
+    size = whole_size_at(records, 0)
+    if size is None:
+        raise _invalid(f"Produce requests with version {version} must contain at least one record batch per partition")
+    if records[_MAGIC_AT] != MAGIC:
+        if version < _BATCHES_ONLY_VERSION:
+            return None
+        raise _invalid(
+            f"Produce requests with version {version} are only allowed to contain record batches with magic 2"
+        )
+    if whole_size_at(records, size) is not None:
+        raise _invalid(f"Produce requests with version {version} are only allowed to contain exactly one record batch")
+    return parse_batch(records)
+
+
+def _invalid(reason: str) -> InvalidBatch:
+    return InvalidBatch(ErrorCode.INVALID_RECORD, reason)
+
+
+# The log, and the header
+
+
+def _check_header(batch: Batch, topic: TopicRules) -> None:
+    if batch.base_offset != 0:
+        raise _invalid(f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}")
+    if batch.batch_length + 12 > topic.max_message_bytes:
+        raise _too_large(batch.size, topic)
+    if not batch.crc_is_valid():
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {batch.crc})")
+    if batch.record_count != batch.last_offset_delta + 1 or batch.record_count <= 0:
+        raise _invalid(
+            f"Inconsistent batch offset range [0, {batch.last_offset_delta}] and count of records {batch.record_count}"
+        )
+    if batch.is_control:
+        raise _invalid("Clients are not allowed to write control records")
+    if batch.base_sequence < 0 and batch.has_producer_id:
+        raise _invalid(f"Invalid sequence number {batch.base_sequence} with producerId {batch.producer_id}")
+
+
+def _too_large(size: int, topic: TopicRules) -> InvalidBatch:
+    reason = (
+        f"The record batch size is {size} bytes which exceeds the maximum configured value of {topic.max_message_bytes}"
+    )
+    return InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, reason)
+
+
+# The records
+
+
+def _validate(batch: Batch, topic: TopicRules, now: int, partition: int) -> Validated | Rejected:
+    data = record_payload(batch, limit=topic.decompressed_bytes_max)
+    extent = scan(data, batch.record_count, batch.max_timestamp - batch.base_timestamp)
+    if topic.message_timestamp_type == "CreateTime":
+        if _is_plain(batch, extent, topic, now):
+            return Validated(batch)
+    elif not batch.attributes & LOG_APPEND_TIME and not (topic.compacted and extent.null_key):
+        return _stored(batch, data, topic, now, now)
+    records = list(records_in(batch, data))
+    rejected = _record_errors(batch, records, topic, now, partition)
+    if rejected is not None:
+        return rejected
+    return _stored(batch, data, topic, max(NO_TIMESTAMP, *(record.timestamp for record in records)), now)
+
+
+def _is_plain(batch: Batch, extent: Extent, topic: TopicRules, now: int) -> bool:
+    """Proof that no record can be at fault and that nothing has to be rewritten."""
+    delta = extent.max_delta
+    return (
+        delta is not None
+        and NO_TIMESTAMP <= batch.max_timestamp == batch.base_timestamp + delta
+        and batch.max_timestamp - now <= topic.message_timestamp_after_max_ms
+        and now - batch.base_timestamp - extent.min_delta <= topic.message_timestamp_before_max_ms
+        and not batch.attributes & LOG_APPEND_TIME
+        and not (extent.null_key and topic.compacted)
+        and (topic.compression_type == "producer" or _TARGETS[topic.compression_type] == batch.attributes & 7)
+    )
+
+
+def _record_errors(
+    batch: Batch | Message, records: Sequence[Record], topic: TopicRules, now: int, partition: int
+) -> Rejected | None:
+    """Every record that Kafka would refuse; one such record refuses the batch."""
+    earliest = now - topic.message_timestamp_before_max_ms
+    latest = now + topic.message_timestamp_after_max_ms
+    create_time = topic.message_timestamp_type == "CreateTime"
+    stamped = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    error = ErrorCode.INVALID_RECORD
+    found: list[RecordError] = []
+    for index, record in enumerate(records):
+        if record.key is None and topic.compacted:
+            where = f"topic partition {topic.name}-{partition}"
+            found.append((index, f"Compacted topic cannot accept message without key in {where}"))
+        elif create_time and record.timestamp != NO_TIMESTAMP:
+            if not earliest <= record.timestamp <= latest:
+                error = ErrorCode.INVALID_TIMESTAMP
+                found.append((index, _out_of_range(record, earliest, latest)))
+        elif stamped:
+            error = ErrorCode.INVALID_TIMESTAMP
+            found.append((index, _wrong_type(record)))
+    return Rejected(error, _summary(error, found), tuple(found), _summary(error, found)) if found else None
+
+
+def _out_of_range(record: Record, earliest: int, latest: int) -> str:
+    return (
+        f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+        f"The timestamp should be within [{earliest}, {latest}]"
+    )
+
+
+def _wrong_type(record: Record) -> str:
+    sizes = (
+        f"key={'null' if record.key is None else f'{len(record.key)} bytes'}, "
+        f"value={'null' if record.value is None else f'{len(record.value)} bytes'}"
+    )
+    shown = f"DefaultRecord(offset={record.offset}, timestamp={record.timestamp}, {sizes})"
+    return f"Invalid timestamp type in message {shown}. Producer should not set timestamp type to LogAppendTime."
+
+
+def _summary(error: ErrorCode, found: Sequence[RecordError]) -> str:
+    if error is ErrorCode.INVALID_TIMESTAMP:
+        return "One or more records have been rejected due to invalid timestamp"
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in found[:_SHOWN_ERRORS])
+    return (
+        f"One or more records have been rejected due to {len(found)} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]"
+    )
+
+
+# What is stored instead of what came
+
+
+def _stored(batch: Batch, data: bytes, topic: TopicRules, max_timestamp: int, now: int) -> Validated:
+    """A copy of the batch with the topic's compression and timestamps."""
+    stamped = topic.message_timestamp_type != "CreateTime"
+    target = _TARGETS[topic.compression_type]
+    if target is None or target == batch.compression:
+        copy = bytearray(batch.view)
+        max_timestamp = now if stamped else max_timestamp
+        stamp(copy, 0, base_offset=0, leader_epoch=-1, max_timestamp=max_timestamp, log_append_time=stamped)
+    else:
+        copy = _rebuilt(list(records_in(batch, data)), topic, target, now, source=batch)
+    return _finished(copy, topic, now)
+
+
+def _rebuilt(
+    records: Sequence[Record], topic: TopicRules, target: Compression, now: int, *, source: Batch | None
+) -> bytearray:
+    stamped = topic.message_timestamp_type != "CreateTime"
+    batch = build_batch(
+        renumbered(records),
+        compression=target,
+        producer_id=NO_PRODUCER_ID if source is None else source.producer_id,
+        producer_epoch=NO_PRODUCER_EPOCH if source is None else source.producer_epoch,
+        base_sequence=NO_SEQUENCE if source is None else source.base_sequence,
+        transactional=source is not None and source.is_transactional,
+        timestamp_type=TimestampType.LOG_APPEND_TIME if stamped else TimestampType.CREATE_TIME,
+        max_timestamp=now if stamped else None,
+    )
+    return bytearray(batch)
+
+
+def _finished(copy: bytearray, topic: TopicRules, now: int) -> Validated:
+    if len(copy) > topic.max_message_bytes:  # compressed in another way it may have grown
+        raise _too_large(len(copy), topic)
+    batch = parse_batch(memoryview(copy).toreadonly())
+    return Validated(batch, now if batch.attributes & LOG_APPEND_TIME else NO_TIMESTAMP)
+
+
+def _convert(view: memoryview, topic: TopicRules, now: int, partition: int) -> Validated | Rejected:
+    """Messages of magic 0 or 1, from clients before 0.11, as one batch."""
+    messages, records = read_messages(view, limit=topic.decompressed_bytes_max)
+    largest = max(message.size for message in messages)
+    if largest > topic.max_message_bytes:
+        raise _too_large(largest, topic)
+    rejected = _record_errors(messages[0], records, topic, now, partition)
+    if rejected is not None:
+        return rejected
+    target = _TARGETS[topic.compression_type]
+    target = messages[0].compression if target is None else target
+    return _finished(_rebuilt(records, topic, target, now, source=None), topic, now)
