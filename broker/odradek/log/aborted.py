@@ -1,0 +1,60 @@
+"""The index of aborted transactions of one log: what a `read_committed` consumer has to skip (KIP-98)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from msgspec import Struct
+
+__all__ = ["AbortedIndex", "AbortedTransaction"]
+
+
+class AbortedTransaction(Struct, frozen=True):
+    """An aborted transaction: from its first record to its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+    """The last stable offset of the partition when the marker had been written."""
+
+
+class AbortedIndex:
+    """Aborted transactions in the order of their markers."""
+
+    def __init__(self) -> None:
+        self.entries: list[AbortedTransaction] = []
+        self._last_offsets: list[int] = []
+
+    def append(self, entry: AbortedTransaction) -> None:
+        assert not self._last_offsets or entry.last_offset > self._last_offsets[-1]
+        self.entries.append(entry)
+        self._last_offsets.append(entry.last_offset)
+
+    def overlapping(self, *, start: int, until: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of each transaction that reaches into the offsets from `start` to `until`.
+
+        The search ends with a marker that left everything up to `until` stable: what follows it began later.
+        """
+        found: list[tuple[int, int]] = []
+        for entry in self.entries[bisect_left(self._last_offsets, start) :]:
+            if entry.first_offset < until:
+                found.append((entry.producer_id, entry.first_offset))
+            if entry.last_stable_offset >= until:
+                break
+        return found
+
+    def truncate_end(self, offset: int) -> None:
+        """Forget the transactions whose marker lies at or behind this offset."""
+        index = bisect_left(self._last_offsets, offset)
+        del self.entries[index:], self._last_offsets[index:]
+
+    def truncate_start(self, offset: int) -> None:
+        """Forget the transactions whose marker lies before this offset."""
+        index = bisect_left(self._last_offsets, offset)
+        del self.entries[:index], self._last_offsets[:index]
+
+    def remove(self, marker_offsets: set[int]) -> None:
+        """Forget the transactions of these markers: compaction has removed all that was left of them."""
+        self.entries = [entry for entry in self.entries if entry.last_offset not in marker_offsets]
+        self._last_offsets = [entry.last_offset for entry in self.entries]

@@ -1,0 +1,54 @@
+"""What a partition answers: values, refusals aside (`machine.Refused`)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from odradek.log.guards import Guard
+
+__all__ = ["AlreadyOpen", "Appended", "Duplicate", "Guard", "ProducerDescription", "ReadResult"]
+
+
+class Appended(Struct, frozen=True, gc=False):
+    """The records are in the log; who waits for the high watermark or the last stable offset may look again."""
+
+    base_offset: int
+    next_offset: int
+    log_append_time: int
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+
+
+class Duplicate(Struct, frozen=True, gc=False):
+    """The batch is in the log already: this is what was, or should have been, answered the first time."""
+
+    base_offset: int
+    next_offset: int
+    log_append_time: int
+    log_start_offset: int
+
+
+class AlreadyOpen(Struct, frozen=True):
+    """The producer's transaction is open in this partition: append at once."""
+
+
+class ReadResult(Struct, frozen=True, gc=False):
+    """What a fetch gets; `aborted` are pairs of producer id and first offset, None if not reading committed."""
+
+    records: memoryview
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[tuple[int, int]] | None
+
+
+class ProducerDescription(Struct, frozen=True):
+    """A producer as DescribeProducers shows it; -1 stands for none."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int

@@ -1,0 +1,224 @@
+"""Compaction: of each key only the newest record stays (`cleanup.policy=compact`), as in Kafka's `Cleaner`.
+
+A pass reads the part of the log that no pass has seen yet, notes the newest offset of each key, and then writes the
+sealed segments anew without what is superseded.
+Batches keep their offsets, so the log gets gaps.
+Records of aborted transactions go, open transactions are not touched, and a marker goes when nothing of its transaction
+is left and `delete.retention.ms` has passed.
+Tombstones go after that time too; until when is written into the batch (the delete horizon of KIP-534).
+
+A pass is done in steps of limited size, because a node does nothing else meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek.log.log import Log
+from odradek.log.segment import Segment
+from odradek.records.batch import Batch, InvalidBatch, TimestampType, parse_batch
+from odradek.records.record import Record, build_batch, iterate_records
+
+__all__ = ["KEYS_MAX", "STEP_BYTES", "Compaction", "cleanable_until", "is_due"]
+
+KEYS_MAX = 1_000_000
+"""Keys that one pass remembers; a log with more takes several."""
+STEP_BYTES = 1024 * 1024
+
+
+def cleanable_until(log: Log, now: int, *, last_stable_offset: int) -> int:
+    """Up to which offset compaction may look: sealed segments, decided transactions, past `min.compaction.lag.ms`."""
+    sealed = log.sealed_segments()
+    until = min(sealed[-1].next_offset if sealed else log.start_offset, last_stable_offset)
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        for segment in sealed:
+            if segment.max_timestamp > now - lag_ms:
+                return min(until, segment.base_offset)
+    return until
+
+
+def is_due(log: Log, now: int, *, until: int) -> bool:
+    """Whether enough of the log is dirty (`min.cleanable.dirty.ratio`), or for too long (`max.compaction.lag.ms`)."""
+    clean = dirty = 0
+    oldest = now
+    for segment in log.sealed_segments():
+        if segment.base_offset >= until:
+            break
+        if segment.next_offset <= log.first_dirty_offset:
+            clean += segment.size
+        else:
+            dirty += segment.size
+            oldest = min(oldest, segment.first_timestamp)
+    if not dirty or log.first_dirty_offset >= until:
+        return False
+    config = log.config
+    return dirty / (clean + dirty) > config.min_cleanable_dirty_ratio or now - oldest > config.max_compaction_lag_ms
+
+
+class Compaction:
+    """One pass over a log."""
+
+    def __init__(self, log: Log, now: int, *, until: int, keys_max: int = KEYS_MAX) -> None:
+        self.log = log
+        self.now = now
+        self.until = until
+        """Batches from here on stay as they are."""
+        self._keys_max = keys_max
+        self._newest: dict[bytes, int] = {}
+        self._aborted: dict[int, list[tuple[int, int]]] = {}
+        for entry in log.aborted.entries:
+            self._aborted.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
+        self._in_transaction: set[int] = set()
+        self._markers_gone: set[int] = set()
+        self._work = self._pass()
+
+    def step(self, bytes_max: int = STEP_BYTES) -> bool:
+        """Go on for about so many bytes; True when the pass is done."""
+        for size in self._work:
+            bytes_max -= size
+            if bytes_max <= 0:
+                return False
+        return True
+
+    def _pass(self) -> Iterator[int]:
+        yield from self._note_keys()
+        for group in self._groups():
+            yield from self._rewrite(group)
+        log = self.log
+        log.aborted.remove(self._markers_gone)
+        log.first_dirty_offset = max(log.first_dirty_offset, self.until)
+
+    # ------------------------------------------------------------------ the newest offset of each key
+
+    def _note_keys(self) -> Iterator[int]:
+        newest = self._newest
+        for batch in self.log.batches(self.log.first_dirty_offset):
+            if batch.base_offset >= self.until:
+                break
+            if len(newest) >= self._keys_max:
+                self.until = batch.base_offset
+                break
+            if not batch.is_control and not self._is_aborted(batch):
+                for record in _records(batch):
+                    if record.key is not None:
+                        newest[record.key] = record.offset
+            yield batch.size
+
+    def _is_aborted(self, batch: Batch) -> bool:
+        if not batch.is_transactional:
+            return False
+        ranges = self._aborted.get(batch.producer_id, ())
+        return any(first <= batch.base_offset <= last for first, last in ranges)
+
+    # ------------------------------------------------------------------ segments without what is superseded
+
+    def _groups(self) -> list[list[Segment]]:
+        """Neighbours that are small enough to become one."""
+        groups: list[list[Segment]] = []
+        room = 0
+        for segment in self.log.sealed_segments():
+            if segment.base_offset >= self.until:
+                break
+            if segment.size > room:
+                groups.append([])
+                room = max(segment.size, min(self.log.config.segment_bytes, self.log.store.segment_bytes))
+            groups[-1].append(segment)
+            room -= segment.size
+        return groups
+
+    def _rewrite(self, group: list[Segment]) -> Iterator[int]:
+        kept: list[Batch] = []
+        changed = len(group) > 1
+        for segment in group:
+            for index in range(len(segment.offsets)):
+                batch = segment.batch(index)
+                thinned = batch if batch.base_offset >= self.until else self._thinned(batch)
+                changed = changed or thinned is not batch
+                if thinned is not None:
+                    kept.append(thinned)
+                yield batch.size
+        if not changed:
+            return
+        first, last = group[0], group[-1]
+        compacted: Segment | None = None
+        if kept:
+            size = sum(len(batch.view) for batch in kept)
+            compacted = Segment(first.base_offset, capacity=size, created=first.created, number=first.number)
+            for batch in kept:
+                compacted.append(
+                    batch, batch.base_offset, leader_epoch=batch.partition_leader_epoch, log_append_time=False
+                )
+            compacted.next_offset = last.next_offset
+        # Retention may have dropped a segment between two steps; then there is nothing to replace.
+        self.log.replace(group, compacted)
+
+    def _thinned(self, batch: Batch) -> Batch | None:
+        """The batch without its superseded records; None if none is left."""
+        if batch.is_control:
+            return self._thinned_marker(batch)
+        if batch.is_transactional:
+            self._in_transaction.add(batch.producer_id)
+        if self._is_aborted(batch):
+            return None
+        try:
+            records = list(iterate_records(batch))
+        except InvalidBatch:
+            return batch  # what cannot be read cannot be judged
+        horizon = batch.delete_horizon_ms
+        keeps_tombstones = horizon is None or self.now < horizon
+        kept = [record for record in records if self._stays(record, keeps_tombstones=keeps_tombstones)]
+        if not kept:
+            return None
+        if horizon is None and any(record.value is None for record in kept):
+            horizon = self.now + self.log.config.delete_retention_ms
+        elif len(kept) == len(records):
+            return batch
+        return _rebuilt(batch, kept, horizon=horizon)
+
+    def _stays(self, record: Record, *, keeps_tombstones: bool) -> bool:
+        if record.key is None or (record.value is None and not keeps_tombstones):
+            return False
+        return record.offset >= self._newest.get(record.key, record.offset)
+
+    def _thinned_marker(self, batch: Batch) -> Batch | None:
+        if batch.producer_id in self._in_transaction:
+            # Records of its transaction were there when this pass began: the next pass looks again.
+            self._in_transaction.discard(batch.producer_id)
+            return batch
+        horizon = batch.delete_horizon_ms
+        if horizon is None:
+            return _rebuilt(batch, _records(batch), horizon=self.now + self.log.config.delete_retention_ms)
+        if self.now < horizon:
+            return batch
+        self._markers_gone.add(batch.base_offset)
+        return None
+
+
+def _records(batch: Batch) -> list[Record]:
+    try:
+        return list(iterate_records(batch))
+    except InvalidBatch:
+        return []
+
+
+def _rebuilt(batch: Batch, records: list[Record], *, horizon: int | None) -> Batch:
+    """The batch with these records only: offsets, producer and sequence stay what they were."""
+    is_log_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    data = build_batch(
+        records,
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        compression=batch.compression,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        transactional=batch.is_transactional,
+        control=batch.is_control,
+        leader_epoch=batch.partition_leader_epoch,
+        timestamp_type=batch.timestamp_type,
+        base_timestamp=batch.base_timestamp,
+        max_timestamp=batch.max_timestamp if is_log_append_time else None,
+        delete_horizon_ms=horizon,
+    )
+    return parse_batch(memoryview(data))

@@ -1,0 +1,81 @@
+"""Verification guards: the memory, on one leader, of transactions that are about to begin in a partition.
+
+The first batch of a transaction waits while the coordinator is asked (KIP-890, part 1); a marker may pass meanwhile.
+So whoever asks is given a guard, the marker takes it away, and the append is refused without it.
+All this is volatile: another leader begins with nothing, and asks again.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+__all__ = ["Guard", "Guards", "Pending"]
+
+
+class Guard(Struct, frozen=True):
+    """Proof that the coordinator was asked about the transaction that is about to begin; worth nothing but itself."""
+
+    number: int
+
+
+class Pending(Struct):
+    """A producer whose transaction is about to begin here.
+
+    `lowest_sequence` is the lowest base sequence that asked: a later batch may not overtake it while it is retried.
+    `supports_epoch_bump` stays what it was when the guard was made, even if the next request thinks otherwise.
+    """
+
+    guard: Guard
+    producer_epoch: int
+    lowest_sequence: int
+    supports_epoch_bump: bool
+    since: int
+
+
+class Guards:
+    """Producer id to what is pending, for one partition on one leader."""
+
+    def __init__(self) -> None:
+        self.pending: dict[int, Pending] = {}
+        self._issued = 0
+
+    def ask(
+        self, producer_id: int, *, producer_epoch: int, base_sequence: int, supports_epoch_bump: bool, now: int
+    ) -> Guard:
+        """The producer's guard: the one it has, or a new one."""
+        pending = self.pending.get(producer_id)
+        if pending is None:
+            self._issued += 1
+            guard = Guard(self._issued)
+            self.pending[producer_id] = Pending(guard, producer_epoch, base_sequence, supports_epoch_bump, now)
+            return guard
+        if producer_epoch > pending.producer_epoch:
+            pending.producer_epoch = producer_epoch
+            pending.lowest_sequence = base_sequence
+        elif producer_epoch == pending.producer_epoch:
+            pending.lowest_sequence = min(pending.lowest_sequence, base_sequence)
+        return pending.guard
+
+    def holds(self, producer_id: int, guard: Guard | None) -> bool:
+        """Whether this is the guard the producer was given, and nothing has taken it away since."""
+        pending = self.pending.get(producer_id)
+        return guard is not None and pending is not None and pending.guard is guard
+
+    def transaction_opened(self, producer_id: int) -> None:
+        """The first batch of the transaction is in the log: from now on the log itself is the proof."""
+        self.pending.pop(producer_id, None)
+
+    def marker_passed(self, producer_id: int, *, producer_epoch: int) -> None:
+        """A marker ends what went before.
+
+        KIP-890, part 2: the marker carries the bumped epoch, with which the next transaction may have asked already
+        while this marker was on its way; that one keeps its guard.
+        """
+        pending = self.pending.get(producer_id)
+        if pending is not None and not (pending.supports_epoch_bump and pending.producer_epoch == producer_epoch):
+            del self.pending[producer_id]
+
+    def expire(self, now: int, *, after_ms: int) -> None:
+        """Forget who asked that long ago and never came back."""
+        for producer_id in [key for key, pending in self.pending.items() if now - pending.since >= after_ms]:
+            del self.pending[producer_id]

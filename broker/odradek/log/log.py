@@ -1,0 +1,289 @@
+"""The log of one partition: segments, leader epochs, aborted transactions, and where the log starts.
+
+This is what outlives a leader: in a real cluster it lies on disks, here it lies in memory, once (see `log_store`).
+It knows batches and offsets; producers, transactions and who leads are the partition's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.config import TopicConfig
+from odradek.log.aborted import AbortedIndex
+from odradek.log.epochs import LeaderEpochs
+from odradek.log.segment import Segment
+from odradek.records.batch import Batch
+
+if TYPE_CHECKING:
+    from odradek.log.log_store import LogStore
+    from odradek.log.producers import Snapshot
+
+__all__ = ["Log"]
+
+_SNAPSHOTS_MAX = 3
+EMPTY = memoryview(b"")
+
+
+class Log:
+    """Batches of one partition in offset order; made by `LogStore.open`."""
+
+    def __init__(self, store: LogStore, *, topic_id: bytes, index: int, config: TopicConfig) -> None:
+        self.store = store
+        self.topic_id = topic_id
+        self.topic = ""
+        """Name of the topic, for facts; known once somebody has led the partition."""
+        self.index = index
+        self.leader_epoch = -1
+        """Epoch of the leader that may append."""
+        self.start_offset = 0
+        self.end_offset = 0
+        self.size_bytes = 0
+        self.first_dirty_offset = 0
+        """Compaction has seen everything before."""
+        self.epochs = LeaderEpochs()
+        self.aborted = AbortedIndex()
+        self.snapshots: list[Snapshot] = []
+        """Producer states to begin a replay from, oldest first."""
+        self.take_snapshot: Callable[[], Snapshot] | None = None
+        """Set by whoever folds the log: asked before batches go that no snapshot has seen."""
+        self.segments: list[Segment] = []
+        self._bases: list[int] = []
+        self._active: Segment | None = None
+        self.configure(config)
+
+    def configure(self, config: TopicConfig) -> None:
+        """Adopt the settings of the topic."""
+        self.config = config
+        segment_ms = config.segment_ms
+        if config.compacts:
+            segment_ms = min(segment_ms, config.max_compaction_lag_ms)
+        self._segment_ms = segment_ms
+        self._segment_bytes = min(config.segment_bytes, self.store.segment_bytes)
+        if self._active is not None:
+            self._active.capacity = min(self._active.capacity, max(self._segment_bytes, self._active.size))
+
+    def lead(self, leader_epoch: int, *, topic: str = "") -> None:
+        """A leader with this epoch takes the log over: appends of the one before are refused from now on."""
+        self.topic = topic
+        self.leader_epoch = leader_epoch
+        self.epochs.assign(leader_epoch, self.end_offset)
+
+    # ------------------------------------------------------------------ writing
+
+    def append(self, batch: Batch, *, leader_epoch: int, now: int, log_append_time: bool = False) -> int:
+        """Copy the batch to the end of the log, stamp it, and return its base offset.
+
+        The offset and leader epoch it brings do not matter; its maximum timestamp does, and is stamped as well if it is
+        the log's own time. The view is free again afterwards.
+        """
+        size = len(batch.view)
+        segment = self._active
+        if (
+            segment is None
+            or segment.size + size > segment.capacity
+            or batch.max_timestamp - segment.first_timestamp > self._segment_ms
+        ):
+            segment = self._begin(max(size, self._segment_bytes), now=now)
+        base_offset = self.end_offset
+        segment.append(batch, base_offset, leader_epoch=leader_epoch, log_append_time=log_append_time)
+        self.end_offset = segment.next_offset
+        self.size_bytes += size
+        self.store.room -= size
+        return base_offset
+
+    def _begin(self, capacity: int, *, now: int) -> Segment:
+        self.seal()
+        segment = Segment(
+            self.end_offset,
+            capacity=capacity,
+            created=now,
+            number=self.store.next_number(),
+            busy=bool(self.segments),
+        )
+        self.segments.append(segment)
+        self._bases.append(self.end_offset)
+        self._active = segment
+        return segment
+
+    def seal(self) -> None:
+        """Append nothing more to the active segment."""
+        active, self._active = self._active, None
+        if active is not None and active.has_producers:
+            self.snapshot()
+
+    def truncate(self, offset: int) -> None:
+        """Forget everything from the batch that holds this offset on; never done to what is committed."""
+        if offset >= self.end_offset:
+            return
+        self._active = None
+        self._forget([segment for segment in self.segments if segment.base_offset >= offset])
+        self.end_offset = offset
+        if self.segments:
+            last = self.segments[-1]
+            forgotten = last.truncate(offset)
+            self._account(-forgotten)
+            if forgotten:
+                self.end_offset = last.next_offset
+            if not last.size:
+                self._forget([last])
+        self.start_offset = min(self.start_offset, self.end_offset)
+        self.first_dirty_offset = min(self.first_dirty_offset, self.end_offset)
+        self.epochs.truncate_end(self.end_offset)
+        self.aborted.truncate_end(self.end_offset)
+        self.snapshots = [snapshot for snapshot in self.snapshots if snapshot.offset <= self.end_offset]
+
+    def sealed_segments(self) -> list[Segment]:
+        """The segments that nothing is appended to any more."""
+        return self.segments if self._active is None else self.segments[:-1]
+
+    # ------------------------------------------------------------------ removing
+
+    def advance_start(self, offset: int) -> list[Segment]:
+        """Let the log begin here; the segments that lie wholly before are dropped and returned."""
+        if offset <= self.start_offset:
+            return []
+        assert offset <= self.end_offset, "a log cannot begin behind its end"
+        self.start_offset = offset
+        dropped = [segment for segment in self.segments if segment.next_offset <= offset]
+        if dropped:
+            self._before_dropping(dropped[-1].next_offset)
+            self._forget(dropped)
+        self.epochs.truncate_start(offset)
+        self.aborted.truncate_start(offset)
+        self.first_dirty_offset = max(self.first_dirty_offset, offset)
+        return dropped
+
+    def replace(self, old: Sequence[Segment], new: Segment | None) -> bool:
+        """Put one segment in the place of consecutive sealed ones; False if any of them is gone."""
+        try:
+            first = self.segments.index(old[0])
+        except ValueError:
+            return False
+        last = first + len(old)
+        if self.segments[first:last] != list(old):
+            return False
+        self._before_dropping(old[-1].next_offset)
+        self.segments[first:last] = [] if new is None else [new]
+        self._bases[first:last] = [] if new is None else [new.base_offset]
+        self._account((new.size if new is not None else 0) - sum(segment.size for segment in old))
+        return True
+
+    def clear(self) -> None:
+        """Give all memory back: the topic was deleted."""
+        self._active = None
+        self._forget(list(self.segments))
+
+    def _forget(self, segments: Sequence[Segment]) -> None:
+        gone = set(map(id, segments))
+        if self._active is not None and id(self._active) in gone:
+            self._active = None
+        self.segments = [segment for segment in self.segments if id(segment) not in gone]
+        self._bases = [segment.base_offset for segment in self.segments]
+        self._account(-sum(segment.size for segment in segments))
+
+    def _account(self, size: int) -> None:
+        self.size_bytes += size
+        self.store.room -= size
+
+    # ------------------------------------------------------------------ snapshots of producer state
+
+    def snapshot(self) -> None:
+        """Keep the producer state as of the end of the log."""
+        if self.take_snapshot is None or (self.snapshots and self.snapshots[-1].offset == self.end_offset):
+            return
+        self.snapshots.append(self.take_snapshot())
+        del self.snapshots[:-_SNAPSHOTS_MAX]
+
+    def _before_dropping(self, offset: int) -> None:
+        """Batches before this offset are about to go: the state they led to must not go with them."""
+        if not self.snapshots or self.snapshots[-1].offset < offset:
+            self.snapshot()
+
+    # ------------------------------------------------------------------ reading
+
+    def read(self, offset: int, *, max_bytes: int, until: int, min_one: bool = False) -> memoryview:
+        """Whole batches from the one that holds this offset on: one slice of one segment, all below `until`."""
+        if offset >= until:
+            return EMPTY
+        at = self._locate(offset)
+        if at is None:
+            return EMPTY
+        segment, index = at
+        return segment.slice(index, max_bytes=max_bytes, until=until, min_one=min_one)
+
+    def batches(self, offset: int = 0) -> Iterator[Batch]:
+        """Every batch from the one that holds this offset on, those included that are appended meanwhile."""
+        while offset < self.end_offset and (at := self._locate(offset)) is not None:
+            segment, index = at
+            while index < len(segment.offsets):
+                batch = segment.batch(index)
+                offset = batch.next_offset
+                index += 1
+                yield batch
+            offset = max(offset, segment.next_offset)
+
+    def batches_of_producers(self, offset: int) -> Iterator[Batch]:
+        """The batches from here on that have a producer id; segments without any cost nothing."""
+        for segment in self.segments:
+            if segment.has_producers and segment.next_offset > offset:
+                for index in range(segment.index_of(offset), len(segment.offsets)):
+                    batch = segment.batch(index)
+                    if batch.producer_id >= 0:
+                        yield batch
+
+    def batch_at(self, offset: int) -> Batch | None:
+        """The first batch that ends at or behind this offset."""
+        at = self._locate(offset) if offset < self.end_offset else None
+        return None if at is None else at[0].batch(at[1])
+
+    def first_with_timestamp(self, timestamp: int) -> Iterator[Batch]:
+        """The batches that hold a timestamp at least this great, by their headers."""
+        for segment in self.segments:
+            if segment.max_timestamp < timestamp:
+                continue
+            for index in range(segment.first_at_or_after(timestamp), len(segment.offsets)):
+                batch = segment.batch(index)
+                if batch.max_timestamp >= timestamp and batch.last_offset >= self.start_offset:
+                    yield batch
+
+    def with_max_timestamp(self) -> Batch | None:
+        """The first batch with the greatest timestamp of the log; None if no batch has one."""
+        greatest = -1
+        for segment in self.segments:
+            if segment.base_offset >= self.start_offset:
+                greatest = max(greatest, segment.max_timestamp)
+            else:  # the log starts within it
+                for index in range(segment.index_of(self.start_offset), len(segment.offsets)):
+                    greatest = max(greatest, segment.batch(index).max_timestamp)
+        return None if greatest < 0 else next(self.first_with_timestamp(greatest), None)
+
+    def aborted_in(self, offset: int, size: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of the aborted transactions in the `size` bytes that were read from here on.
+
+        Kafka looks up to the next entry of its sparse offset index, so that a short log answers all of them; what is
+        too much does no harm.
+        """
+        at = self._locate(offset) if size and self.aborted.entries else None
+        if at is None:
+            return []
+        segment, index = at
+        end = segment.positions[index] + size
+        beyond = bisect_left(segment.positions, end + self.config.index_interval_bytes)
+        if beyond < len(segment.offsets):
+            until = segment.offsets[beyond]
+        else:
+            number = bisect_right(self._bases, segment.base_offset)
+            until = self._bases[number] if number < len(self._bases) else self.end_offset
+        return self.aborted.overlapping(start=offset, until=until)
+
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        """The segment and the index of the first batch that ends at or behind this offset."""
+        segments = self.segments
+        for number in range(max(0, bisect_right(self._bases, offset) - 1), len(segments)):
+            segment = segments[number]
+            index = segment.index_of(offset)
+            if index < len(segment.offsets):
+                return segment, index
+        return None

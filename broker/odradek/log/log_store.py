@@ -1,0 +1,97 @@
+"""All logs of a cluster, in memory, once: what outlives a move of leadership and the death of a node.
+
+The memory for their batches is bounded (the index of a segment takes 20 bytes more for each batch).
+When it is used up, the oldest segments go first, those of topics that retention may delete from; each is reported.
+"""
+
+from __future__ import annotations
+
+from odradek.config import TopicConfig
+from odradek.log.log import Log
+from odradek.log.machine import Fact
+from odradek.log.segment import SEGMENT_BYTES, Segment
+
+__all__ = ["LogStore"]
+
+_SEGMENT_SHARE = 16
+"""A segment is at most this part of all memory, so that dropping one does not empty the store."""
+_SEGMENT_BYTES_MIN = 64 * 1024
+
+
+class LogStore:
+    """The disk of the cluster."""
+
+    def __init__(self, *, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.room = bytes_max
+        """Bytes left; kept by the logs. What coordinators append is never refused, so it may fall below zero."""
+        self.segment_bytes = min(SEGMENT_BYTES, max(_SEGMENT_BYTES_MIN, bytes_max // _SEGMENT_SHARE))
+        self.facts: list[Fact] = []
+        """What was dropped to stay within the bound, for the log of the node that drains it."""
+        self._logs: dict[tuple[bytes, int], Log] = {}
+        self._numbers = 0
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of all batches of all logs."""
+        return self.bytes_max - self.room
+
+    def open(self, topic_id: bytes, index: int, config: TopicConfig) -> Log:
+        """The log of this partition, made if it is not there."""
+        log = self._logs.get((topic_id, index))
+        if log is None:
+            log = self._logs[topic_id, index] = Log(self, topic_id=topic_id, index=index, config=config)
+        else:
+            log.configure(config)
+        return log
+
+    def drop(self, topic_id: bytes) -> None:
+        """The topic was deleted: give back the memory of all its partitions."""
+        for key in [key for key in self._logs if key[0] == topic_id]:
+            self._logs.pop(key).clear()
+
+    def logs(self) -> list[Log]:
+        """Every log there is."""
+        return list(self._logs.values())
+
+    def next_number(self) -> int:
+        """Number of the next segment, in the order in which segments are begun."""
+        self._numbers += 1
+        return self._numbers
+
+    def shed(self, size: int) -> bool:
+        """Drop the oldest segments until this many bytes fit, if they do not; False if none is left that may go.
+
+        Sealed segments go before active ones, so that what was just written is the last to leave.
+        """
+        while self.room < size:
+            oldest = self._oldest(sealed=True) or self._oldest(sealed=False)
+            if oldest is None:
+                return False
+            self._drop_segment(*oldest)
+        return True
+
+    def _oldest(self, *, sealed: bool) -> tuple[Log, Segment] | None:
+        candidates = [
+            (log, log.segments[0])
+            for log in self._logs.values()
+            if log.segments and log.config.deletes and (len(log.segments) > 1) is sealed
+        ]
+        return min(candidates, key=lambda candidate: candidate[1].number, default=None)
+
+    def _drop_segment(self, log: Log, segment: Segment) -> None:
+        start = log.start_offset
+        log.advance_start(segment.next_offset)
+        self.facts.append(
+            Fact(
+                "log_segment_dropped",
+                {
+                    "topic": log.topic,
+                    "partition": log.index,
+                    "bytes": segment.size,
+                    "from_offset": start,
+                    "log_start_offset": log.start_offset,
+                    "bytes_max": self.bytes_max,
+                },
+            )
+        )

@@ -1,0 +1,103 @@
+"""The contract between a machine (a coordinator, the controller) and the node that runs it.
+
+A machine is plain and synchronous.
+`decide` functions read durable state and return one of `Refused`, `Answered`, `Proposed` or `Parked`;
+`apply` folds committed batches and is the only writer of durable state;
+`due` lists what the present state owes the world, and `wake_at` says when to ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.records.batch import Batch
+
+__all__ = ["Answered", "Decision", "Fact", "LogRecord", "Machine", "Parked", "Proposed", "Refused", "TransactionalAppend"]
+
+T = TypeVar("T")
+
+
+class LogRecord(Struct, frozen=True):
+    """One record to append: serialised key and value; a value of None is a tombstone."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+class TransactionalAppend(Struct, frozen=True):
+    """Append the proposed records as one transactional batch of this producer (offsets in a transaction)."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Refused(Struct, frozen=True):
+    """The request is refused; nothing changes."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+class Answered(Struct, Generic[T], frozen=True):
+    """The request is answered from the present state; nothing is written."""
+
+    reply: T
+
+
+class Proposed(Struct, Generic[T], frozen=True):
+    """Append these records; give the reply when they are committed and applied."""
+
+    records: tuple[LogRecord, ...]
+    reply: T
+    transactional: TransactionalAppend | None = None
+
+
+class Parked(Struct, frozen=True):
+    """The request waits until the machine releases its token with a reply (`Machine.released`).
+
+    A flow that goes away before is reported with `Machine.abandoned(token)`.
+    """
+
+    token: Hashable
+
+
+Decision: TypeAlias = Refused | Answered[T] | Proposed[T] | Parked
+
+
+class Fact(Struct, frozen=True):
+    """Something that happened, for the event log: a kind and its fields, named as in docs/events.md."""
+
+    kind: str
+    fields: dict[str, object]
+
+
+class Machine:
+    """Base of the machines: what a shard needs of each.
+
+    `released` and `facts` are drained by the shard after every call into the machine.
+    """
+
+    def __init__(self) -> None:
+        self.released: list[tuple[Hashable, object]] = []
+        self.facts: list[Fact] = []
+
+    def apply(self, batch: Batch) -> None:
+        """Fold one committed batch; must not fail; control batches come through here as well."""
+        raise NotImplementedError
+
+    def due(self, now: int) -> Iterable[object]:
+        """What the present state owes the world at `now` (ms): level-triggered, each work has a hashable `key`."""
+        return ()
+
+    def wake_at(self) -> int | None:
+        """When to ask `due` again (ms), or None while nothing is owed at a known time."""
+        return None
+
+    def abandoned(self, token: Hashable) -> None:
+        """The flow that was parked on this token has gone away."""

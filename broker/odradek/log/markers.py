@@ -1,0 +1,78 @@
+"""Which end-transaction markers a partition takes: classify, then look up (KIP-98; KIP-890, "Bump Epoch").
+
+Commit and abort are not told apart: whoever writes a marker with a good epoch has decided.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from odradek.wire.errors import ErrorCode
+
+__all__ = ["ADMIT_MARKER", "PRODUCER_EPOCH_MAX", "EpochRelation", "MarkerRule", "TransactionHere", "admit_marker"]
+
+PRODUCER_EPOCH_MAX = 32767
+_EPOCH_BUMP_SINCE = 2
+"""The `transaction.version` from which a marker carries the bumped epoch."""
+
+
+class MarkerRule(Enum):
+    """Which rule the marker's transaction version asks for; a replay knows no version, and takes the older rule."""
+
+    SAME_EPOCH = auto()
+    BUMPED_EPOCH = auto()
+
+
+class EpochRelation(Enum):
+    """The marker's epoch beside the one in the log; an unknown producer has the lowest."""
+
+    OLDER = auto()
+    SAME = auto()
+    NEWER = auto()
+
+
+class TransactionHere(Enum):
+    """Whether the marker finds a transaction to end."""
+
+    OPEN = auto()
+    NONE = auto()
+
+
+_OK, _FENCED = ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH
+
+ADMIT_MARKER: dict[tuple[MarkerRule, EpochRelation, TransactionHere], ErrorCode] = {
+    (MarkerRule.SAME_EPOCH, EpochRelation.OLDER, TransactionHere.OPEN): _FENCED,
+    (MarkerRule.SAME_EPOCH, EpochRelation.OLDER, TransactionHere.NONE): _FENCED,
+    (MarkerRule.SAME_EPOCH, EpochRelation.SAME, TransactionHere.OPEN): _OK,
+    (MarkerRule.SAME_EPOCH, EpochRelation.SAME, TransactionHere.NONE): _OK,
+    (MarkerRule.SAME_EPOCH, EpochRelation.NEWER, TransactionHere.OPEN): _OK,
+    (MarkerRule.SAME_EPOCH, EpochRelation.NEWER, TransactionHere.NONE): _OK,
+    (MarkerRule.BUMPED_EPOCH, EpochRelation.OLDER, TransactionHere.OPEN): _FENCED,
+    (MarkerRule.BUMPED_EPOCH, EpochRelation.OLDER, TransactionHere.NONE): _FENCED,
+    # A late marker of the transaction before must not end the one that is open with its epoch ...
+    (MarkerRule.BUMPED_EPOCH, EpochRelation.SAME, TransactionHere.OPEN): _FENCED,
+    # ... but with nothing open it is a retry whose answer was lost, and is written again (KAFKA-19999).
+    (MarkerRule.BUMPED_EPOCH, EpochRelation.SAME, TransactionHere.NONE): _OK,
+    (MarkerRule.BUMPED_EPOCH, EpochRelation.NEWER, TransactionHere.OPEN): _OK,
+    (MarkerRule.BUMPED_EPOCH, EpochRelation.NEWER, TransactionHere.NONE): _OK,
+}
+
+
+def epoch_relation(epoch: int, stored: int) -> EpochRelation:
+    if epoch == stored:
+        return EpochRelation.SAME
+    return EpochRelation.NEWER if epoch > stored else EpochRelation.OLDER
+
+
+def admit_marker(*, epoch: int, stored_epoch: int, is_open: bool, transaction_version: int) -> ErrorCode:
+    """Whether the marker's epoch is good for a producer whose last epoch here is `stored_epoch`."""
+    rule = MarkerRule.BUMPED_EPOCH if transaction_version >= _EPOCH_BUMP_SINCE else MarkerRule.SAME_EPOCH
+    # At the last epoch there is nothing left to bump to, so the marker of an exhausted producer id may come again.
+    here = TransactionHere.OPEN if is_open and epoch < PRODUCER_EPOCH_MAX else TransactionHere.NONE
+    return ADMIT_MARKER[rule, _relation(epoch, stored_epoch), here]
+
+
+def _relation(epoch: int, stored_epoch: int) -> EpochRelation:
+    if epoch == stored_epoch:
+        return EpochRelation.SAME
+    return EpochRelation.NEWER if epoch > stored_epoch else EpochRelation.OLDER

@@ -1,0 +1,397 @@
+"""A partition on the broker that leads it: the one door to its log.
+
+Whoever appends, a client, a coordinator or the end of a transaction, is admitted here by the producer state; then the
+batch is copied into the log; then the state is folded.
+There is one copy of each log, so the high watermark is the end of the log; nothing outside this module knows that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from odradek.config import TopicConfig
+from odradek.log.aborted import AbortedTransaction
+from odradek.log.answers import AlreadyOpen, Appended, Duplicate, ProducerDescription, ReadResult
+from odradek.log.compaction import STEP_BYTES, Compaction, cleanable_until, is_due
+from odradek.log.epochs import EpochEnd
+from odradek.log.guards import Guard
+from odradek.log.log import Log
+from odradek.log.machine import Fact, LogRecord, Refused, TransactionalAppend
+from odradek.log.offsets import OffsetAnswer, find_offset, offsets_before
+from odradek.log.producers import CachedBatch, Completed, Origin, Producer, ProducerState, Snapshot
+from odradek.log.retention import retain
+from odradek.log.witness import marker_facts, opened_fact, stable_offset_fact
+from odradek.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, Batch, parse_batch
+from odradek.records.compression import DECOMPRESSED_BYTES_MAX
+from odradek.records.control import end_txn_marker
+from odradek.records.record import Record, build_batch
+from odradek.records.validate import TopicRules
+from odradek.wire.errors import ErrorCode
+
+__all__ = [
+    "AlreadyOpen",
+    "Appended",
+    "Duplicate",
+    "Guard",
+    "OffsetAnswer",
+    "Partition",
+    "ProducerDescription",
+    "ReadResult",
+]
+
+PRODUCER_ID_EXPIRATION_MS = 86_400_000
+HIGH_WATERMARK = -1
+"""In DeleteRecords: delete everything that is committed."""
+_NOT_LEADER = Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_LOGS_FULL = Refused(ErrorCode.KAFKA_STORAGE_ERROR, "The memory for logs is used up (odradek.log.memory.bytes.max)")
+
+
+class Partition:
+    """Leadership of one partition, from taking its log over until another leader does."""
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        log: Log,
+        leader_epoch: int,
+        config: TopicConfig,
+        now: int,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.leader_since = now
+        self.producers = ProducerState()
+        self.facts: list[Fact] | None = None
+        """A list, if somebody wants to know what happens; emptied by whoever reads it."""
+        self._compaction: Compaction | None = None
+        self.configure(config)
+        log.lead(leader_epoch, topic=topic)
+        self._replay()
+
+    def configure(self, config: TopicConfig) -> None:
+        """Adopt the settings of the topic."""
+        self.config = config
+        self.rules = _rules(self.topic, config)
+        """What a client's records are validated by before they come here."""
+        self._log_append_time = config.message_timestamp_type == "LogAppendTime"
+        self.log.configure(config)
+
+    def _replay(self) -> None:
+        """Fold what the leaders before appended; guards were theirs and are gone."""
+        log = self.log
+        snapshot = log.snapshots[-1] if log.snapshots else Snapshot(0, ())
+        self.producers.restore(snapshot)
+        for batch in log.batches_of_producers(snapshot.offset):
+            self.producers.apply(batch, batch.base_offset)
+        self.producers.high_watermark_moved(self.high_watermark)
+        log.take_snapshot = self._snapshot
+
+    def _snapshot(self) -> Snapshot:
+        return self.producers.snapshot(self.log.end_offset)
+
+    # ------------------------------------------------------------------ where it stands
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether no later leader has taken the log over."""
+        return self.log.leader_epoch == self.leader_epoch
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.end_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.end_offset
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Everything below is decided: no transaction is open there."""
+        first = self.producers.first_unstable_offset
+        if first is None:
+            return self.high_watermark
+        return min(max(first, self.log.start_offset), self.high_watermark)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.log.size_bytes
+
+    def check_leader_epoch(self, leader_epoch: int) -> ErrorCode:
+        """What to answer who believes that this epoch is the current one (KIP-320); -1 believes nothing."""
+        if leader_epoch < 0 or leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    # ------------------------------------------------------------------ append
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, supports_epoch_bump: bool, now: int
+    ) -> AlreadyOpen | Guard | Refused:
+        """Whether the coordinator must be asked before this producer's transactional batch is appended.
+
+        A guard says yes: ask, then append with it (KIP-890, part 1).
+        """
+        if not self.is_leader:
+            return _NOT_LEADER
+        producers = self.producers
+        if producer_epoch < producers.epoch_of(producer_id):
+            return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+        if producers.is_ongoing(producer_id, producer_epoch=producer_epoch):
+            return AlreadyOpen()
+        return producers.guards.ask(
+            producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            supports_epoch_bump=supports_epoch_bump,
+            now=now,
+        )
+
+    def append_client(
+        self, batch: Batch, *, now: int, guard: Guard | None = None, verification_enabled: bool = True
+    ) -> Appended | Duplicate | Refused:
+        """Append a validated batch of a client; its view is free again afterwards."""
+        store = self.log.store
+        size = len(batch.view)
+        if store.room < size and not store.shed(size):
+            return _LOGS_FULL
+        if self._log_append_time:
+            batch.max_timestamp = now
+        return self._append(batch, Origin.CLIENT, now, guard, verification_enabled)
+
+    def append_coordinator(
+        self,
+        records: Sequence[LogRecord],
+        *,
+        now: int,
+        producer: TransactionalAppend | None = None,
+        guard: Guard | None = None,
+        verification_enabled: bool = True,
+    ) -> Appended | Refused:
+        """Append a coordinator's records as one batch, as part of the producer's transaction if one is named."""
+        if not records:
+            return self._appended(self.log.end_offset, NO_TIMESTAMP)
+        batch = _batch_of(records, now, producer)
+        if batch.size > self.config.max_message_bytes:
+            return Refused(ErrorCode.MESSAGE_TOO_LARGE)
+        self.log.store.shed(batch.size)
+        appended = self._append(batch, Origin.COORDINATOR, now, guard, verification_enabled)
+        assert not isinstance(appended, Duplicate), "without a sequence nothing is a duplicate"
+        return appended
+
+    def append_records(self, records: Sequence[LogRecord], now: int) -> Appended | Refused:
+        """Append a batch of the metadata log, which knows no producers and no limit for a batch."""
+        batch = _batch_of(records, now, None)
+        self.log.store.shed(batch.size)
+        appended = self._append(batch, Origin.COORDINATOR, now, None, False)
+        assert not isinstance(appended, Duplicate), "without a producer nothing is a duplicate"
+        return appended
+
+    def append_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+        now: int,
+    ) -> Appended | Refused:
+        """End the producer's transaction here; a marker that finds none is written all the same."""
+        if not self.is_leader:
+            return _NOT_LEADER
+        error = self.producers.admit_marker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+        )
+        if error is not ErrorCode.NONE:
+            return Refused(error)
+        data = end_txn_marker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            commit=commit,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=now,
+        )
+        self.log.store.shed(len(data))
+        batch = parse_batch(memoryview(data))
+        stable = self.last_stable_offset if self.facts is not None else 0
+        offset = self.log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=self._log_append_time)
+        completed = self.producers.apply(batch, offset)
+        if completed is not None and not commit:
+            self._note_aborted(completed)
+        self.producers.high_watermark_moved(self.high_watermark)
+        if self.facts is not None:
+            self.facts += marker_facts(self.topic, self.index, batch, offset=offset, commit=commit, completed=completed)
+            self._tell_stable_offset(self.facts, stable)
+        return self._appended(offset, NO_TIMESTAMP)
+
+    def _append(
+        self, batch: Batch, origin: Origin, now: int, guard: Guard | None, verification_enabled: bool
+    ) -> Appended | Duplicate | Refused:
+        log = self.log
+        if log.leader_epoch != self.leader_epoch:
+            return _NOT_LEADER
+        stable = self.last_stable_offset if self.facts is not None else 0
+        log_append_time = self._log_append_time
+        if batch.producer_id < 0:
+            offset = log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=log_append_time)
+        else:
+            verdict = self.producers.admit(batch, origin=origin, guard=guard, verification_enabled=verification_enabled)
+            if verdict is not None:
+                return verdict if isinstance(verdict, Refused) else self._duplicate(verdict)
+            offset = log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=log_append_time)
+            self.producers.apply(batch, offset)
+        if self.facts is not None:
+            if self.producers.ongoing.get(offset) == batch.producer_id:
+                self.facts.append(opened_fact(self.topic, self.index, batch, offset=offset))
+            self._tell_stable_offset(self.facts, stable)
+        return self._appended(offset, now if log_append_time else NO_TIMESTAMP)
+
+    def _appended(self, offset: int, log_append_time: int) -> Appended:
+        log = self.log
+        end = log.end_offset
+        stable = self.last_stable_offset if self.producers.ongoing else end
+        return Appended(offset, end, log_append_time, log.start_offset, end, stable)
+
+    def _duplicate(self, cached: CachedBatch) -> Duplicate:
+        # Kafka answers the batch's own timestamp as log append time, whoever set it.
+        return Duplicate(cached.base_offset, cached.last_offset + 1, cached.timestamp, self.log.start_offset)
+
+    def _note_aborted(self, completed: Completed) -> None:
+        entry = AbortedTransaction(
+            completed.producer_id,
+            completed.first_offset,
+            completed.last_offset,
+            self.producers.stable_offset_after(completed),
+        )
+        self.log.aborted.append(entry)
+
+    def _tell_stable_offset(self, facts: list[Fact], before: int) -> None:
+        stable = self.last_stable_offset
+        if stable != before:
+            end = self.high_watermark
+            facts.append(stable_offset_fact(self.topic, self.index, high_watermark=end, last_stable_offset=stable))
+
+    # ------------------------------------------------------------------ read
+
+    def read(
+        self, offset: int, *, max_bytes: int, read_committed: bool = False, min_one: bool = True
+    ) -> ReadResult | Refused:
+        """Whole batches from the one that holds this offset on, at most up to what the reader may see."""
+        log = self.log
+        start, end = log.start_offset, log.end_offset
+        if not start <= offset <= end:
+            return Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if not read_committed:
+            records = log.read(offset, max_bytes=max_bytes, until=end, min_one=min_one)
+            stable = self.last_stable_offset if self.producers.ongoing else end
+            return ReadResult(records, end, stable, start, None)
+        stable = self.last_stable_offset
+        records = log.read(offset, max_bytes=max_bytes, until=stable, min_one=min_one)
+        return ReadResult(records, end, stable, start, log.aborted_in(offset, len(records)))
+
+    def committed_since(self, position: int) -> Iterator[Batch]:
+        """Every committed batch from this offset on, in order, those included that are committed meanwhile.
+
+        Who folds them keeps `batch.next_offset` as the next position, and so gets each exactly once.
+        """
+        return self.log.batches(max(position, self.log.start_offset))
+
+    def list_offset(self, timestamp: int, *, read_committed: bool = False) -> OffsetAnswer:
+        """The offset for a timestamp, or for one of the special timestamps of ListOffsets."""
+        visible_end = self.last_stable_offset if read_committed else self.high_watermark
+        return find_offset(self.log, timestamp, visible_end=visible_end, leader_epoch=self.leader_epoch)
+
+    def offsets_before(self, timestamp: int) -> list[int]:
+        """Where the segments begin that are older than this, newest first: ListOffsets as it was up to version 0."""
+        return offsets_before(self.log, timestamp, visible_end=self.high_watermark)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """Where the records of this leader epoch end (OffsetForLeaderEpoch)."""
+        return self.log.epochs.end_of(epoch, log_end_offset=self.log.end_offset)
+
+    def describe_producers(self) -> list[ProducerDescription]:
+        """Every producer that the log still knows."""
+        return [_describe(producer) for producer in self.producers.producers.values()]
+
+    # ------------------------------------------------------------------ housekeeping
+
+    def delete_records(self, before: int) -> int | Refused:
+        """Let the log begin at this offset, or at the high watermark for -1; the new log start offset."""
+        log = self.log
+        if not self.config.deletes:
+            return Refused(ErrorCode.POLICY_VIOLATION)
+        offset = self.high_watermark if before == HIGH_WATERMARK else before
+        if not 0 <= offset <= self.high_watermark:
+            return Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        log.advance_start(offset)
+        return log.start_offset
+
+    def clean(
+        self,
+        now: int,
+        *,
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        compaction_bytes: int = STEP_BYTES,
+    ) -> bool:
+        """Retention, expiry, and about so many bytes of compaction; whether compaction wants to go on soon."""
+        if not self.is_leader:
+            return False
+        self.producers.expire(now, after_ms=producer_id_expiration_ms)
+        retain(self.log, now)
+        return self.config.compacts and self._compact(now, compaction_bytes)
+
+    def _compact(self, now: int, compaction_bytes: int) -> bool:
+        if self._compaction is None:
+            until = cleanable_until(self.log, now, last_stable_offset=self.last_stable_offset)
+            if not is_due(self.log, now, until=until):
+                return False
+            self._compaction = Compaction(self.log, now, until=until)
+        if self._compaction.step(compaction_bytes):
+            self._compaction = None
+        return self._compaction is not None
+
+
+def _batch_of(records: Sequence[LogRecord], now: int, producer: TransactionalAppend | None) -> Batch:
+    data = build_batch(
+        [Record(timestamp=now, key=record.key, value=record.value) for record in records],
+        producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
+        producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
+        transactional=producer is not None,
+    )
+    return parse_batch(memoryview(data))
+
+
+def _rules(topic: str, config: TopicConfig) -> TopicRules:
+    return TopicRules(
+        name=topic,
+        max_message_bytes=config.max_message_bytes,
+        message_timestamp_type=config.message_timestamp_type,
+        message_timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        message_timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        compacted=config.compacts,
+        compression_type=config.compression_type,
+        decompressed_bytes_max=min(config.max_decompressed_message_bytes, DECOMPRESSED_BYTES_MAX),
+    )
+
+
+def _describe(producer: Producer) -> ProducerDescription:
+    return ProducerDescription(
+        producer.producer_id,
+        producer.epoch,
+        producer.last_sequence,
+        producer.last_timestamp,
+        producer.coordinator_epoch,
+        producer.first_offset,
+    )

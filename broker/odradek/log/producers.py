@@ -1,0 +1,314 @@
+"""Producer state: the fold of a partition's batches that makes producers idempotent and transactions visible.
+
+    admit, admit_marker     decide: may this batch, this marker, be appended? They change nothing.
+    apply                   the only writer: fold one appended batch, at the leader and at a replay alike.
+
+A batch without producer id never comes here.
+Rules: KIP-98 and KIP-360 for epochs and sequences, KIP-890 for guards, first sequences and marker epochs.
+Kafka spreads them over `ProducerStateManager`, `ProducerStateEntry`, `ProducerAppendInfo` and `UnifiedLog`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from msgspec import Struct
+
+from odradek.log.guards import Guard, Guards
+from odradek.log.machine import Refused
+from odradek.log.markers import admit_marker
+from odradek.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL, Batch
+from odradek.records.control import read_marker
+from odradek.wire.errors import ErrorCode
+
+__all__ = [
+    "CACHED_BATCHES",
+    "NO_OFFSET",
+    "CachedBatch",
+    "Completed",
+    "Origin",
+    "Producer",
+    "ProducerState",
+    "Snapshot",
+]
+
+CACHED_BATCHES = 5
+"""Batches of a producer that a retry is recognised by: as many as a client has in flight."""
+NO_OFFSET = -1
+_SEQUENCE_MAX = 2**31 - 1
+
+
+class Origin(Enum):
+    """Who appends: a client's batches are checked whole, a coordinator's have no sequence."""
+
+    CLIENT = auto()
+    COORDINATOR = auto()
+
+
+class CachedBatch(Struct, frozen=True, gc=False):
+    """A batch that is in the log, by what a retry of it can be recognised by."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Producer(Struct):
+    """What the log says about one producer id. `batches` are those of the present epoch only."""
+
+    producer_id: int
+    epoch: int = NO_PRODUCER_EPOCH
+    coordinator_epoch: int = -1
+    last_timestamp: int = NO_TIMESTAMP
+    last_sequence: int = NO_SEQUENCE
+    first_offset: int = NO_OFFSET
+    """First offset of its open transaction."""
+    batches: list[CachedBatch] = []
+
+    def copy(self) -> Producer:
+        """The same, on its own."""
+        return Producer(
+            self.producer_id,
+            self.epoch,
+            self.coordinator_epoch,
+            self.last_timestamp,
+            self.last_sequence,
+            self.first_offset,
+            self.batches.copy(),
+        )
+
+    def adopt_epoch(self, epoch: int) -> None:
+        """Another epoch begins its own count: sequences of the one before say nothing any more."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+            self.last_sequence = NO_SEQUENCE
+
+
+class Snapshot(Struct, frozen=True):
+    """The state as of an offset: a replay may begin there."""
+
+    offset: int
+    producers: tuple[Producer, ...]
+
+
+class Completed(Struct, frozen=True):
+    """A transaction that its marker has ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    commit: bool
+
+
+class ProducerState:
+    """All producers of one partition, their open transactions, and the guards of those about to open one."""
+
+    def __init__(self) -> None:
+        self.producers: dict[int, Producer] = {}
+        self.guards = Guards()
+        self.ongoing: dict[int, int] = {}
+        """First offset of each open transaction, and its producer id, in offset order."""
+        self.unreplicated: list[Completed] = []
+        """Ended transactions whose marker lies above the high watermark."""
+
+    # ------------------------------------------------------------------ decide
+
+    def admit(
+        self, batch: Batch, *, origin: Origin, guard: Guard | None = None, verification_enabled: bool = True
+    ) -> CachedBatch | Refused | None:
+        """Whether this data batch may be appended: None if so, the batch that it repeats, or why not."""
+        producer = self.producers.get(batch.producer_id)
+        # Nearly every batch is the next one of a producer that is known: nothing else need be asked.
+        if (
+            producer is not None
+            and batch.producer_epoch == producer.epoch
+            and batch.base_sequence == (producer.last_sequence + 1) & _SEQUENCE_MAX
+            and (batch.attributes & TRANSACTIONAL != 0) is (producer.first_offset != NO_OFFSET)
+            and batch.producer_id not in self.guards.pending
+            and origin is Origin.CLIENT
+        ):
+            return None
+        if producer is None:
+            producer = Producer(batch.producer_id)
+        if origin is Origin.CLIENT and (duplicate := _duplicate_of(batch, producer)) is not None:
+            return duplicate
+        if batch.producer_epoch < producer.epoch:
+            return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+        unguarded = self._unguarded(batch, producer, guard, verification_enabled)
+        if unguarded is not None:
+            return unguarded
+        if origin is Origin.CLIENT and not self._in_sequence(batch, producer):
+            return Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        return _transaction_conflict(batch, producer, verification_enabled=verification_enabled)
+
+    def _unguarded(
+        self, batch: Batch, producer: Producer, guard: Guard | None, verification_enabled: bool
+    ) -> Refused | None:
+        """KIP-890, "Race Condition": a batch that opens a transaction needs the guard that no marker has taken away."""
+        if not batch.is_transactional or not verification_enabled:
+            return None
+        if producer.first_offset != NO_OFFSET and producer.epoch == batch.producer_epoch:
+            return None
+        return None if self.guards.holds(batch.producer_id, guard) else Refused(ErrorCode.INVALID_TXN_STATE)
+
+    def _in_sequence(self, batch: Batch, producer: Producer) -> bool:
+        sequence = batch.base_sequence
+        pending = self.guards.pending.get(batch.producer_id)
+        if pending is not None:
+            # KIP-890, part 2: each transaction has its own epoch, so its first batch here begins at 0.
+            if pending.supports_epoch_bump and not producer.batches and sequence != 0:
+                return False
+            if sequence > pending.lowest_sequence:
+                return False
+        if producer.epoch == NO_PRODUCER_EPOCH:
+            return True  # KIP-360: state that was lost is no reason to refuse
+        if batch.producer_epoch != producer.epoch:
+            return sequence == 0
+        return sequence == (producer.last_sequence + 1) & _SEQUENCE_MAX
+
+    def admit_marker(
+        self, *, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> ErrorCode:
+        """Whether this marker may be appended."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            return ErrorCode.NONE
+        error = admit_marker(
+            epoch=producer_epoch,
+            stored_epoch=producer.epoch,
+            is_open=producer.first_offset != NO_OFFSET,
+            transaction_version=transaction_version,
+        )
+        if error is ErrorCode.NONE and coordinator_epoch < producer.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return error
+
+    def is_ongoing(self, producer_id: int, *, producer_epoch: int) -> bool:
+        """Whether this producer has an open transaction here, with this epoch."""
+        producer = self.producers.get(producer_id)
+        return producer is not None and producer.first_offset != NO_OFFSET and producer.epoch == producer_epoch
+
+    def epoch_of(self, producer_id: int) -> int:
+        """The epoch of the producer's last batch or marker; -1 if it is not known."""
+        producer = self.producers.get(producer_id)
+        return NO_PRODUCER_EPOCH if producer is None else producer.epoch
+
+    # ------------------------------------------------------------------ apply
+
+    def apply(self, batch: Batch, base_offset: int) -> Completed | None:
+        """Fold a batch with a producer id that lies at this offset; the transaction that it ended, if it did."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is None:
+            producer = self.producers[batch.producer_id] = Producer(batch.producer_id)
+        if batch.is_control:
+            return self._apply_marker(batch, base_offset, producer)
+        if batch.producer_epoch != producer.epoch:
+            producer.adopt_epoch(batch.producer_epoch)
+        last_offset = base_offset + batch.last_offset_delta
+        last_sequence = batch.last_sequence
+        batches = producer.batches
+        if len(batches) == CACHED_BATCHES:
+            del batches[0]
+        batches.append(CachedBatch(batch.base_sequence, last_sequence, base_offset, last_offset, batch.max_timestamp))
+        producer.last_sequence = last_sequence
+        producer.last_timestamp = batch.max_timestamp
+        if batch.attributes & TRANSACTIONAL:
+            self.guards.transaction_opened(batch.producer_id)
+            if producer.first_offset == NO_OFFSET:
+                producer.first_offset = base_offset
+                self.ongoing[base_offset] = batch.producer_id
+        return None
+
+    def _apply_marker(self, batch: Batch, offset: int, producer: Producer) -> Completed | None:
+        marker = read_marker(batch)
+        if marker is None:
+            return None
+        producer.adopt_epoch(batch.producer_epoch)
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = batch.max_timestamp
+        self.guards.marker_passed(batch.producer_id, producer_epoch=batch.producer_epoch)
+        first_offset = producer.first_offset
+        if first_offset == NO_OFFSET:
+            return None
+        producer.first_offset = NO_OFFSET
+        del self.ongoing[first_offset]
+        completed = Completed(batch.producer_id, first_offset, offset, marker.commit)
+        self.unreplicated.append(completed)
+        return completed
+
+    def high_watermark_moved(self, high_watermark: int) -> None:
+        """Ended transactions whose marker is below hold nothing back any more."""
+        if self.unreplicated:
+            self.unreplicated = [ended for ended in self.unreplicated if ended.last_offset >= high_watermark]
+
+    def expire(self, now: int, *, after_ms: int) -> None:
+        """Forget producers and guards that were not heard of for so long; an open transaction never expires."""
+        for producer_id in [
+            producer.producer_id
+            for producer in self.producers.values()
+            if producer.first_offset == NO_OFFSET and now - producer.last_timestamp >= after_ms
+        ]:
+            del self.producers[producer_id]
+        self.guards.expire(now, after_ms=after_ms)
+
+    # ------------------------------------------------------------------ read
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """First offset of the oldest transaction that is open, or ended above the high watermark."""
+        first = next(iter(self.ongoing), None)
+        for ended in self.unreplicated:
+            if first is None or ended.first_offset < first:
+                first = ended.first_offset
+        return first
+
+    def stable_offset_after(self, completed: Completed) -> int:
+        """Where the last stable offset goes when this transaction has ended: to the next open one, or behind it."""
+        return next(iter(self.ongoing), completed.last_offset + 1)
+
+    @property
+    def oldest_transaction(self) -> Producer | None:
+        """Whose open transaction holds the last stable offset back."""
+        producer_id = next(iter(self.ongoing.values()), None)
+        return None if producer_id is None else self.producers[producer_id]
+
+    # ------------------------------------------------------------------ snapshots
+
+    def snapshot(self, offset: int) -> Snapshot:
+        """The durable part, as of this offset; guards are not."""
+        return Snapshot(offset, tuple(producer.copy() for producer in self.producers.values()))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Begin with this state."""
+        self.producers = {producer.producer_id: producer.copy() for producer in snapshot.producers}
+        firsts = [producer for producer in self.producers.values() if producer.first_offset != NO_OFFSET]
+        firsts.sort(key=lambda producer: producer.first_offset)
+        self.ongoing = {producer.first_offset: producer.producer_id for producer in firsts}
+
+
+def _duplicate_of(batch: Batch, producer: Producer) -> CachedBatch | None:
+    if batch.producer_epoch != producer.epoch:
+        return None
+    first, last = batch.base_sequence, batch.last_sequence
+    for cached in producer.batches:
+        if cached.base_sequence == first and cached.last_sequence == last:
+            return cached
+    return None
+
+
+def _transaction_conflict(batch: Batch, producer: Producer, *, verification_enabled: bool) -> Refused | None:
+    """What an open transaction of this producer says to a batch that is in order otherwise."""
+    if producer.first_offset == NO_OFFSET:
+        return None
+    if not batch.is_transactional:
+        return Refused(ErrorCode.INVALID_TXN_STATE)
+    # The one place where we leave Kafka: a transaction of an older epoch is still open here, so its marker was lost.
+    # Kafka lets the new batch join it, and commits what may have been aborted when the new transaction commits.
+    # KIP-890 promises that a transaction holds the records of its own epoch only, so the batch is refused: the client
+    # aborts, and the marker of that abort ends both. Who has switched verification off has asked for Kafka's answer.
+    if verification_enabled and batch.producer_epoch > producer.epoch:
+        return Refused(ErrorCode.INVALID_TXN_STATE)
+    return None

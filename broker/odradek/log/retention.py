@@ -1,0 +1,43 @@
+"""Retention: which segments at the beginning of a log are too old, or too much (`retention.ms`, `retention.bytes`)."""
+
+from __future__ import annotations
+
+from odradek.log.log import Log
+
+__all__ = ["retain"]
+
+
+def retain(log: Log, now: int) -> None:
+    """Drop the segments that retention does not keep; whole ones only, the active one too if all of it is too old."""
+    if log.config.deletes:
+        log.advance_start(_kept_by_time(log, now))
+        log.advance_start(_kept_by_size(log))
+
+
+def _kept_by_time(log: Log, now: int) -> int:
+    """Where the log would begin if `retention.ms` alone decided: a segment goes with its youngest record."""
+    retention_ms = log.config.retention_ms
+    start = log.start_offset
+    if retention_ms < 0:
+        return start
+    for segment in log.segments:
+        youngest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created
+        if now - youngest <= retention_ms:
+            break
+        start = segment.next_offset
+    return start
+
+
+def _kept_by_size(log: Log) -> int:
+    """Where the log would begin if `retention.bytes` alone decided: what remains is never less than that."""
+    retention_bytes = log.config.retention_bytes
+    start = log.start_offset
+    if retention_bytes < 0:
+        return start
+    excess = log.size_bytes - retention_bytes
+    for segment in log.segments:
+        excess -= segment.size
+        if excess < 0:
+            break
+        start = segment.next_offset
+    return start

@@ -1,0 +1,193 @@
+"""A segment: one buffer of bytes that batches are appended to and sliced from, with its index.
+
+A batch is copied once, on its way in.
+What is handed out is a view of the buffer, so bytes once written are never written again, and a segment that retention
+or a truncation removes is dropped, not closed: the last reader's view keeps its memory alive.
+
+The buffer is an anonymous private mapping.
+Its pages exist from the first write on, and go back to the system as soon as nobody looks at them.
+The size is 16 MiB: memory is freed by whole segments, so a segment must be small against the memory of all logs, and
+large against a fetch, which never crosses the end of a segment.
+"""
+
+from __future__ import annotations
+
+import mmap
+from array import array
+from bisect import bisect_left, bisect_right
+from struct import Struct as Layout
+
+from odradek.records.batch import Batch, parse_batch, stamp
+
+__all__ = ["SEGMENT_BYTES", "Segment"]
+
+SEGMENT_BYTES = 16 * 1024 * 1024
+"""Size of the buffer of a segment, unless `segment.bytes` is less or a single batch is more."""
+
+_MAPPED_BYTES_MIN = 128 * 1024
+_BUSY_BYTES = 1024 * 1024
+"""A log that has grown to this is worth huge pages: faulting small ones in takes five times as long as the copy."""
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+_HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
+
+_LAST_OFFSET_DELTA = Layout(">i")
+_LAST_OFFSET_DELTA_AT = 23
+
+
+class Segment:
+    """Batches of one log, back to back, in offset order.
+
+    The index has an entry for each batch: base offset, position, and the greatest timestamp so far, which never goes
+    down, so that each of the three can be searched by bisection.
+    """
+
+    __slots__ = (
+        "_busy",
+        "_mapping",
+        "base_offset",
+        "buffer",
+        "capacity",
+        "created",
+        "first_timestamp",
+        "has_producers",
+        "max_timestamp",
+        "next_offset",
+        "number",
+        "offsets",
+        "positions",
+        "size",
+        "timestamps",
+    )
+
+    def __init__(self, base_offset: int, *, capacity: int, created: int, number: int = 0, busy: bool = False) -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.capacity = capacity
+        self.created = created
+        self.number = number
+        """Order of creation among all segments of a store."""
+        self.size = 0
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.has_producers = False
+        """Whether any batch has a producer id; if none has, producer state need not look at this segment."""
+        self.offsets = array("q")
+        self.positions = array("I")
+        self.timestamps = array("q")
+        self._mapping: mmap.mmap | None = None
+        self._busy = False
+        if capacity < _MAPPED_BYTES_MIN:
+            self.buffer = memoryview(bytearray(capacity))
+            return
+        self._mapping = mmap.mmap(-1, capacity, **_PRIVATE)
+        self.buffer = memoryview(self._mapping)
+        if busy:
+            self._use_huge_pages(0)
+
+    # ------------------------------------------------------------------ writing
+
+    def append(self, batch: Batch, base_offset: int, *, leader_epoch: int, log_append_time: bool) -> None:
+        """Copy a batch in and stamp it; the caller has seen to it that it fits."""
+        view = batch.view
+        max_timestamp = batch.max_timestamp
+        start = self.size
+        end = start + len(view)
+        buffer = self.buffer
+        buffer[start:end] = view
+        if log_append_time:
+            stamp(
+                buffer,
+                start,
+                base_offset=base_offset,
+                leader_epoch=leader_epoch,
+                max_timestamp=max_timestamp,
+                log_append_time=True,
+            )
+        else:
+            stamp(buffer, start, base_offset=base_offset, leader_epoch=leader_epoch)
+        self.size = end
+        self.next_offset = base_offset + batch.last_offset_delta + 1
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+        self.offsets.append(base_offset)
+        self.positions.append(start)
+        self.timestamps.append(self.max_timestamp)
+        if start == 0:
+            # `segment.ms` counts from the first batch, or from now if that has no timestamp.
+            self.first_timestamp = max_timestamp if max_timestamp >= 0 else self.created
+        if batch.producer_id >= 0:
+            self.has_producers = True
+        if end > _BUSY_BYTES and not self._busy:
+            self._use_huge_pages(end)
+
+    def truncate(self, offset: int) -> int:
+        """Forget the batches from the one that holds this offset on; how many bytes that were.
+
+        The bytes stay, because somebody may look at them, and nothing is appended behind them.
+        """
+        first = self.index_of(offset)
+        if first == len(self.offsets):
+            return 0
+        position = self.positions[first]
+        forgotten = self.size - position
+        self.next_offset = min(offset, self.offsets[first])
+        del self.offsets[first:], self.positions[first:], self.timestamps[first:]
+        self.size = self.capacity = position
+        self.max_timestamp = self.timestamps[-1] if self.timestamps else -1
+        return forgotten
+
+    def _use_huge_pages(self, start: int) -> None:
+        self._busy = True
+        if self._mapping is not None and _HUGE_PAGES is not None:
+            start += -start % mmap.PAGESIZE
+            if start < self.capacity:
+                # Advice only: a kernel without huge pages answers an error.
+                try:
+                    self._mapping.madvise(_HUGE_PAGES, start, self.capacity - start)
+                except OSError:
+                    return
+
+    # ------------------------------------------------------------------ reading
+
+    def index_of(self, offset: int) -> int:
+        """Index of the first batch that ends at or behind this offset; the number of batches if none does."""
+        offsets = self.offsets
+        index = bisect_right(offsets, offset) - 1
+        if index < 0:
+            return 0
+        if offsets[index] == offset:
+            return index
+        # Compaction leaves gaps, so the batch that begins before may also end before.
+        (delta,) = _LAST_OFFSET_DELTA.unpack_from(self.buffer, self.positions[index] + _LAST_OFFSET_DELTA_AT)
+        return index if offsets[index] + delta >= offset else index + 1
+
+    def end_of(self, index: int) -> int:
+        """Position behind the batch of this index."""
+        index += 1
+        return self.positions[index] if index < len(self.positions) else self.size
+
+    def slice(self, index: int, *, max_bytes: int, until: int, min_one: bool) -> memoryview:
+        """Whole batches from this index on: at most `max_bytes`, all below the offset `until`.
+
+        With `min_one` the first batch comes even if it is larger.
+        """
+        positions = self.positions
+        start = positions[index]
+        if until >= self.next_offset:
+            limit = self.size
+        else:
+            below = bisect_left(self.offsets, until)
+            limit = positions[below] if below < len(positions) else self.size
+        if start + max_bytes < limit:
+            # the last batch that ends within max_bytes
+            end = positions[bisect_right(positions, start + max_bytes) - 1]
+            limit = min(self.end_of(index), limit) if end <= start and min_one else max(end, start)
+        return self.buffer[start:limit]
+
+    def batch(self, index: int) -> Batch:
+        """The batch of this index, as it lies in the buffer."""
+        return parse_batch(self.buffer, self.positions[index])
+
+    def first_at_or_after(self, timestamp: int) -> int:
+        """Index of the first batch that holds a timestamp at least this great; the number of batches if none does."""
+        return bisect_left(self.timestamps, timestamp)

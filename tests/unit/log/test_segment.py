@@ -1,0 +1,131 @@
+"""Segments: one copy in, slices out, and an index that finds offsets, positions and timestamps."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.log.helpers import NOW, batch
+
+from odradek.log.segment import Segment
+from odradek.records.batch import Batch, batches
+
+UNTIL_END = 1 << 60
+
+
+def filled(*sizes: int, capacity: int = 1 << 20) -> Segment:
+    """A segment with a batch of so many records each."""
+    segment = Segment(0, capacity=capacity, created=NOW)
+    for size in sizes:
+        append(segment, batch(*[b"v"] * size, timestamp=NOW + segment.next_offset))
+    return segment
+
+
+def append(segment: Segment, one: Batch, *, at: int | None = None) -> None:
+    offset = segment.next_offset if at is None else at
+    segment.append(one, offset, leader_epoch=3, log_append_time=False)
+
+
+def test_append_stamps_offset_and_leader_epoch() -> None:
+    segment = filled(2, 1)
+    second = segment.batch(1)
+    assert (2, 3) == (second.base_offset, second.partition_leader_epoch)
+    assert second.crc_is_valid()
+    assert 3 == segment.next_offset
+
+
+def test_append_stamps_the_logs_own_time_and_mends_the_checksum() -> None:
+    segment = Segment(0, capacity=1 << 10, created=NOW)
+    one = batch(b"v", timestamp=5)
+    one.max_timestamp = NOW
+    segment.append(one, 0, leader_epoch=0, log_append_time=True)
+    assert NOW == segment.batch(0).max_timestamp
+    assert segment.batch(0).crc_is_valid()
+
+
+@pytest.mark.parametrize("capacity", [1 << 10, 1 << 20])
+def test_small_buffers_and_mapped_ones_hold_the_same(capacity: int) -> None:
+    segment = filled(1, 2, capacity=capacity)
+    assert [0, 1] == [one.base_offset for one in batches(segment.buffer[: segment.size])]
+
+
+def test_huge_pages_change_nothing_that_is_seen() -> None:
+    segment = Segment(0, capacity=4 << 20, created=NOW)
+    big = batch(b"x" * 700_000)
+    for _ in range(3):
+        append(segment, big)
+    assert all(segment.batch(index).crc_is_valid() for index in range(3))
+
+
+def test_index_of_finds_the_batch_that_holds_an_offset() -> None:
+    segment = filled(2, 3, 1)
+    assert [0, 0, 1, 1, 1, 2, 3] == [segment.index_of(offset) for offset in range(7)]
+
+
+def test_index_of_skips_gaps() -> None:
+    segment = Segment(0, capacity=1 << 20, created=NOW)
+    append(segment, batch(b"a", b"b"), at=4)
+    append(segment, batch(b"c"), at=9)
+    assert [0, 0, 0, 1, 1, 1, 2] == [segment.index_of(offset) for offset in (0, 4, 5, 6, 8, 9, 10)]
+
+
+def test_slice_holds_whole_batches_within_the_limit() -> None:
+    segment = filled(1, 1, 1)
+    size = segment.end_of(0)
+
+    def offsets(max_bytes: int, *, min_one: bool = True) -> list[int]:
+        view = segment.slice(0, max_bytes=max_bytes, until=UNTIL_END, min_one=min_one)
+        return [one.base_offset for one in batches(view)]
+
+    assert [0, 1, 2] == offsets(3 * size)
+    assert [0, 1] == offsets(3 * size - 1)
+    assert [0] == offsets(size)
+    assert [0] == offsets(size - 1)
+    assert [] == offsets(size - 1, min_one=False)
+    assert [] == offsets(0, min_one=False)
+
+
+def test_slice_stops_below_an_offset() -> None:
+    segment = filled(2, 1, 1)
+
+    def size(until: int) -> int:
+        return len(segment.slice(0, max_bytes=1 << 20, until=until, min_one=True))
+
+    assert [0, segment.end_of(0), segment.end_of(1), segment.size] == [size(until) for until in (0, 2, 3, 4)]
+
+
+def test_a_slice_is_a_view_that_outlives_what_follows() -> None:
+    segment = filled(1)
+    view = segment.slice(0, max_bytes=1 << 20, until=UNTIL_END, min_one=True)
+    before = bytes(view)
+    append(segment, batch(b"other"))
+    segment.truncate(0)
+    del segment
+    assert before == bytes(view)
+
+
+def test_truncate_forgets_from_the_batch_that_holds_the_offset() -> None:
+    segment = filled(2, 2, 1)
+    size = segment.end_of(0)
+    forgotten = segment.size - size
+    assert forgotten == segment.truncate(3)
+    assert (2, size, 1) == (segment.next_offset, segment.size, len(segment.offsets))
+    assert NOW == segment.max_timestamp
+
+
+def test_truncate_behind_the_end_forgets_nothing() -> None:
+    segment = filled(2)
+    assert 0 == segment.truncate(2)
+    assert 2 == segment.next_offset
+
+
+def test_timestamps_are_searched_by_the_greatest_so_far() -> None:
+    segment = Segment(0, capacity=1 << 20, created=NOW)
+    for timestamp in (5, 3, 9):
+        append(segment, batch(b"v", timestamp=timestamp))
+    assert [0, 0, 2, 2, 3] == [segment.first_at_or_after(timestamp) for timestamp in (3, 5, 6, 9, 10)]
+
+
+def test_remembers_whether_any_batch_has_a_producer() -> None:
+    segment = filled(1)
+    assert not segment.has_producers
+    append(segment, batch(producer_id=1, epoch=0, sequence=0))
+    assert segment.has_producers
