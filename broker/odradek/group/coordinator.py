@@ -1,0 +1,383 @@
+"""The group coordinator: the machine over one partition of `__consumer_offsets`.
+
+It finds the group that a request is about and lets its protocol decide:
+`classic_protocol` (and later the consumer protocol of KIP-848) about members, `offset_protocol` about offsets.
+Durable are committed and pending offsets and each group's last generation, as `apply` folds them from the log;
+who waits for a rebalance, and for how long, is volatile and begins anew with each coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from odradek.config import Config
+from odradek.group.alarms import Alarms
+from odradek.group.classic import ClassicGroup
+from odradek.group.classic_protocol import ClassicProtocol
+from odradek.group.listing import described, listed, matches
+from odradek.group.member import Token
+from odradek.group.offset_protocol import OffsetProtocol
+from odradek.group.offsets import Offsets
+from odradek.group.rebalance import Rebalance
+from odradek.group.records import group_of, group_tombstone, offset_tombstone
+from odradek.group.states import GroupState
+from odradek.group.waits import Waits
+from odradek.group.work import ExpireOffsets, GroupDue, Work
+from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
+from odradek.records.batch import Batch
+from odradek.records.control import read_marker
+from odradek.records.record import Record, iterate_records
+from odradek.records.state import decode_key, decode_value
+from odradek.wire.errors import DecodeError, ErrorCode
+from odradek.wire.messages.delete_groups_response import DeletableGroupResult
+from odradek.wire.messages.describe_groups_response import DescribedGroup
+from odradek.wire.messages.group_metadata_key import GroupMetadataKey
+from odradek.wire.messages.group_metadata_value import GroupMetadataValue
+from odradek.wire.messages.heartbeat_request import HeartbeatRequest
+from odradek.wire.messages.heartbeat_response import HeartbeatResponse
+from odradek.wire.messages.join_group_request import JoinGroupRequest
+from odradek.wire.messages.join_group_response import JoinGroupResponse
+from odradek.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from odradek.wire.messages.leave_group_response import LeaveGroupResponse, MemberResponse
+from odradek.wire.messages.list_groups_response import ListedGroup
+from odradek.wire.messages.offset_commit_key import OffsetCommitKey
+from odradek.wire.messages.offset_commit_request import OffsetCommitRequest
+from odradek.wire.messages.offset_commit_response import OffsetCommitResponse
+from odradek.wire.messages.offset_commit_value import OffsetCommitValue
+from odradek.wire.messages.offset_delete_request import OffsetDeleteRequest
+from odradek.wire.messages.offset_delete_response import OffsetDeleteResponse
+from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
+from odradek.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
+from odradek.wire.messages.sync_group_request import SyncGroupRequest
+from odradek.wire.messages.sync_group_response import SyncGroupResponse
+from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from odradek.wire.messages.txn_offset_commit_response import TxnOffsetCommitResponse
+
+__all__ = ["ExpireOffsets", "GroupCoordinator", "GroupDue", "Work"]
+
+T = TypeVar("T")
+
+PROTOCOL_REQUIRED_FROM = 5
+"""SyncGroup version from which a member has to name the protocol that it believes to be selected (KIP-559)."""
+MEMBERS_LEAVE_FROM = 3
+"""LeaveGroup version from which a request names several members and is answered for each (KIP-345)."""
+
+
+class GroupCoordinator(Machine):
+    """Groups and offsets of one partition; `member_suffix` makes the random end of a member id."""
+
+    def __init__(self, config: Config, *, member_suffix: Callable[[], str]) -> None:
+        super().__init__()
+        self._config = config
+        self._waits = Waits()
+        self._rebalance = Rebalance(config, self._waits)
+        self._classic = ClassicProtocol(config, self._waits, self._rebalance, member_suffix)
+        self._offsets = Offsets()
+        self._offset_protocol = OffsetProtocol(config, self._offsets)
+        self._groups: dict[str, ClassicGroup] = {}
+        self._recorded: dict[str, GroupMetadataValue] = {}
+        """The last generation of each group that the log knows of."""
+        self._alarms = Alarms(self._deadline)
+        self._to_begin: set[str] = set()
+        """Groups with sessions that begin at the next look at the clock."""
+        self._serving = False
+        """Whether requests or time have reached this coordinator: before, the log alone says what a group is."""
+        self._next_expiry: int | None = None
+
+    # ------------------------------------------------------------------ members
+
+    def join(
+        self, request: JoinGroupRequest, version: int, client_id: str, client_host: str, now: int
+    ) -> Decision[JoinGroupResponse]:
+        """JoinGroup; waits until the next generation is known."""
+        if not request.group_id:
+            return Refused(ErrorCode.INVALID_GROUP_ID)
+        shortest, longest = self._config.group_min_session_timeout_ms, self._config.group_max_session_timeout_ms
+        if not shortest <= request.session_timeout_ms <= longest:
+            return Refused(ErrorCode.INVALID_SESSION_TIMEOUT)
+        self._serve(now)
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if request.member_id:
+                return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            group = self._begin_group(request.group_id, now)
+        decision = self._classic.join(
+            group, request, version=version, client_id=client_id, client_host=client_host, now=now
+        )
+        return self._conclude(group, decision)
+
+    def sync(self, request: SyncGroupRequest, version: int, now: int) -> Decision[SyncGroupResponse]:
+        """SyncGroup; waits for the leader's assignment."""
+        if version >= PROTOCOL_REQUIRED_FROM and (request.protocol_type is None or request.protocol_name is None):
+            return Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        self._serve(now)
+        group = self._group_of_member(request.group_id)
+        if isinstance(group, Refused):
+            return group
+        return self._conclude(group, self._classic.sync(group, request))
+
+    def heartbeat(self, request: HeartbeatRequest, now: int) -> Decision[HeartbeatResponse]:
+        """Heartbeat."""
+        self._serve(now)
+        group = self._group_of_member(request.group_id)
+        if isinstance(group, Refused):
+            return group
+        decision = self._classic.heartbeat(group, request)
+        if not isinstance(decision, Refused):
+            self._alarms.arm_at(group.group_id, group.renew(request.member_id, now))
+        return decision
+
+    def leave(self, request: LeaveGroupRequest, version: int, now: int) -> Decision[LeaveGroupResponse]:
+        """LeaveGroup."""
+        self._serve(now)
+        leaving = request.members if version >= MEMBERS_LEAVE_FROM else [MemberIdentity(member_id=request.member_id)]
+        if not request.group_id:
+            return Refused(ErrorCode.INVALID_GROUP_ID)
+        group = self._groups.get(request.group_id)
+        decision: Decision[LeaveGroupResponse]
+        if group is None:
+            decision = Answered(LeaveGroupResponse(members=[_unknown(each) for each in leaving]))
+        else:
+            decision = self._conclude(group, self._classic.leave(group, leaving, now))
+        if version < MEMBERS_LEAVE_FROM and isinstance(decision, Answered | Proposed):
+            decision.reply.error_code = decision.reply.members.pop().error_code
+        return decision
+
+    def _group_of_member(self, group_id: str) -> ClassicGroup | Refused:
+        if not group_id:
+            return Refused(ErrorCode.INVALID_GROUP_ID)
+        return self._groups.get(group_id) or Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def _begin_group(self, group_id: str, now: int) -> ClassicGroup:
+        """A group that the log does not know of yet; it is owed a record."""
+        group = self._groups[group_id] = ClassicGroup(group_id)
+        group.state_timestamp = group.record_deadline = now
+        return group
+
+    # ------------------------------------------------------------------ offsets
+
+    def commit(self, request: OffsetCommitRequest, version: int, now: int) -> Decision[OffsetCommitResponse]:
+        """OffsetCommit, of topics that were found: each has its name and its id."""
+        self._serve(now)
+        group = self._groups.get(request.group_id)
+        decision = self._offset_protocol.commit(group, request, version=version, now=now)
+        # An older habit of the classic protocol: whoever commits lives.
+        alive = GroupState.STABLE, GroupState.PREPARING_REBALANCE
+        if group is not None and not isinstance(decision, Refused) and group.state in alive:
+            self._alarms.arm_at(group.group_id, group.renew(request.member_id, now))
+        return decision
+
+    def txn_commit(self, request: TxnOffsetCommitRequest, version: int, now: int) -> Decision[TxnOffsetCommitResponse]:
+        """TxnOffsetCommit, after this partition was verified or added to the transaction; topics as in `commit`."""
+        self._serve(now)
+        if not request.group_id:
+            return Refused(ErrorCode.INVALID_GROUP_ID)
+        group = self._groups.get(request.group_id)
+        return self._offset_protocol.txn_commit(group, request, version=version, now=now)
+
+    def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool) -> Decision[OffsetFetchResponseGroup]:
+        """OffsetFetch for one group, of topics with their names."""
+        return Answered(self._offset_protocol.fetch(request, require_stable=require_stable))
+
+    def delete_offsets(self, request: OffsetDeleteRequest, now: int) -> Decision[OffsetDeleteResponse]:
+        """OffsetDelete, of partitions that exist."""
+        self._serve(now)
+        if not request.group_id:
+            return Refused(ErrorCode.INVALID_GROUP_ID)
+        return self._offset_protocol.delete(self._groups.get(request.group_id), request)
+
+    def topics_deleted(self, topics: Iterable[tuple[str, bytes]]) -> Decision[None]:
+        """Topics (name, id) are gone: so are the offsets committed for them."""
+        records = [
+            offset_tombstone(group_id, topic, partition)
+            for topic, topic_id in topics
+            for group_id, partition in self._offsets.of_topic(topic, topic_id)
+        ]
+        return Proposed(tuple(records), None) if records else Answered(None)
+
+    # ------------------------------------------------------------------ administration
+
+    def describe(self, group_id: str, version: int) -> Decision[DescribedGroup]:
+        """DescribeGroups, for one group."""
+        return Answered(described(group_id, self._groups.get(group_id), version))
+
+    def list(self, states_filter: Sequence[str], types_filter: Sequence[str]) -> Decision[Sequence[ListedGroup]]:
+        """ListGroups, for the groups of this partition."""
+        matching = matches(states_filter, types_filter)
+        return Answered([listed(group) for group in self._groups.values() if matching(group)])
+
+    def delete_group(self, group_id: str, now: int) -> Decision[DeletableGroupResult]:
+        """DeleteGroups, for one group: only without members, and its offsets go with it."""
+        self._serve(now)
+        group = self._groups.get(group_id)
+        if group is None:
+            return Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.state is not GroupState.EMPTY:
+            return Refused(ErrorCode.NON_EMPTY_GROUP)
+        records = [*self._offset_protocol.tombstones(group_id), group_tombstone(group_id)]
+        return Proposed(tuple(records), DeletableGroupResult(group_id=group_id))
+
+    # ------------------------------------------------------------------ the log
+
+    def apply(self, batch: Batch) -> None:
+        """Fold a committed batch: generations, offsets, and the markers that end transactions."""
+        if batch.is_control:
+            marker = read_marker(batch)
+            if marker is not None:
+                self._offsets.end_transaction(batch.producer_id, committed=marker.commit)
+            return
+        producer_id = batch.producer_id if batch.is_transactional else -1
+        for record in iterate_records(batch):
+            try:
+                self._apply_record(record, producer_id)
+            except DecodeError as error:
+                # Whoever may write to any topic may write anything here; the groups must load all the same.
+                self.facts.append(Fact("group_record_skipped", {"offset": record.offset, "error": str(error)}))
+        self._publish()
+
+    def _apply_record(self, record: Record, producer_id: int) -> None:
+        key, value = record.key or b"", record.value
+        offset_key = decode_key(key, OffsetCommitKey)
+        if offset_key is not None:
+            offset_value = None if value is None else decode_value(value, OffsetCommitValue)
+            if offset_value is not None and offset_key.group not in self._groups:
+                self._groups[offset_key.group] = ClassicGroup(offset_key.group)
+            if offset_value is not None or value is None:
+                self._offsets.fold(offset_key, offset_value, record_offset=record.offset, producer_id=producer_id)
+            return
+        # Groups of the consumer protocol (KIP-848) have records of other kinds; they are passed over.
+        group_key = decode_key(key, GroupMetadataKey)
+        if group_key is not None:
+            group_value = None if value is None else decode_value(value, GroupMetadataValue)
+            if group_value is not None or value is None:
+                self._apply_group(group_key.group, group_value)
+
+    def _apply_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        group = self._groups.get(group_id)
+        if value is None:
+            self._recorded.pop(group_id, None)
+            # A member may have joined after the tombstone was decided; its group then goes on without a record.
+            if group is not None and group.state is GroupState.EMPTY:
+                group.enter(GroupState.DEAD, group.state_timestamp)
+                self._tell(group)
+                del self._groups[group_id]
+            return
+        self._recorded[group_id] = value
+        if self._serving and group is not None:
+            self._rebalance.recorded(group, value)
+            self._tell(group)
+        else:
+            group = self._groups[group_id] = group_of(group_id, value)
+        if group.sessions_to_begin:
+            self._to_begin.add(group_id)
+
+    def durable_state(self) -> dict[str, object]:
+        """What the log says, and nothing else: equal on every coordinator that has folded the same log."""
+        return {"groups": dict(self._recorded), "offsets": self._offsets.durable_state()}
+
+    # ------------------------------------------------------------------ time
+
+    def due(self, now: int) -> Sequence[Work]:
+        """Groups in which something has to be done, and the look for expired offsets."""
+        self._serve(now)
+        work: list[Work] = [GroupDue(group_id) for group_id in self._alarms.due(now)]
+        if self._next_expiry is not None and self._next_expiry <= now:
+            work.append(ExpireOffsets())
+        return work
+
+    def wake_at(self) -> int | None:
+        """The next time at which something may have to be done."""
+        if self._to_begin or (self._groups and self._next_expiry is None):
+            return 0
+        times = [at for at in (self._alarms.next_at(), self._next_expiry) if at is not None]
+        return min(times, default=None)
+
+    def perform(self, work: Work, now: int) -> Decision[None]:
+        """Do what is owed; the decision is about what the log has to be told."""
+        self._serve(now)
+        if isinstance(work, ExpireOffsets):
+            return self._expire_offsets(now)
+        group = self._groups.get(work.group_id)
+        if group is None:
+            return Answered(None)
+        records = self._rebalance.advance(group, now)
+        decision: Decision[None] = Proposed(tuple(records), None) if records else Answered(None)
+        return self._conclude(group, decision)
+
+    def _expire_offsets(self, now: int) -> Decision[None]:
+        self._next_expiry = now + self._config.offsets_retention_check_interval_ms
+        records: list[LogRecord] = []
+        for group_id, group in self._groups.items():
+            expired, gone = self._offset_protocol.expire(group, now)
+            records += expired
+            if gone and group.state is GroupState.EMPTY:
+                records.append(group_tombstone(group_id))
+        return Proposed(tuple(records), None) if records else Answered(None)
+
+    def abandoned(self, token: Hashable) -> None:
+        """A client that waited has gone away."""
+        assert isinstance(token, Token), "this machine hands out no other tokens"
+        group = self._groups.get(token.group_id)
+        if group is not None:
+            self._waits.abandon(group, token)
+
+    def _serve(self, now: int) -> None:
+        """Time has reached this coordinator: begin what `apply`, which knows no time, could not."""
+        if not self._serving:
+            self._serving = True
+            for group_id, group in self._groups.items():
+                self._rebalance.load(group, now)
+                self._alarms.arm(group_id)
+                self._tell(group)
+        if self._next_expiry is None and self._groups:
+            self._next_expiry = now + self._config.offsets_retention_check_interval_ms
+        while self._to_begin:
+            group_id = self._to_begin.pop()
+            if group_id in self._groups:
+                self._groups[group_id].begin_sessions(now)
+                self._alarms.arm(group_id)
+
+    def _deadline(self, group_id: str) -> int | None:
+        group = self._groups.get(group_id)
+        return None if group is None else group.next_deadline()
+
+    # ------------------------------------------------------------------ after each decision
+
+    def _conclude(self, group: ClassicGroup, decision: Decision[T]) -> Decision[T]:
+        """Pass on what the decision has brought about besides its answer."""
+        self._alarms.arm(group.group_id)
+        if group.sessions_to_begin:
+            self._to_begin.add(group.group_id)
+        self._tell(group)
+        self._publish()
+        return decision
+
+    def _publish(self) -> None:
+        if self._waits.ended:
+            self.released += self._waits.ended
+            self._waits.ended.clear()
+
+    def _tell(self, group: ClassicGroup) -> None:
+        for before, after in group.transitions:
+            self.facts.append(
+                Fact(
+                    "group_state_change",
+                    {
+                        "group_id": group.group_id,
+                        "state_from": before.value,
+                        "state_to": after.value,
+                        "generation": group.generation,
+                        "members": len(group.members),
+                    },
+                )
+            )
+        group.transitions.clear()
+
+
+def _unknown(leaving: MemberIdentity) -> MemberResponse:
+    return MemberResponse(
+        member_id=leaving.member_id,
+        group_instance_id=leaving.group_instance_id,
+        error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+    )

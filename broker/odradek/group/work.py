@@ -1,0 +1,31 @@
+"""What a group coordinator owes the world: the works that its node carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+__all__ = ["ExpireOffsets", "GroupDue", "Work"]
+
+
+class GroupDue(Struct, frozen=True):
+    """Time has come for something in this group: a session, a rebalance, its first record."""
+
+    group_id: str
+
+    @property
+    def key(self) -> Hashable:
+        return self.group_id
+
+
+class ExpireOffsets(Struct, frozen=True):
+    """Offsets and empty groups are to be looked through for what has expired."""
+
+    @property
+    def key(self) -> Hashable:
+        return ExpireOffsets
+
+
+Work: TypeAlias = GroupDue | ExpireOffsets
