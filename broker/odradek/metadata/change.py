@@ -1,0 +1,29 @@
+"""What an operation of the controller comes to: records to write, the reply, and facts worth telling."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from odradek.log.machine import Fact
+from odradek.wire.errors import ErrorCode
+
+__all__ = ["Change", "Failure"]
+
+T = TypeVar("T")
+
+
+class Change(Struct, Generic[T]):
+    """The outcome of one operation; without records nothing changes."""
+
+    reply: T
+    records: list[Struct] = []
+    facts: list[Fact] = []
+
+
+class Failure(Struct, frozen=True):
+    """Why one part of a request is refused; the other parts may succeed."""
+
+    error: ErrorCode
+    message: str | None = None

@@ -1,0 +1,300 @@
+"""Checking and changing configs (Kafka's `ConfigurationControlManager` and `ControllerConfigurationValidator`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import TypeVar
+
+from msgspec import Struct
+
+from odradek.config import BROKER_KEYS, TOPIC_KEYS, Config
+from odradek.config_inert import INERT_DYNAMIC_KEYS, INERT_KEYS
+from odradek.config_keys import BadValue, Key, Kind, Scope, text_of
+from odradek.metadata.change import Change, Failure
+from odradek.metadata.describe import GROUP_KEYS
+from odradek.metadata.image import MetadataImage, ResourceType
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import alter_configs_response, incremental_alter_configs_response
+from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
+from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
+from odradek.wire.messages.config_record import ConfigRecord
+from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+
+__all__ = ["Operation", "alter_configs", "incremental_alter_configs", "invalid_topic_configs", "misdirected"]
+
+Values = dict[str, str]
+R = TypeVar("R")
+
+
+class Operation(IntEnum):
+    """What an incremental change does to a value."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Step(Struct, frozen=True):
+    """One change of one key; a plain AlterConfigs is a series of sets."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+class Alteration(Struct, frozen=True):
+    """What is to be done to the overrides of one resource."""
+
+    resource_type: int
+    name: str
+    steps: list[Step]
+    replaces: bool = False
+    """Whether overrides that no step sets go."""
+
+
+def invalid_topic_configs(overrides: Mapping[str, str | None], config: Config) -> Failure | None:
+    """Why a topic cannot have these overrides, or None (`LogConfig.validate`)."""
+    nulls = [name for name, value in overrides.items() if value is None]
+    if nulls:
+        message = f"Null value not supported for topic configs: {','.join(nulls)}"
+        return Failure(ErrorCode.INVALID_CONFIG, message)
+    parsed = {}
+    for name in overrides:
+        if name not in TOPIC_KEYS:
+            return Failure(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+    for name, value in overrides.items():
+        try:
+            parsed[name] = TOPIC_KEYS[name].parse(value or "")
+        except BadValue as error:
+            return Failure(ErrorCode.INVALID_CONFIG, str(error))
+    return _contradiction(parsed, config)
+
+
+def _contradiction(parsed: Mapping[str, object], config: Config) -> Failure | None:
+    low = parsed.get("min.compaction.lag.ms", config.log_cleaner_min_compaction_lag_ms)
+    high = parsed.get("max.compaction.lag.ms", config.log_cleaner_max_compaction_lag_ms)
+    assert isinstance(low, int), "a lag is a number"
+    assert isinstance(high, int), "a lag is a number"
+    if low > high:
+        return Failure(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})",
+        )
+    if parsed.get("remote.storage.enable"):
+        return Failure(
+            ErrorCode.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )
+    return None
+
+
+def misdirected(resource_type: int, name: str, node_id: int) -> Failure | None:
+    """Why the broker that was asked cannot change this broker's configs (`ConfigAdminManager`)."""
+    if resource_type != ResourceType.BROKER or not name:
+        return None
+    try:
+        wanted = int(name)
+    except ValueError:
+        return _refused(f"Node id must be an integer, but it is: {name}")
+    if wanted != node_id:
+        return _refused(f"Unexpected broker id, expected {node_id}, but received {name}")
+    return None
+
+
+# ---------------------------------------------------------------------- the two requests
+
+
+def alter_configs(request: AlterConfigsRequest, image: MetadataImage, config: Config) -> Change[AlterConfigsResponse]:
+    """Give each resource exactly these overrides; those it had besides go."""
+    alterations = [
+        Alteration(
+            r.resource_type, r.resource_name, [Step(c.name, Operation.SET, c.value) for c in r.configs], replaces=True
+        )
+        for r in request.resources
+    ]
+    results, records = _alter_all(alterations, alter_configs_response.AlterConfigsResourceResponse, image, config)
+    return Change(AlterConfigsResponse(responses=results), [] if request.validate_only else records)
+
+
+def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, image: MetadataImage, config: Config
+) -> Change[IncrementalAlterConfigsResponse]:
+    """Change the named overrides of each resource and leave the rest (KIP-339)."""
+    alterations = [
+        Alteration(r.resource_type, r.resource_name, [Step(c.name, c.config_operation, c.value) for c in r.configs])
+        for r in request.resources
+    ]
+    results, records = _alter_all(
+        alterations, incremental_alter_configs_response.AlterConfigsResourceResponse, image, config
+    )
+    return Change(IncrementalAlterConfigsResponse(responses=results), [] if request.validate_only else records)
+
+
+def _alter_all(
+    alterations: Sequence[Alteration], result: Callable[..., R], image: MetadataImage, config: Config
+) -> tuple[list[R], list[Struct]]:
+    times = Counter((alteration.resource_type, alteration.name) for alteration in alterations)
+    results, records = [], []
+    for alteration in alterations:
+        target = alteration.resource_type, alteration.name
+        if times[target] > 1:
+            outcome: Values | Failure = _refused("Each resource must appear at most once.")
+        else:
+            outcome = _alter(alteration, image, config)
+        failure = outcome if isinstance(outcome, Failure) else Failure(ErrorCode.NONE)
+        results.append(
+            result(
+                error_code=failure.error,
+                error_message=failure.message,
+                resource_type=alteration.resource_type,
+                resource_name=alteration.name,
+            )
+        )
+        if not isinstance(outcome, Failure):
+            records += _records(target, image.config(*target), outcome)
+    return results, records
+
+
+def _records(target: tuple[int, str], before: Mapping[str, str], after: Mapping[str, str]) -> list[Struct]:
+    resource_type, resource_name = target
+    changed: dict[str, str | None] = {name: value for name, value in after.items() if before.get(name) != value}
+    changed |= {name: None for name in before if name not in after}
+    return [
+        ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
+        for name, value in changed.items()
+    ]
+
+
+def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Values | Failure:
+    """The overrides of the resource afterwards, or why not."""
+    resource_type, name, steps = alteration.resource_type, alteration.name, alteration.steps
+    validate = _VALIDATORS.get(resource_type)
+    if validate is None:
+        return _refused(f"Unknown resource type {resource_type}")
+    failure = _malformed(steps) or _absent(resource_type, name, image)
+    if failure is not None:
+        return failure
+    values = {} if alteration.replaces else dict(image.config(resource_type, name))
+    for step in steps:
+        failure = _take(step, values, _KEYS[resource_type])
+        if failure is not None:
+            return failure
+    touched = [step.name for step in steps if step.operation != Operation.DELETE]
+    return validate(values, touched, name, config) or values
+
+
+def _malformed(steps: Sequence[Step]) -> Failure | None:
+    if len({step.name for step in steps}) < len(steps):
+        return _refused("Error due to duplicate config keys")
+    nulls = [step.name for step in steps if step.value is None and step.operation != Operation.DELETE]
+    if nulls:
+        return _refused(f"Null value not supported for : {','.join(nulls)}")
+    return None
+
+
+def _absent(resource_type: int, name: str, image: MetadataImage) -> Failure | None:
+    if resource_type == ResourceType.TOPIC:
+        if not name:
+            return _refused("Default topic resources are not allowed.")
+        if name not in image.topics:
+            return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if resource_type == ResourceType.GROUP and not name:
+        return _refused("Default group resources are not allowed.")
+    return None
+
+
+def _take(step: Step, values: Values, keys: Mapping[str, Key]) -> Failure | None:
+    """Take one step in the values."""
+    if step.operation == Operation.SET:
+        values[step.name] = step.value or ""
+    elif step.operation == Operation.DELETE:
+        values.pop(step.name, None)
+    elif step.operation in (Operation.APPEND, Operation.SUBTRACT):
+        key = keys.get(step.name)
+        if key is None or key.rule.kind is not Kind.LIST:
+            verb = Operation(step.operation).name
+            return Failure(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {step.name} because its type is not LIST.")
+        values[step.name] = _combined(values.get(step.name, text_of(key.default) or ""), step)
+    else:
+        return Failure(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return None
+
+
+def _combined(before: str, step: Step) -> str:
+    words = [word for word in before.split(",") if word]
+    named = [word for word in (step.value or "").split(",") if word]
+    if step.operation == Operation.APPEND:
+        return ",".join(dict.fromkeys(words + named))
+    return ",".join(word for word in words if word not in named)
+
+
+# ---------------------------------------------------------------------- what each kind of resource may hold
+
+
+def _invalid_topic(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
+    return invalid_topic_configs(values, config)
+
+
+def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
+    """Only what is dynamic can change; keys that nobody knows are kept, as Kafka keeps them for plug-ins."""
+    fixed = [key for key in touched if _is_fixed(key)]
+    if fixed:
+        return _refused(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    single = [key for key in touched if key in BROKER_KEYS and BROKER_KEYS[key].rule.scope is Scope.PER_BROKER]
+    if not name and single:
+        return _refused(
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
+        )
+    for key in touched:
+        if key in BROKER_KEYS:
+            try:
+                BROKER_KEYS[key].parse(values[key])
+            except BadValue as error:
+                return _refused(str(error))
+    return None
+
+
+def _is_fixed(key: str) -> bool:
+    if key in BROKER_KEYS:
+        return BROKER_KEYS[key].rule.scope is Scope.READ_ONLY
+    return key in INERT_KEYS and key not in INERT_DYNAMIC_KEYS
+
+
+def _refused(message: str) -> Failure:
+    return Failure(ErrorCode.INVALID_REQUEST, message)
+
+
+def _invalid_group(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
+    for key, text in values.items():
+        if key not in GROUP_KEYS:
+            return Failure(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {key}")
+        default = BROKER_KEYS[GROUP_KEYS[key]]
+        try:
+            value = default.parse(text)
+        except BadValue as error:
+            return Failure(ErrorCode.INVALID_CONFIG, str(error).replace(default.name, key))
+        low, high = (
+            getattr(config, default.attribute.replace("consumer_", f"consumer_{bound}_")) for bound in ("min", "max")
+        )
+        assert isinstance(value, int), "keys of groups are numbers"
+        if not low <= value <= high:
+            return Failure(ErrorCode.INVALID_CONFIG, f"{key} must be in the range {low} to {high} inclusive.")
+    return None
+
+
+_VALIDATORS: Mapping[int, Callable[[Values, Sequence[str], str, Config], Failure | None]] = {
+    ResourceType.TOPIC: _invalid_topic,
+    ResourceType.BROKER: _invalid_broker,
+    ResourceType.GROUP: _invalid_group,
+}
+
+_KEYS: Mapping[int, Mapping[str, Key]] = {
+    ResourceType.TOPIC: TOPIC_KEYS,
+    ResourceType.BROKER: BROKER_KEYS,
+    ResourceType.GROUP: {},
+}

@@ -1,0 +1,335 @@
+"""The controller: decides what is written to the metadata log, one operation at a time.
+
+It reads the same image as everybody else, folded by its own loader, so nothing is speculative and nothing has to be
+taken back. An operation with more records than one batch holds is written as a metadata transaction (KIP-868): Begin,
+the records, End; `batches` cuts it, and its reply is given when the End is committed. A controller that finds a
+transaction open in the log takes over from one that died in the middle, and writes Abort before anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+
+from odradek.config import Config
+from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
+from odradek.metadata import brokers, configs, deletion, features, topics
+from odradek.metadata.change import Change, Failure
+from odradek.metadata.features import GROUP_VERSION, METADATA_TRANSACTIONS, METADATA_VERSION, TRANSACTION_VERSION
+from odradek.metadata.image import BrokerImage, MetadataImage, ResourceType
+from odradek.metadata.loader import MetadataLoader
+from odradek.metadata.placement import Dice
+from odradek.records.state import encode_metadata
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.abort_transaction_record import AbortTransactionRecord
+from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
+from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
+from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
+from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from odradek.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from odradek.wire.messages.broker_registration_request import BrokerRegistrationRequest
+from odradek.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
+from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse
+from odradek.wire.messages.create_topics_request import CreateTopicsRequest
+from odradek.wire.messages.create_topics_response import CreateTopicsResponse
+from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
+from odradek.wire.messages.delete_topics_response import DeleteTopicsResponse
+from odradek.wire.messages.end_transaction_record import EndTransactionRecord
+from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
+from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
+from odradek.wire.messages.update_features_response import UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from odradek.records.batch import Batch
+
+__all__ = ["BOOTSTRAP", "FAILOVER", "PRODUCER_ID_BLOCK", "Activation", "Controller", "Fencing"]
+
+T = TypeVar("T")
+
+BOOTSTRAP = "Bootstrap records"
+"""Name of the metadata transaction that a new cluster begins with."""
+FAILOVER = "Controller failover"
+"""Reason of the Abort that a new controller writes."""
+PRODUCER_ID_BLOCK = 1000
+
+
+class Activation(Struct, frozen=True):
+    """Work: the log is empty, or an open transaction was left in it."""
+
+    @property
+    def key(self) -> str:
+        """One at a time."""
+        return "activation"
+
+
+class Fencing(Struct, frozen=True):
+    """Work: a broker has not been heard of for a session timeout."""
+
+    broker_id: int
+    broker_epoch: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """One at a time for each broker."""
+        return ("fencing", self.broker_id)
+
+
+class Controller(Machine):
+    """Decides about topics, configs, features, brokers and blocks of producer ids."""
+
+    def __init__(self, *, node_id: int, cluster_id: str, config: Config, dice: Dice, sessions: bool = False) -> None:
+        super().__init__()
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.config = config
+        self.loader = MetadataLoader()
+        self.published: list[MetadataImage] = []
+        """Images that came out of folding; drained by whoever shows them."""
+        self._dice = dice
+        self._writing = False
+        """Whether the transaction that is open is our own and still being written."""
+        self._sessions = sessions
+        """Whether brokers have to send heartbeats."""
+        self._heard: dict[int, int] = {}
+        """When a session ends, by broker; volatile: a new controller gives every broker a new session."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the log says."""
+        return self.loader.image
+
+    # ------------------------------------------------------------------ the machine
+
+    def apply(self, batch: Batch) -> None:
+        """Fold one committed batch."""
+        self.published += self.loader.apply(batch)
+        self.facts += self.loader.facts
+        self.loader.facts = []
+        if not self.loader.in_transaction:
+            self._writing = False
+
+    def due(self, now: int) -> Iterable[Activation | Fencing]:
+        """What the log leaves to be done before this controller may serve, and brokers that have gone silent."""
+        if not self._writing and not self._is_active():
+            yield Activation()
+        elif self._sessions:
+            for broker in self._in_service():
+                if now >= self._heard.setdefault(broker.id, now + self.config.broker_session_timeout_ms):
+                    yield Fencing(broker.id, broker.epoch)
+
+    def wake_at(self) -> int | None:
+        """When the next session ends."""
+        if not self._sessions:
+            return None
+        return min((self._heard[broker.id] for broker in self._in_service() if broker.id in self._heard), default=None)
+
+    def perform(self, work: Activation | Fencing) -> Decision[None]:
+        """Decide a work that was due."""
+        return self.activate() if isinstance(work, Activation) else self.fence_broker(work)
+
+    def batches(self, records: tuple[LogRecord, ...]) -> Iterator[tuple[LogRecord, ...]]:
+        """Cut a proposal into what is appended at a time: one batch, unless it is a long transaction."""
+        size = self.config.odradek_metadata_batch_records_max
+        for start in range(0, len(records), size):
+            yield records[start : start + size]
+
+    # ------------------------------------------------------------------ becoming the controller
+
+    def activate(self) -> Decision[None]:
+        """The activation records of Kafka's `ActivationRecordsGenerator`."""
+        wanted: list[Struct] = []
+        if self.loader.in_transaction:
+            wanted.append(AbortTransactionRecord(reason=FAILOVER))
+        level = self.image.feature(METADATA_VERSION)
+        if level == 0:
+            level = self.config.odradek_metadata_version
+            bootstrap = self._bootstrap()
+            if level >= METADATA_TRANSACTIONS:
+                bootstrap = [BeginTransactionRecord(name=BOOTSTRAP), *bootstrap, EndTransactionRecord()]
+            wanted += bootstrap
+        if not wanted:
+            return Answered(None)
+        self._writing = True
+        self.facts.append(Fact("controller_activated", {"node": self.node_id, "records": len(wanted)}))
+        return Proposed(_encoded(wanted, level), None)
+
+    def _bootstrap(self) -> list[Struct]:
+        config = self.config
+        levels = {
+            METADATA_VERSION: config.odradek_metadata_version,
+            GROUP_VERSION: config.odradek_group_version,
+            TRANSACTION_VERSION: config.odradek_transaction_version,
+        }
+        return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items() if level]
+
+    def _is_active(self) -> bool:
+        return METADATA_VERSION in self.image.features and not self.loader.in_transaction
+
+    # ------------------------------------------------------------------ topics
+
+    def create_topics(self, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
+        """CreateTopics."""
+        return self._carry_out("CreateTopics", lambda: topics.create_topics(request, self._cluster()))
+
+    def create_partitions(self, request: CreatePartitionsRequest) -> Decision[CreatePartitionsResponse]:
+        """CreatePartitions."""
+        return self._carry_out("CreatePartitions", lambda: topics.create_partitions(request, self._cluster()))
+
+    def delete_topics(self, request: DeleteTopicsRequest, version: int) -> Decision[DeleteTopicsResponse]:
+        """DeleteTopics."""
+        return self._carry_out(
+            "DeleteTopics", lambda: deletion.delete_topics(request, version, self.image, self.config)
+        )
+
+    def _cluster(self) -> topics.Cluster:
+        largest = topics.PARTITIONS_PER_REQUEST_MAX
+        if self.image.feature(METADATA_VERSION) < METADATA_TRANSACTIONS:
+            largest = self.config.odradek_metadata_batch_records_max
+        return topics.Cluster(self.image, self._effective_config(), self._dice, largest)
+
+    # ------------------------------------------------------------------ configs, features, producer ids
+
+    def alter_configs(self, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
+        """AlterConfigs."""
+        return self._carry_out(
+            "AlterConfigs", lambda: configs.alter_configs(request, self.image, self._effective_config())
+        )
+
+    def incremental_alter_configs(
+        self, request: IncrementalAlterConfigsRequest
+    ) -> Decision[IncrementalAlterConfigsResponse]:
+        """IncrementalAlterConfigs."""
+        return self._carry_out(
+            "IncrementalAlterConfigs",
+            lambda: configs.incremental_alter_configs(request, self.image, self._effective_config()),
+        )
+
+    def update_features(self, request: UpdateFeaturesRequest) -> Decision[UpdateFeaturesResponse]:
+        """UpdateFeatures."""
+        return self._carry_out("UpdateFeatures", lambda: features.update_features(request, self.image, self.node_id))
+
+    def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> Decision[AllocateProducerIdsResponse]:
+        """AllocateProducerIds: the next block for a broker (KIP-730)."""
+        return self._carry_out("AllocateProducerIds", lambda: self._next_block(request))
+
+    def _next_block(self, request: AllocateProducerIdsRequest) -> Change[AllocateProducerIdsResponse]:
+        error = self._unknown_broker(request.broker_id, request.broker_epoch)
+        if error is not ErrorCode.NONE:
+            return Change(AllocateProducerIdsResponse(error_code=error))
+        start = self.image.next_producer_id
+        record = ProducerIdsRecord(
+            broker_id=request.broker_id,
+            broker_epoch=request.broker_epoch,
+            next_producer_id=start + PRODUCER_ID_BLOCK,
+        )
+        reply = AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=PRODUCER_ID_BLOCK)
+        return Change(reply, [record])
+
+    # ------------------------------------------------------------------ brokers and leaders
+
+    def register_broker(self, request: BrokerRegistrationRequest, now: int) -> Decision[BrokerRegistrationResponse]:
+        """BrokerRegistration; the epoch of a broker is the offset of its registration."""
+        return self._carry_out("BrokerRegistration", lambda: self._register(request, now))
+
+    def _register(self, request: BrokerRegistrationRequest, now: int) -> Change[BrokerRegistrationResponse]:
+        epoch = self.loader.last_offset + 1
+        outcome = brokers.register(
+            request,
+            self.image,
+            cluster_id=self.cluster_id,
+            epoch=epoch,
+            in_session=now < self._heard.get(request.broker_id, now),
+        )
+        if isinstance(outcome, Failure):
+            return Change(BrokerRegistrationResponse(error_code=outcome.error))
+        self._hear(request.broker_id, now)
+        return Change(BrokerRegistrationResponse(broker_epoch=epoch), outcome)
+
+    def heartbeat(self, request: BrokerHeartbeatRequest, now: int) -> Decision[BrokerHeartbeatResponse]:
+        """BrokerHeartbeat: who has read the log up to its registration is let in; who leaves is fenced."""
+        return self._carry_out("BrokerHeartbeat", lambda: self._beat(request, now))
+
+    def _beat(self, request: BrokerHeartbeatRequest, now: int) -> Change[BrokerHeartbeatResponse]:
+        error = self._unknown_broker(request.broker_id, request.broker_epoch)
+        if error is not ErrorCode.NONE:
+            return Change(BrokerHeartbeatResponse(error_code=error))
+        broker = self.image.brokers[request.broker_id]
+        caught_up = request.current_metadata_offset >= broker.epoch
+        leaves = request.want_fence or request.want_shut_down
+        fenced = leaves or (broker.fenced and not caught_up)
+        if not leaves:
+            self._hear(broker.id, now)
+        reply = BrokerHeartbeatResponse(
+            is_caught_up=caught_up, is_fenced=fenced, should_shut_down=request.want_shut_down
+        )
+        if fenced == broker.fenced:
+            return Change(reply)
+        return Change(reply, (brokers.fence if fenced else brokers.unfence)(self.image, broker))
+
+    def fence_broker(self, work: Fencing) -> Decision[None]:
+        """A broker has gone silent: its partitions go to others."""
+        broker = self.image.brokers.get(work.broker_id)
+        if broker is None or broker.fenced or broker.epoch != work.broker_epoch:
+            return Answered(None)
+        self._heard.pop(broker.id, None)
+        self.facts.append(Fact("broker_fenced", {"broker": broker.id}))
+        return self._carry_out("BrokerFencing", lambda: Change(None, brokers.fence(self.image, broker)))
+
+    def move_leader(self, topic: str, partition: int, to: int) -> Decision[None]:
+        """Give a partition to another leader, or to the same one in a new leader epoch."""
+        image = self.image
+        topic_image, state = image.topic(topic), image.partition(topic, partition)
+        if topic_image is None or state is None:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not image.is_alive(to):
+            return Refused(ErrorCode.BROKER_NOT_AVAILABLE)
+        record = brokers.move_leader(topic_image, state, to, image)
+        return self._carry_out("LeaderMove", lambda: Change(None, [record]))
+
+    def _unknown_broker(self, broker_id: int, epoch: int) -> ErrorCode:
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            return ErrorCode.BROKER_ID_NOT_REGISTERED
+        return ErrorCode.NONE if broker.epoch == epoch else ErrorCode.STALE_BROKER_EPOCH
+
+    def _in_service(self) -> list[BrokerImage]:
+        return [broker for broker in self.image.brokers.values() if not broker.fenced]
+
+    def _hear(self, broker_id: int, now: int) -> None:
+        self._heard[broker_id] = now + self.config.broker_session_timeout_ms
+
+    # ------------------------------------------------------------------ from a change to a proposal
+
+    def _carry_out(self, name: str, operate: Callable[[], Change[T]]) -> Decision[T]:
+        if not self._is_active():
+            return Refused(ErrorCode.NOT_CONTROLLER)
+        change = operate()
+        if not change.records:
+            return Answered(change.reply)
+        level = self.image.feature(METADATA_VERSION)
+        records = change.records
+        if len(records) > self.config.odradek_metadata_batch_records_max:
+            if level < METADATA_TRANSACTIONS:
+                return Refused(ErrorCode.POLICY_VIOLATION, f"{name} needs more records than one batch may hold.")
+            records = [BeginTransactionRecord(name=name), *records, EndTransactionRecord()]
+            self._writing = True
+        self.facts += change.facts
+        return Proposed(_encoded(records, level), change.reply)
+
+    def _effective_config(self) -> Config:
+        image = self.image
+        cluster = image.config(ResourceType.BROKER, "")
+        own = image.config(ResourceType.BROKER, str(self.node_id))
+        return self.config.dynamic(cluster=cluster, broker=own) if cluster or own else self.config
+
+
+def _encoded(records: Iterable[Struct], level: int) -> tuple[LogRecord, ...]:
+    return tuple(LogRecord(None, encode_metadata(record, features.record_version(record, level))) for record in records)

@@ -1,0 +1,252 @@
+"""Changes to a metadata image, record by record; the image they make is built when they may be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from odradek.metadata.image import (
+    BrokerImage,
+    EndpointImage,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
+from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from odradek.wire.messages.config_record import ConfigRecord
+from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.fence_broker_record import FenceBrokerRecord
+from odradek.wire.messages.no_op_record import NoOpRecord
+from odradek.wire.messages.partition_change_record import PartitionChangeRecord
+from odradek.wire.messages.partition_record import PartitionRecord
+from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
+from odradek.wire.messages.register_broker_record import RegisterBrokerRecord
+from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
+from odradek.wire.messages.topic_record import TopicRecord
+from odradek.wire.messages.unfence_broker_record import UnfenceBrokerRecord
+from odradek.wire.messages.unregister_broker_record import UnregisterBrokerRecord
+
+__all__ = ["Delta"]
+
+LEADER_UNCHANGED = -2
+"""Leader of a PartitionChangeRecord that leaves the leader as it is."""
+
+
+class Delta:
+    """An image that is being changed; what is not touched is shared with the image it began from."""
+
+    def __init__(self, base: MetadataImage) -> None:
+        self.base = base
+        self.empty = True
+        self._brokers: dict[int, BrokerImage] | None = None
+        self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
+        self._features: dict[str, int] | None = None
+        self._topics: dict[bytes, TopicImage | None] = {}
+        """Topics that changed; None is one that was removed."""
+        self._partitions: dict[bytes, dict[int, PartitionImage]] = {}
+        """Partitions of topics that changed: copied once for many records."""
+        self._next_producer_id = base.next_producer_id
+
+    def replay(self, record: Struct) -> bool:
+        """Take up one record; False if it says nothing to us (a kind that this broker has no use for)."""
+        handler = _HANDLERS.get(type(record))
+        if handler is None:
+            return False
+        self.empty = False
+        handler(self, record)
+        return True
+
+    def build(self, *, offset: int, epoch: int) -> MetadataImage:
+        """The image with all changes, as of this offset."""
+        base = self.base
+        topics, topics_by_id = self._built_topics()
+        return MetadataImage(
+            offset=offset,
+            epoch=epoch,
+            brokers=base.brokers if self._brokers is None else self._brokers,
+            topics=topics,
+            topics_by_id=topics_by_id,
+            configs=base.configs if self._configs is None else self._configs,
+            features=base.features if self._features is None else self._features,
+            next_producer_id=self._next_producer_id,
+        )
+
+    def _built_topics(self) -> tuple[Mapping[str, TopicImage], Mapping[bytes, TopicImage]]:
+        base = self.base
+        if not self._topics:
+            return base.topics, base.topics_by_id
+        by_name, by_id = dict(base.topics), dict(base.topics_by_id)
+        for topic_id in self._topics:
+            old = by_id.pop(topic_id, None)
+            if old is not None and by_name[old.name].id == topic_id:
+                del by_name[old.name]
+        for topic_id, topic in self._topics.items():
+            if topic is not None:
+                partitions = self._partitions.get(topic_id)
+                built = topic if partitions is None else replace(topic, partitions=partitions)
+                by_id[topic_id] = by_name[topic.name] = built
+        return by_name, by_id
+
+    # ------------------------------------------------------------------ topics
+
+    def _topic(self, topic_id: bytes) -> TopicImage | None:
+        if topic_id in self._topics:
+            return self._topics[topic_id]
+        return self.base.topics_by_id.get(topic_id)
+
+    def _partitions_of(self, topic: TopicImage) -> dict[int, PartitionImage]:
+        partitions = self._partitions.get(topic.id)
+        if partitions is None:
+            self._topics[topic.id] = topic
+            partitions = self._partitions[topic.id] = dict(topic.partitions)
+        return partitions
+
+    def topic_added(self, record: TopicRecord) -> None:
+        """TopicRecord: a topic, as yet without partitions."""
+        self._topics[record.topic_id] = TopicImage(record.name, record.topic_id)
+        self._partitions[record.topic_id] = {}
+
+    def topic_removed(self, record: RemoveTopicRecord) -> None:
+        """RemoveTopicRecord: the topic, its partitions and its configs go."""
+        topic = self._topic(record.topic_id)
+        if topic is not None:
+            self._topics[record.topic_id] = None
+            self._partitions.pop(record.topic_id, None)
+            self._own_configs().pop((ResourceType.TOPIC, topic.name), None)
+
+    def partition_set(self, record: PartitionRecord) -> None:
+        """PartitionRecord: a partition as a whole."""
+        topic = self._topic(record.topic_id)
+        if topic is not None:
+            self._partitions_of(topic)[record.partition_id] = PartitionImage(
+                index=record.partition_id,
+                leader=record.leader,
+                leader_epoch=record.leader_epoch,
+                partition_epoch=record.partition_epoch,
+                replicas=tuple(record.replicas),
+                isr=tuple(record.isr),
+                directories=tuple(record.directories),
+            )
+
+    def partition_changed(self, record: PartitionChangeRecord) -> None:
+        """PartitionChangeRecord: any change moves the partition epoch, a named leader the leader epoch too."""
+        topic = self._topic(record.topic_id)
+        partitions = None if topic is None else self._partitions_of(topic)
+        old = None if partitions is None else partitions.get(record.partition_id)
+        if partitions is None or old is None:
+            return
+        led = record.leader != LEADER_UNCHANGED
+        partitions[record.partition_id] = replace(
+            old,
+            leader=record.leader if led else old.leader,
+            leader_epoch=old.leader_epoch + 1 if led else old.leader_epoch,
+            partition_epoch=old.partition_epoch + 1,
+            replicas=old.replicas if record.replicas is None else tuple(record.replicas),
+            isr=old.isr if record.isr is None else tuple(record.isr),
+            directories=old.directories if record.directories is None else tuple(record.directories),
+        )
+
+    # ------------------------------------------------------------------ brokers
+
+    def _own_brokers(self) -> dict[int, BrokerImage]:
+        if self._brokers is None:
+            self._brokers = dict(self.base.brokers)
+        return self._brokers
+
+    def broker_registered(self, record: RegisterBrokerRecord) -> None:
+        """RegisterBrokerRecord: a broker, or a new incarnation of one."""
+        self._own_brokers()[record.broker_id] = BrokerImage(
+            id=record.broker_id,
+            epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            endpoints=tuple(EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
+            features={f.name: (f.min_supported_version, f.max_supported_version) for f in record.features},
+            rack=record.rack,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+            log_dirs=tuple(record.log_dirs),
+        )
+
+    def broker_unregistered(self, record: UnregisterBrokerRecord) -> None:
+        """UnregisterBrokerRecord: the broker is forgotten."""
+        self._own_brokers().pop(record.broker_id, None)
+
+    def _broker_changed(self, broker_id: int, **changes: Any) -> None:
+        brokers = self._own_brokers()
+        if broker_id in brokers:
+            brokers[broker_id] = replace(brokers[broker_id], **changes)
+
+    def broker_changed(self, record: BrokerRegistrationChangeRecord) -> None:
+        """BrokerRegistrationChangeRecord: fenced 1 fences, -1 lifts it, 0 leaves it; shutdown likewise."""
+        changes: dict[str, Any] = {}
+        if record.fenced:
+            changes["fenced"] = record.fenced > 0
+        if record.in_controlled_shutdown:
+            changes["in_controlled_shutdown"] = record.in_controlled_shutdown > 0
+        self._broker_changed(record.broker_id, **changes)
+
+    def broker_fenced(self, record: FenceBrokerRecord) -> None:
+        """FenceBrokerRecord: the older way to fence."""
+        self._broker_changed(record.id, fenced=True)
+
+    def broker_unfenced(self, record: UnfenceBrokerRecord) -> None:
+        """UnfenceBrokerRecord: the older way to lift it."""
+        self._broker_changed(record.id, fenced=False)
+
+    # ------------------------------------------------------------------ configs, features, producer ids
+
+    def _own_configs(self) -> dict[tuple[int, str], Mapping[str, str]]:
+        if self._configs is None:
+            self._configs = dict(self.base.configs)
+        return self._configs
+
+    def config_set(self, record: ConfigRecord) -> None:
+        """ConfigRecord: a value of None removes the override."""
+        configs = self._own_configs()
+        resource = (record.resource_type, record.resource_name)
+        values = dict(configs.get(resource, {}))
+        if record.value is None:
+            values.pop(record.name, None)
+        else:
+            values[record.name] = record.value
+        if values:
+            configs[resource] = values
+        else:
+            configs.pop(resource, None)
+
+    def feature_set(self, record: FeatureLevelRecord) -> None:
+        """FeatureLevelRecord: level 0 takes the feature out, as if it had never been set."""
+        if self._features is None:
+            self._features = dict(self.base.features)
+        if record.feature_level:
+            self._features[record.name] = record.feature_level
+        else:
+            self._features.pop(record.name, None)
+
+    def producer_ids_allocated(self, record: ProducerIdsRecord) -> None:
+        """ProducerIdsRecord: where the next block begins."""
+        self._next_producer_id = record.next_producer_id
+
+    def nothing(self, record: NoOpRecord) -> None:
+        """NoOpRecord: only the offset moves."""
+
+
+_HANDLERS: dict[type[Struct], Callable[[Delta, Any], None]] = {
+    BrokerRegistrationChangeRecord: Delta.broker_changed,
+    ConfigRecord: Delta.config_set,
+    FeatureLevelRecord: Delta.feature_set,
+    FenceBrokerRecord: Delta.broker_fenced,
+    NoOpRecord: Delta.nothing,
+    PartitionChangeRecord: Delta.partition_changed,
+    PartitionRecord: Delta.partition_set,
+    ProducerIdsRecord: Delta.producer_ids_allocated,
+    RegisterBrokerRecord: Delta.broker_registered,
+    RemoveTopicRecord: Delta.topic_removed,
+    TopicRecord: Delta.topic_added,
+    UnfenceBrokerRecord: Delta.broker_unfenced,
+    UnregisterBrokerRecord: Delta.broker_unregistered,
+}

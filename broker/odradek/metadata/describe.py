@@ -1,0 +1,163 @@
+"""What DescribeConfigs shows: each value, where it comes from, and what else would give one (KIP-133, KIP-226).
+
+The rules are those of Kafka's `ConfigHelper`, with one that surprises: what stands in the list of synonyms before the
+key itself is left out, so a retention given in `log.retention.hours` is no synonym of `retention.ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from odradek.config import BROKER_KEYS, TOPIC_KEYS, Config, ConfigSource, inherited
+from odradek.config_inert import INERT_KEYS
+from odradek.config_keys import Kind, Scope, name_of, text_of
+
+__all__ = ["Entry", "Synonym", "broker_default_entries", "broker_entries", "group_entries", "topic_entries"]
+
+UNKNOWN_KIND = 0
+
+_INTERNAL_TOPIC_KEYS = frozenset({"internal.segment.bytes"})
+"""Shown only where they are set."""
+
+_BROKER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    name: names
+    for names in (
+        ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        ("log.roll.ms", "log.roll.hours"),
+        ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+        ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    )
+    for name in names
+}
+
+GROUP_KEYS: Mapping[str, str] = {
+    "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
+}
+"""Keys of a group, and the broker key of the default."""
+
+
+class Synonym(Struct, frozen=True):
+    """A key that gives a value, or would if no better one did."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+class Entry(Struct, frozen=True):
+    """One key of a resource."""
+
+    name: str
+    value: str | None
+    source: int = ConfigSource.DEFAULT
+    kind: int = UNKNOWN_KIND
+    read_only: bool = False
+    sensitive: bool = False
+    synonyms: tuple[Synonym, ...] = ()
+
+    @property
+    def is_default(self) -> bool:
+        """All that the first version of DescribeConfigs can say about the source."""
+        return self.source == ConfigSource.DEFAULT
+
+
+def topic_entries(overrides: Mapping[str, str], config: Config) -> list[Entry]:
+    """All keys of a topic with these overrides."""
+    entries = []
+    for name in sorted(TOPIC_KEYS):
+        key = TOPIC_KEYS[name]
+        if name in overrides:
+            value = text_of(key.parse(overrides[name]))
+            own: tuple[Synonym, ...] = (Synonym(name, value, ConfigSource.TOPIC),)
+        elif name not in _INTERNAL_TOPIC_KEYS:
+            value, own = text_of(inherited(key, config)), ()
+        else:
+            continue
+        of_broker = _of_broker(tuple(map(name_of, key.rule.synonyms)), config)
+        entries.append(_entry(name, value, key.rule.kind, own + of_broker))
+    return entries
+
+
+def broker_entries(config: Config, facts: Mapping[str, str]) -> list[Entry]:
+    """All keys of a broker; `facts` are those that the broker was started with outside of its configuration."""
+    entries = [
+        _entry(
+            key.name,
+            text_of(getattr(config, key.attribute)),
+            key.rule.kind,
+            _of_broker(_BROKER_SYNONYMS.get(key.name, (key.name,)), config, itself=key.name),
+            read_only=key.rule.scope is Scope.READ_ONLY,
+        )
+        for key in BROKER_KEYS.values()
+    ]
+    entries += [
+        _entry(
+            name,
+            value,
+            Kind.INT if value.isdigit() else Kind.LIST,
+            (Synonym(name, value, ConfigSource.STATIC_BROKER),),
+            read_only=True,
+        )
+        for name, value in facts.items()
+    ]
+    known = BROKER_KEYS.keys() | facts.keys()
+    return sorted([*entries, *_others(config, known)], key=lambda entry: entry.name)
+
+
+def broker_default_entries(defaults: Mapping[str, str]) -> list[Entry]:
+    """The dynamic defaults of all brokers."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return [
+        _entry(name, value, BROKER_KEYS[name].rule.kind, (Synonym(name, value, source),))
+        if name in BROKER_KEYS
+        else _hidden(name, source)
+        for name, value in sorted(defaults.items())
+    ]
+
+
+def group_entries(overrides: Mapping[str, str], config: Config) -> list[Entry]:
+    """All keys of a group with these overrides."""
+    entries = []
+    for name, default in GROUP_KEYS.items():
+        value = overrides.get(name, text_of(getattr(config, BROKER_KEYS[default].attribute)))
+        own = (Synonym(name, value, ConfigSource.GROUP),) if name in overrides else ()
+        entries.append(_entry(name, value, Kind.INT, own + _of_broker((default,), config)))
+    return entries
+
+
+def _entry(name: str, value: str | None, kind: int, synonyms: tuple[Synonym, ...], *, read_only: bool = False) -> Entry:
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    return Entry(name, value, source, kind, read_only, False, synonyms)
+
+
+def _others(config: Config, known: Iterable[str]) -> Iterator[Entry]:
+    """Keys that were set and are not in the table: ours to keep, not to understand, and perhaps secret."""
+    seen = set(known)
+    for source, texts in config.layers:
+        for name in texts:
+            if name not in seen:
+                seen.add(name)
+                static = source is ConfigSource.STATIC_BROKER and name in INERT_KEYS
+                yield Entry(name, texts[name], source, Kind.STRING, True) if static else _hidden(name, source)
+
+
+def _hidden(name: str, source: int) -> Entry:
+    return Entry(name, None, source, UNKNOWN_KIND, True, True, (Synonym(name, None, source),))
+
+
+def _of_broker(names: tuple[str, ...], config: Config, itself: str | None = None) -> tuple[Synonym, ...]:
+    found = [
+        Synonym(name, text_of(BROKER_KEYS[name].parse(texts[name])), source)
+        for source, texts in config.layers
+        for name in names
+        if name in texts
+    ]
+    defaults = ((name, text_of(BROKER_KEYS[name].default)) for name in names)
+    found += [Synonym(name, text, ConfigSource.DEFAULT) for name, text in defaults if text is not None]
+    first = (
+        next((i for i, synonym in enumerate(found) if synonym.name == (itself or names[0])), None) if names else None
+    )
+    return () if first is None else tuple(found[first:])

@@ -1,0 +1,136 @@
+"""Folds the metadata log into images, and shows none from inside a metadata transaction (KIP-868).
+
+Begin opens a delta that nobody sees, End publishes it, Abort throws it away and moves only the offset.
+Controllers and brokers run the same loader.
+
+KIP-868 promises that the records of an aborted transaction are never seen, and so it is here.
+Kafka 4.4's MetadataBatchLoader keeps the delta after an Abort, and publishes it when more records follow in the same
+commit; that is not copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from odradek.log.machine import Fact
+from odradek.metadata.delta import Delta
+from odradek.metadata.image import EMPTY, MetadataImage
+from odradek.records.record import iterate_records
+from odradek.records.state import decode_metadata
+from odradek.wire.errors import DecodeError
+from odradek.wire.messages.abort_transaction_record import AbortTransactionRecord
+from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
+from odradek.wire.messages.end_transaction_record import EndTransactionRecord
+
+if TYPE_CHECKING:
+    from odradek.records.batch import Batch
+
+__all__ = ["NO_TRANSACTION", "MetadataLoader"]
+
+NO_TRANSACTION = -1
+"""Start of a metadata transaction when none is open."""
+
+
+class MetadataLoader:
+    """The mark of a node in the metadata log, and the image it shows."""
+
+    def __init__(self, image: MetadataImage = EMPTY) -> None:
+        self.image = image
+        """The published image."""
+        self.last_offset = image.offset
+        """The last offset that was folded; ahead of the image's inside a transaction."""
+        self.epoch = image.epoch
+        self.transaction_start = NO_TRANSACTION
+        """Offset of the Begin that is open."""
+        self.facts: list[Fact] = []
+        """Transactions that began, ended and were aborted, and faults; drained by whoever owns the loader."""
+        self._delta = Delta(image)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a metadata transaction is open."""
+        return self.transaction_start != NO_TRANSACTION
+
+    def apply(self, batch: Batch) -> list[MetadataImage]:
+        """Fold one committed batch; the images it published, in order."""
+        published: list[MetadataImage] = []
+        self.epoch = max(self.epoch, batch.partition_leader_epoch)
+        if not batch.is_control:
+            for record in iterate_records(batch):
+                self._fold(record.offset, record.value, published)
+        self.last_offset = max(self.last_offset, batch.last_offset)
+        if not self.in_transaction:
+            self._publish(self.last_offset, published)
+        return published
+
+    def load_snapshot(self, records: Iterable[Struct], *, offset: int, epoch: int) -> MetadataImage:
+        """Start again from a snapshot; an open transaction is forgotten, for the log behind it decides its fate."""
+        delta = Delta(EMPTY)
+        for record in records:
+            delta.replay(record)
+        self.image = delta.build(offset=offset, epoch=epoch)
+        self.last_offset, self.epoch = offset, epoch
+        self.transaction_start = NO_TRANSACTION
+        self._delta = Delta(self.image)
+        return self.image
+
+    def _fold(self, offset: int, value: bytes | None, published: list[MetadataImage]) -> None:
+        try:
+            record = decode_metadata(value or b"")
+        except DecodeError as error:
+            self._fault(offset, f"a record cannot be read: {error}")
+        else:
+            handler = _MARKERS.get(type(record))
+            if handler is not None:
+                handler(self, offset, record, published)
+            else:
+                self._delta.replay(record)
+        self.last_offset = offset
+
+    def _begin(self, offset: int, record: BeginTransactionRecord, published: list[MetadataImage]) -> None:
+        if self.in_transaction:
+            self._fault(offset, f"the transaction that began at {self.transaction_start} is still open")
+            return
+        # What came before is not part of the transaction, so it is shown before the transaction hides everything.
+        self._publish(offset - 1, published)
+        self.transaction_start = offset
+        self._fact("metadata_transaction_began", offset, name=record.name)
+
+    def _end(self, offset: int, record: EndTransactionRecord, published: list[MetadataImage]) -> None:
+        if not self.in_transaction:
+            self._fault(offset, "no transaction is open that could end")
+            return
+        self.transaction_start = NO_TRANSACTION
+        self._fact("metadata_transaction_ended", offset)
+
+    def _abort(self, offset: int, record: AbortTransactionRecord, published: list[MetadataImage]) -> None:
+        if not self.in_transaction:
+            self._fault(offset, "no transaction is open that could be aborted")
+            return
+        self.transaction_start = NO_TRANSACTION
+        self._delta = Delta(self.image)
+        self._fact("metadata_transaction_aborted", offset, reason=record.reason)
+
+    def _publish(self, offset: int, published: list[MetadataImage]) -> None:
+        if offset <= self.image.offset:
+            return
+        self.image = self._delta.build(offset=offset, epoch=self.epoch)
+        self._delta = Delta(self.image)
+        published.append(self.image)
+
+    def _fact(self, kind: str, offset: int, **fields: object) -> None:
+        self.facts.append(Fact(kind, {"offset": offset, **fields}))
+
+    def _fault(self, offset: int, reason: str) -> None:
+        """A log that makes no sense here is noted and skipped, as Kafka's brokers do: folding must not fail."""
+        self._fact("metadata_fault", offset, reason=reason)
+
+
+_MARKERS: dict[type[Struct], Callable[[MetadataLoader, int, Any, list[MetadataImage]], None]] = {
+    BeginTransactionRecord: MetadataLoader._begin,
+    EndTransactionRecord: MetadataLoader._end,
+    AbortTransactionRecord: MetadataLoader._abort,
+}

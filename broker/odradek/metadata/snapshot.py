@@ -1,0 +1,74 @@
+"""The records that make an image: what a snapshot of the metadata log holds.
+
+A snapshot is taken of a published image only, so there is never one from inside a metadata transaction, and none has
+markers in it (KIP-868, "Snapshots").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from odradek.metadata.features import METADATA_VERSION
+from odradek.metadata.image import BrokerImage, MetadataImage, TopicImage
+from odradek.wire.messages.config_record import ConfigRecord
+from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.partition_record import PartitionRecord
+from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
+from odradek.wire.messages.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+from odradek.wire.messages.topic_record import TopicRecord
+
+__all__ = ["broker_record", "snapshot_records", "topic_records"]
+
+
+def snapshot_records(image: MetadataImage) -> Iterator[Struct]:
+    """Records that make this image out of the empty one; metadata.version first, as it says how the rest is written."""
+    for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
+        yield FeatureLevelRecord(name=name, feature_level=image.features[name])
+    for broker in image.brokers.values():
+        yield broker_record(broker)
+    for topic in image.topics.values():
+        yield from topic_records(topic)
+    for (resource_type, resource_name), values in image.configs.items():
+        for name, value in values.items():
+            yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
+    if image.next_producer_id:
+        yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
+
+
+def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
+    """The registration of a broker."""
+    return RegisterBrokerRecord(
+        broker_id=broker.id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=[
+            BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in broker.endpoints
+        ],
+        features=[
+            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in broker.features.items()
+        ],
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=list(broker.log_dirs),
+    )
+
+
+def topic_records(topic: TopicImage) -> Iterator[Struct]:
+    """A topic and its partitions."""
+    yield TopicRecord(name=topic.name, topic_id=topic.id)
+    for partition in topic.partitions.values():
+        yield PartitionRecord(
+            partition_id=partition.index,
+            topic_id=topic.id,
+            replicas=list(partition.replicas),
+            isr=list(partition.isr),
+            leader=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            directories=list(partition.directories),
+        )
