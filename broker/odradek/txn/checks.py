@@ -1,0 +1,148 @@
+"""What a request about a transactional id must satisfy before its table is asked: named checks in Kafka's order.
+
+The order shows: a stale EndTxn v4 learns that it is fenced while markers are being written, a v5 one does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from odradek.log.machine import Refused
+from odradek.txn.entry import EPOCH_LAST_USABLE, Entry
+from odradek.txn.states import PREPARED, EpochRelation
+from odradek.wire.errors import ErrorCode
+
+__all__ = ["CHECKS", "Check", "Claim", "Operation", "Subject", "epoch_relation", "is_pending", "refusal"]
+
+
+class Claim(Struct, frozen=True, gc=False):
+    """Who a request says it is."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class Subject(Struct, frozen=True, gc=False):
+    """What the coordinator has under the id of a claim."""
+
+    entry: Entry | None
+    writing: bool
+    """A record of this id is proposed and not yet committed."""
+
+
+class Operation(Enum):
+    """The requests that name a producer."""
+
+    ADD = "AddPartitionsToTxn, AddOffsetsToTxn"
+    VERIFY = "AddPartitionsToTxn, verify only"
+    END = "EndTxn v0-4"
+    END_BUMPING = "EndTxn v5"
+
+
+class Check(Enum):
+    """One condition; the error of those that fail it is in `_RULES`."""
+
+    NAMED = "the transactional id is not empty"
+    KNOWN = "the transactional id is known"
+    NOT_PENDING = "no transition is pending"
+    SAME_PRODUCER = "the producer id is the present one"
+    SAME_OR_ROTATED_PRODUCER = "the producer id is the present one, or the one before with its last epoch"
+    SAME_EPOCH = "the epoch is the present one"
+    NOT_PREPARED = "no markers are owed"
+
+    @property
+    def error(self) -> ErrorCode:
+        """The answer to a request that fails the check."""
+        return _RULES[self][0]
+
+
+CHECKS = MappingProxyType(
+    {
+        Operation.ADD: (Check.NAMED, Check.KNOWN, Check.NOT_PENDING, Check.SAME_PRODUCER, Check.SAME_EPOCH),
+        # A verification reads what is committed, whatever is pending.
+        Operation.VERIFY: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PREPARED),
+        Operation.END: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PENDING),
+        # The epoch of a v5 request is judged by its table.
+        Operation.END_BUMPING: (Check.NAMED, Check.KNOWN, Check.NOT_PENDING, Check.SAME_OR_ROTATED_PRODUCER),
+    }
+)
+"""The checks of each operation, in order: the first that fails answers."""
+
+
+def refusal(operation: Operation, claim: Claim, subject: Subject) -> Refused | None:
+    """The first check of the operation that the claim fails."""
+    for check in CHECKS[operation]:
+        error, holds = _RULES[check]
+        if not holds(claim, subject):
+            return Refused(error)
+    return None
+
+
+def is_pending(entry: Entry | None, *, writing: bool) -> bool:
+    """Whether Kafka has a pending state here: while a record is written, and from Prepare to Complete."""
+    return writing or (entry is not None and entry.state in PREPARED)
+
+
+def epoch_relation(claim: Claim, entry: Entry) -> EpochRelation:
+    """How the claim of an EndTxn lies to the entry (KIP-890, "Bump Epoch on Each Transaction for New Clients")."""
+    epoch = claim.producer_epoch
+    if _is_overflow_retry(claim, entry):
+        return EpochRelation.OVERFLOW_RETRY
+    if entry.producer_epoch == epoch:
+        return EpochRelation.CURRENT
+    if entry.producer_epoch == epoch + 1:
+        return EpochRelation.BUMPED_RETRY
+    return EpochRelation.STALE if epoch < entry.producer_epoch else EpochRelation.FUTURE
+
+
+def _is_overflow_retry(claim: Claim, entry: Entry) -> bool:
+    return (
+        claim.producer_epoch == EPOCH_LAST_USABLE
+        and entry.producer_epoch == 0
+        and claim.producer_id == entry.previous_producer_id
+    )
+
+
+def _is_named(claim: Claim, subject: Subject) -> bool:
+    return bool(claim.transactional_id)
+
+
+def _is_known(claim: Claim, subject: Subject) -> bool:
+    # The very first record of an id is on its way: Kafka has the id in its cache already.
+    return subject.entry is not None or subject.writing
+
+
+def _is_not_pending(claim: Claim, subject: Subject) -> bool:
+    return not is_pending(subject.entry, writing=subject.writing)
+
+
+def _is_same_producer(claim: Claim, subject: Subject) -> bool:
+    return subject.entry is not None and claim.producer_id == subject.entry.producer_id
+
+
+def _is_same_or_rotated_producer(claim: Claim, subject: Subject) -> bool:
+    return _is_same_producer(claim, subject) or (subject.entry is not None and _is_overflow_retry(claim, subject.entry))
+
+
+def _is_same_epoch(claim: Claim, subject: Subject) -> bool:
+    return subject.entry is not None and claim.producer_epoch == subject.entry.producer_epoch
+
+
+def _is_not_prepared(claim: Claim, subject: Subject) -> bool:
+    return subject.entry is None or subject.entry.state not in PREPARED
+
+
+_RULES: dict[Check, tuple[ErrorCode, Callable[[Claim, Subject], bool]]] = {
+    Check.NAMED: (ErrorCode.INVALID_REQUEST, _is_named),
+    Check.KNOWN: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_known),
+    Check.NOT_PENDING: (ErrorCode.CONCURRENT_TRANSACTIONS, _is_not_pending),
+    Check.SAME_PRODUCER: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_same_producer),
+    Check.SAME_OR_ROTATED_PRODUCER: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_same_or_rotated_producer),
+    Check.SAME_EPOCH: (ErrorCode.PRODUCER_FENCED, _is_same_epoch),
+    Check.NOT_PREPARED: (ErrorCode.CONCURRENT_TRANSACTIONS, _is_not_prepared),
+}

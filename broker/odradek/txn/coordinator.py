@@ -1,0 +1,280 @@
+"""The transaction coordinator: the machine over one partition of `__transaction_state` (KIP-98, KIP-360, KIP-890).
+
+Requests are judged by `checks` and the tables of `init_table` and `end_table`; `transitions` makes the new entry; its
+record is proposed, and `Ledger.apply` adopts it once it is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from odradek.log.machine import Answered, Decision, Fact, Proposed, Refused
+from odradek.txn import transitions
+from odradek.txn.checks import Claim, Operation, Subject, epoch_relation, is_pending, refusal
+from odradek.txn.end_table import EndAction, end_protocol
+from odradek.txn.entry import EPOCH_MAX, NONE, Entry, TopicPartition, value_version
+from odradek.txn.init_table import INIT, InitAction, init_relation, init_timeout, request_refusal
+from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, AbortTimedOut, ExpireId, Ledger, producer_fields
+from odradek.txn.listing import TransactionFilter, described
+from odradek.txn.markers import MarkerFate, WriteMarkers, marker_fate
+from odradek.txn.states import PREPARED, Outcome, TxnState, outcome_of
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import describe_transactions_response, list_transactions_response
+from odradek.wire.messages.end_txn_request import EndTxnRequest
+from odradek.wire.messages.end_txn_response import EndTxnResponse
+from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from odradek.txn.producer_ids import ProducerIds
+
+__all__ = ["TxnCoordinator"]
+
+T = TypeVar("T")
+
+
+class TxnCoordinator(Ledger):
+    """One partition of `__transaction_state`, in one term of its leader.
+
+    `writing` says that a record of the id is proposed and not yet committed; `tv` is the finalized transaction.version.
+    """
+
+    # ------------------------------------------------------------------ InitProducerId
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest, *, writing: bool = False, now: int, tv: int, ids: ProducerIds
+    ) -> Decision[InitProducerIdResponse | Refused]:
+        """InitProducerId with a transactional id, all versions.
+
+        Fencing an open transaction proposes its abort; the reply to that is a `Refused`.
+        """
+        assert request.transactional_id is not None
+        refused = request_refusal(request, self._config)
+        if refused is not None:
+            return refused
+        entry = self.entry(request.transactional_id)
+        if is_pending(entry, writing=writing):
+            return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if entry is None:
+            return self._create(request, now=now, tv=tv, ids=ids)
+        answer = INIT[entry.state, init_relation(request, entry), entry.is_exhausted]
+        if isinstance(answer, ErrorCode):
+            return Refused(answer)
+        if answer is InitAction.FENCE:
+            return self._abort(entry, Refused(ErrorCode.CONCURRENT_TRANSACTIONS), now=now, tv=tv, ids=ids)
+        after = self._initialised(entry, answer, request, now=now, ids=ids)
+        if after is None:
+            return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self._propose_init(after, tv=tv)
+
+    def _create(
+        self, request: InitProducerIdRequest, *, now: int, tv: int, ids: ProducerIds
+    ) -> Decision[InitProducerIdResponse | Refused]:
+        producer_id = ids.take()
+        if producer_id is None:
+            return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        assert request.transactional_id is not None
+        timeout_ms = init_timeout(request)
+        return self._propose_init(
+            transitions.created(request.transactional_id, producer_id, timeout_ms=timeout_ms, now=now), tv=tv
+        )
+
+    def _initialised(
+        self, entry: Entry, action: InitAction, request: InitProducerIdRequest, *, now: int, ids: ProducerIds
+    ) -> Entry | None:
+        timeout_ms = init_timeout(request)
+        match action:
+            case InitAction.REPLAY:
+                return transitions.replayed(entry, timeout_ms=timeout_ms, now=now)
+            case InitAction.BUMP | InitAction.BUMP_KEEPING_LAST:
+                keep_last = action is InitAction.BUMP_KEEPING_LAST
+                return transitions.bumped(entry, timeout_ms=timeout_ms, keep_last=keep_last, now=now)
+            case _:
+                producer_id = ids.take()
+                if producer_id is None:
+                    return None
+                keep_last = action is InitAction.ROTATE_KEEPING_LAST
+                return transitions.rotated(entry, producer_id, timeout_ms=timeout_ms, keep_last=keep_last, now=now)
+
+    def _propose_init(self, after: Entry, *, tv: int) -> Proposed[InitProducerIdResponse | Refused]:
+        reply: InitProducerIdResponse | Refused = InitProducerIdResponse(
+            producer_id=after.producer_id, producer_epoch=after.producer_epoch
+        )
+        fact = Fact("init_producer_id", producer_fields(after) | {"tv": tv})
+        # A value of version 0 cannot say how the last transaction ended, and need not: Kafka fails here for ever.
+        return self._propose(after.fitting(value_version(tv)), reply, tv=tv, facts=(fact,))
+
+    # ------------------------------------------------------------------ partitions
+
+    def add_partitions(
+        self,
+        claim: Claim,
+        partitions: Collection[TopicPartition],
+        *,
+        client_version: int,
+        writing: bool = False,
+        now: int,
+        tv: int,
+    ) -> Decision[ErrorCode]:
+        """AddPartitionsToTxn and AddOffsetsToTxn; `client_version` is 2 where a broker adds for its client, else 0."""
+        subject = self._subject(claim, writing)
+        refused = refusal(Operation.ADD, claim, subject)
+        if refused is not None:
+            return refused
+        entry = subject.entry
+        assert entry is not None
+        present = entry.partitions
+        new = [partition for partition in partitions if partition not in present]
+        if entry.state is TxnState.ONGOING and not new:
+            return Answered(ErrorCode.NONE)
+        if client_version > 0 and tv == 0:
+            return Refused(ErrorCode.UNSUPPORTED_VERSION)
+        after = transitions.added(entry, new, client_version=client_version, now=now)
+        facts = tuple(
+            Fact("partitions_added", producer_fields(after) | {"topic": topic, "partition": index, "tv": tv})
+            for topic, index in new
+        )
+        return self._propose(after, ErrorCode.NONE, tv=tv, facts=facts)
+
+    def verify_partitions(
+        self, claim: Claim, partitions: Iterable[TopicPartition], *, writing: bool = False
+    ) -> Decision[dict[TopicPartition, ErrorCode]]:
+        """AddPartitionsToTxn, verify only (KIP-890, "Ensure Ongoing Transaction for Older Clients"): adds nothing."""
+        subject = self._subject(claim, writing)
+        refused = refusal(Operation.VERIFY, claim, subject)
+        if refused is not None:
+            return refused
+        assert subject.entry is not None
+        present = subject.entry.partitions
+        return Answered(
+            {
+                partition: ErrorCode.NONE if partition in present else ErrorCode.TRANSACTION_ABORTABLE
+                for partition in partitions
+            }
+        )
+
+    # ------------------------------------------------------------------ the end of a transaction
+
+    def end_txn(
+        self, request: EndTxnRequest, version: int, *, writing: bool = False, now: int, tv: int, ids: ProducerIds
+    ) -> Decision[EndTxnResponse]:
+        """EndTxn: the reply holds as soon as the outcome is in the log; markers follow."""
+        claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
+        protocol = end_protocol(version)
+        subject = self._subject(claim, writing)
+        refused = refusal(protocol.operation, claim, subject)
+        if refused is not None:
+            return refused
+        entry = subject.entry
+        assert entry is not None
+        outcome = outcome_of(committed=request.committed)
+        answer = protocol.table[entry.state, outcome, epoch_relation(claim, entry)]
+        if isinstance(answer, ErrorCode):
+            return Refused(answer)
+        if answer is EndAction.REPLAY:
+            return Answered(_end_reply(entry, bumps=protocol.bumps))
+        if not protocol.bumps:
+            after = transitions.prepared(entry, outcome, now=now)
+            return self._propose(after, _end_reply(after, bumps=False), tv=tv)
+        bumped = self._prepared_bumping(entry, outcome, now=now, tv=tv, ids=ids)
+        if isinstance(bumped, Refused):
+            return bumped
+        # The client goes on with what will be once the markers are written.
+        return self._propose(bumped, _end_reply(transitions.completed(bumped, now=now), bumps=True), tv=tv)
+
+    def _prepared_bumping(
+        self, entry: Entry, outcome: Outcome, *, now: int, tv: int, ids: ProducerIds
+    ) -> Entry | Refused:
+        if entry.producer_epoch == EPOCH_MAX and outcome is Outcome.COMMIT:
+            return Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if tv == 0:
+            return Refused(ErrorCode.UNSUPPORTED_VERSION)
+        next_producer_id = ids.take() if entry.is_exhausted else NONE
+        if next_producer_id is None:
+            return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return transitions.prepared_bumping(entry, outcome, next_producer_id=next_producer_id, now=now)
+
+    def _abort(self, entry: Entry, reply: T, *, now: int, tv: int, ids: ProducerIds) -> Refused | Proposed[T]:
+        """Abort an open transaction and fence its owner, in the way of the cluster's level, not of its client."""
+        after: Entry | Refused
+        if tv >= transitions.BUMPING:
+            after = self._prepared_bumping(entry, Outcome.ABORT, now=now, tv=tv, ids=ids)
+        else:
+            after = transitions.fenced(entry, now=now)
+        if isinstance(after, Refused):
+            return after
+        return self._propose(after, reply, tv=tv, facts=(Fact("fenced", producer_fields(after) | {"tv": tv}),))
+
+    # ------------------------------------------------------------------ results of works
+
+    def complete(
+        self,
+        work: WriteMarkers,
+        results: Mapping[TopicPartition, ErrorCode],
+        *,
+        writing: bool = False,
+        now: int,
+        tv: int,
+    ) -> Decision[None]:
+        """Take the results of a work, none for what was lost; with the last of them the transaction is complete."""
+        held = self._held.get(work.transactional_id)
+        if held is None or held.offset != work.offset or writing:
+            return Answered(None)
+        done = {
+            partition
+            for partition in work.partitions
+            if work.leader is None or marker_fate(results.get(partition)) is MarkerFate.DONE
+        }
+        held.owing = tuple(partition for partition in held.owing if partition not in done)
+        if len(done) == len(work.partitions) and held.owing:
+            return Answered(None)
+        # Even when all is done: should the record that says so be lost, it is proposed again.
+        self._owing.put(work.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
+        if held.owing:
+            return Answered(None)
+        return self._propose(transitions.completed(held.entry, now=now).fitting(value_version(tv)), None, tv=tv)
+
+    def abort_timed_out(
+        self, work: AbortTimedOut, *, writing: bool = False, now: int, tv: int, ids: ProducerIds
+    ) -> Decision[None]:
+        """Abort a transaction whose time is over; whatever keeps it from being done, it is tried again later."""
+        held = self._held.get(work.transactional_id)
+        if held is None or held.offset != work.offset or writing:
+            return Answered(None)
+        interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        self._open.put(work.transactional_id, now + interval_ms)
+        return self._abort(held.entry, None, now=now, tv=tv, ids=ids)
+
+    def expire(self, work: ExpireId, *, writing: bool = False, now: int) -> Decision[None]:
+        """Forget an id that has not been used for transactional.id.expiration.ms."""
+        held = self._held.get(work.transactional_id)
+        if held is None or held.offset != work.offset or writing:
+            return Answered(None)
+        interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+        self._idle.put(work.transactional_id, now + interval_ms)
+        return self._propose_removal(work.transactional_id, None)
+
+    # ------------------------------------------------------------------ showing
+
+    def describe(self, transactional_id: str) -> Decision[describe_transactions_response.TransactionState]:
+        """DescribeTransactions of one id."""
+        if not transactional_id:
+            return Refused(ErrorCode.INVALID_REQUEST)
+        held = self._held.get(transactional_id)
+        if held is None:
+            return Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return Answered(described(held.entry, held.owing if held.entry.state in PREPARED else held.entry.partitions))
+
+    def listed(self, wanted: TransactionFilter, *, now: int) -> Iterator[list_transactions_response.TransactionState]:
+        """ListTransactions: what this partition adds to the answer."""
+        return wanted.listed(self.entries(), now=now)
+
+    def _subject(self, claim: Claim, writing: bool) -> Subject:
+        return Subject(self.entry(claim.transactional_id), writing)
+
+
+def _end_reply(entry: Entry, *, bumps: bool) -> EndTxnResponse:
+    if not bumps:
+        return EndTxnResponse()
+    return EndTxnResponse(producer_id=entry.producer_id, producer_epoch=entry.producer_epoch)

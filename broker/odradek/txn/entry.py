@@ -1,0 +1,186 @@
+"""One transactional id as an immutable value, and as a record of `__transaction_state` (Kafka's `TransactionLog`).
+
+The value version follows transaction.version: version 1 has tagged fields, version 0 cannot carry them.
+
+KIP-360 wants the last epoch stored with the id, so that the retry of an InitProducerId is told even after a failover;
+Kafka kept no field for it and forgets it when it loads.
+We keep it in a tagged field of our own: readers of Kafka's skip tags that they do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct as Layout
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from odradek.records import state as log_records
+from odradek.txn.states import TxnState
+from odradek.wire.errors import DecodeError
+from odradek.wire.messages.transaction_log_key import TransactionLogKey
+from odradek.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+
+__all__ = [
+    "EPOCH_LAST_USABLE",
+    "EPOCH_MAX",
+    "LAST_PRODUCER_EPOCH_TAG",
+    "NONE",
+    "TIMEOUT_NEVER",
+    "Entry",
+    "TopicPartition",
+    "decode_entry",
+    "decode_id",
+    "encode_entry",
+    "encode_id",
+    "sorted_partitions",
+    "value_version",
+]
+
+TopicPartition = tuple[str, int]
+
+NONE = -1
+"""No producer id, no epoch, no timestamp."""
+EPOCH_MAX = 2**15 - 1
+EPOCH_LAST_USABLE = EPOCH_MAX - 1
+"""No client begins a transaction with an epoch beyond this one, so that there is always one left to fence it with."""
+TIMEOUT_NEVER = 2**31 - 1
+"""The timeout of a two-phase commit (KIP-939): the coordinator never aborts it."""
+LAST_PRODUCER_EPOCH_TAG = 360
+
+_EPOCH = Layout(">h")
+_STORED_STATES = frozenset(TxnState) - {TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE}
+
+
+class Entry(Struct, frozen=True, gc=False):
+    """Everything the coordinator knows of one transactional id."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TxnState
+    last_update_timestamp: int
+    start_timestamp: int = NONE
+    partitions: tuple[TopicPartition, ...] = ()
+    """In order and without duplicates, so that equal sets are equal values."""
+    previous_producer_id: int = NONE
+    """The producer id before the latest transition: it differs from the present one only right after a rotation."""
+    next_producer_id: int = NONE
+    """Reserved while a transaction ends that uses up the last epoch."""
+    last_producer_epoch: int = NONE
+    """The epoch before the latest bump, if its holder may learn of the bump by retrying."""
+    client_transaction_version: int = 0
+    """2 for a client that lets EndTxn bump the epoch, 0 for one that does not."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """No further epoch of this producer id may be given to a client."""
+        return self.producer_epoch >= EPOCH_LAST_USABLE
+
+    @property
+    def expires(self) -> bool:
+        """An open transaction of it is aborted after its timeout."""
+        return self.timeout_ms != TIMEOUT_NEVER
+
+    def fitting(self, version: int) -> Entry:
+        """The entry without what a value of this version refuses to carry."""
+        if version >= 1 or (self.client_transaction_version == 0 and self.next_producer_id == NONE):
+            return self
+        return replace(self, client_transaction_version=0, next_producer_id=NONE)
+
+    def as_stored(self, version: int) -> Entry:
+        """What of the entry is read back from a value of this version."""
+        if version >= 1:
+            return self
+        return replace(self.fitting(version), previous_producer_id=NONE, last_producer_epoch=NONE)
+
+
+def sorted_partitions(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+    """Partitions as an entry holds them."""
+    return tuple(sorted(set(partitions)))
+
+
+def value_version(transaction_version: int) -> int:
+    """The version of values written at this level of the feature."""
+    return 1 if transaction_version >= 1 else 0
+
+
+def encode_id(transactional_id: str) -> bytes:
+    """The key of an id's records."""
+    return log_records.encode_key(TransactionLogKey(transactional_id=transactional_id))
+
+
+def decode_id(key: bytes) -> str | None:
+    """The id of a key; None for one that is not ours, or no key at all: a log must load whatever it holds."""
+    try:
+        message = log_records.decode_key(key, TransactionLogKey)
+    except DecodeError:
+        return None
+    return None if message is None else message.transactional_id
+
+
+def encode_entry(entry: Entry, version: int) -> bytes:
+    """The value of an id's record."""
+    assert version >= 1 or entry.client_transaction_version == 0, (
+        "a value of version 0 cannot hold the client's version"
+    )
+    value = TransactionLogValue(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        transaction_timeout_ms=entry.timeout_ms,
+        transaction_status=entry.state,
+        transaction_partitions=None if entry.state is TxnState.EMPTY else _by_topic(entry.partitions),
+        transaction_last_update_timestamp_ms=entry.last_update_timestamp,
+        transaction_start_timestamp_ms=entry.start_timestamp,
+    )
+    if version >= 1:
+        value.previous_producer_id = entry.previous_producer_id
+        value.next_producer_id = entry.next_producer_id
+        value.client_transaction_version = entry.client_transaction_version
+        if entry.last_producer_epoch != NONE:
+            value.unknown_tagged_fields = [(LAST_PRODUCER_EPOCH_TAG, _EPOCH.pack(entry.last_producer_epoch))]
+    return log_records.encode_value(value, version)
+
+
+def decode_entry(transactional_id: str, data: bytes) -> Entry | None:
+    """The entry of a value; None for a version or a state that is not known, or no value at all."""
+    try:
+        value = log_records.decode_value(data, TransactionLogValue)
+    except DecodeError:
+        return None
+    if value is None or value.transaction_status not in _STORED_STATES:
+        return None
+    return Entry(
+        transactional_id=transactional_id,
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.transaction_timeout_ms,
+        state=TxnState(value.transaction_status),
+        last_update_timestamp=value.transaction_last_update_timestamp_ms,
+        start_timestamp=value.transaction_start_timestamp_ms,
+        partitions=_flat(value.transaction_partitions),
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        last_producer_epoch=_last_epoch(value.unknown_tagged_fields),
+        client_transaction_version=value.client_transaction_version,
+    )
+
+
+def _by_topic(partitions: tuple[TopicPartition, ...]) -> list[PartitionsSchema]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return [PartitionsSchema(topic=topic, partition_ids=indexes) for topic, indexes in topics.items()]
+
+
+def _flat(topics: list[PartitionsSchema] | None) -> tuple[TopicPartition, ...]:
+    return sorted_partitions((topic.topic, index) for topic in topics or () for index in topic.partition_ids)
+
+
+def _last_epoch(tagged: list[tuple[int, bytes]]) -> int:
+    for tag, data in tagged:
+        if tag == LAST_PRODUCER_EPOCH_TAG and len(data) == _EPOCH.size:
+            epoch: int = _EPOCH.unpack(data)[0]
+            return epoch
+    return NONE

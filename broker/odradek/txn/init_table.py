@@ -1,0 +1,160 @@
+"""What InitProducerId does (KIP-360, "Safe Epoch Incrementing"; Kafka's `prepareInitProducerIdTransit`).
+
+First the request is checked for itself, then its claim is classified, then the table answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from itertools import product
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from odradek.config import Config
+from odradek.log.machine import Refused
+from odradek.txn.entry import EPOCH_LAST_USABLE, NONE, TIMEOUT_NEVER, Entry
+from odradek.txn.states import PREPARED, RESTING, TxnState
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+
+__all__ = [
+    "INIT",
+    "REQUEST_CHECKS",
+    "InitAction",
+    "InitAnswer",
+    "InitRelation",
+    "RequestCheck",
+    "init_relation",
+    "init_timeout",
+    "request_refusal",
+]
+
+
+class InitRelation(Enum):
+    """How the producer id and epoch of a request lie to those of the transactional id."""
+
+    NEW_INSTANCE = "none given"
+    CURRENT = "present epoch"
+    RETRY = "last epoch"
+    """The epoch before the latest bump, of which the sender may not have heard."""
+    STALE = "another epoch"
+    STRANGER = "another producer id"
+
+
+class InitAction(Enum):
+    """What is done where nothing is refused."""
+
+    BUMP = "bump"
+    BUMP_KEEPING_LAST = "bump, keep the last epoch"
+    ROTATE = "new producer id"
+    ROTATE_KEEPING_LAST = "new producer id, keep the last epoch"
+    REPLAY = "present epoch again"
+    FENCE = "abort the open transaction with the bumped epoch, then CONCURRENT_TRANSACTIONS"
+
+
+InitAnswer = InitAction | ErrorCode
+
+
+def _resting() -> dict[tuple[InitRelation, bool], InitAnswer]:
+    return {
+        (InitRelation.NEW_INSTANCE, False): InitAction.BUMP,
+        (InitRelation.NEW_INSTANCE, True): InitAction.ROTATE,
+        (InitRelation.CURRENT, False): InitAction.BUMP_KEEPING_LAST,
+        (InitRelation.CURRENT, True): InitAction.ROTATE_KEEPING_LAST,
+        (InitRelation.RETRY, False): InitAction.REPLAY,
+        # KIP-360, 2b. Kafka has run out of epochs here and answers UNKNOWN_SERVER_ERROR.
+        (InitRelation.RETRY, True): InitAction.REPLAY,
+        (InitRelation.STALE, False): ErrorCode.PRODUCER_FENCED,
+        (InitRelation.STALE, True): ErrorCode.UNKNOWN_SERVER_ERROR,
+        (InitRelation.STRANGER, False): ErrorCode.PRODUCER_FENCED,
+        (InitRelation.STRANGER, True): ErrorCode.PRODUCER_FENCED,
+    }
+
+
+def _init() -> dict[tuple[TxnState, InitRelation, bool], InitAnswer]:
+    table: dict[tuple[TxnState, InitRelation, bool], InitAnswer] = dict.fromkeys(
+        product(TxnState, InitRelation, (False, True)), ErrorCode.UNKNOWN_SERVER_ERROR
+    )
+    resting = _resting()
+    for relation, exhausted in product(InitRelation, (False, True)):
+        for state in RESTING:
+            table[state, relation, exhausted] = resting[relation, exhausted]
+        # Whoever knows the producer id ends the transaction, whatever its epoch.
+        known = relation is not InitRelation.STRANGER
+        table[TxnState.ONGOING, relation, exhausted] = InitAction.FENCE if known else ErrorCode.PRODUCER_FENCED
+        for state in PREPARED:
+            table[state, relation, exhausted] = (
+                ErrorCode.CONCURRENT_TRANSACTIONS if known else ErrorCode.PRODUCER_FENCED
+            )
+    return table
+
+
+INIT = MappingProxyType(_init())
+"""The answer by state, relation, and whether the epochs of the producer id are used up."""
+
+
+def init_relation(request: InitProducerIdRequest, entry: Entry) -> InitRelation:
+    """Classify the claim of a request."""
+    producer_id, epoch = request.producer_id, request.producer_epoch
+    if producer_id == NONE:
+        return InitRelation.NEW_INSTANCE
+    rotated_away = producer_id == entry.previous_producer_id and epoch >= EPOCH_LAST_USABLE
+    if producer_id != entry.producer_id and not rotated_away:
+        return InitRelation.STRANGER
+    if epoch == entry.producer_epoch:
+        return InitRelation.CURRENT
+    return InitRelation.RETRY if epoch == entry.last_producer_epoch else InitRelation.STALE
+
+
+def init_timeout(request: InitProducerIdRequest) -> int:
+    """The timeout the id gets: a two-phase commit has none (KIP-939)."""
+    return TIMEOUT_NEVER if request.enable2_pc else request.transaction_timeout_ms
+
+
+class RequestCheck(Struct, frozen=True):
+    """One condition on the request alone."""
+
+    meaning: str
+    error: ErrorCode
+    holds: Callable[[InitProducerIdRequest, Config], bool]
+
+
+def _has_valid_timeout(request: InitProducerIdRequest, config: Config) -> bool:
+    return request.enable2_pc or 0 < request.transaction_timeout_ms <= config.transaction_max_timeout_ms
+
+
+REQUEST_CHECKS = (
+    RequestCheck(
+        "producer id and epoch are given together",
+        ErrorCode.INVALID_REQUEST,
+        lambda request, config: (request.producer_id == NONE) == (request.producer_epoch == NONE),
+    ),
+    RequestCheck(
+        "the transactional id is not empty",
+        ErrorCode.INVALID_REQUEST,
+        lambda request, config: request.transactional_id != "",
+    ),
+    RequestCheck(
+        "two-phase commit is enabled if asked for",
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        lambda request, config: not request.enable2_pc or config.transaction_two_phase_commit_enable,
+    ),
+    RequestCheck(
+        "no prepared transaction is to be kept",
+        ErrorCode.UNSUPPORTED_VERSION,
+        lambda request, config: not request.keep_prepared_txn,
+    ),
+    RequestCheck("the timeout is allowed", ErrorCode.INVALID_TRANSACTION_TIMEOUT, _has_valid_timeout),
+)
+"""Checks of a request with a transactional id, in order; one without an id has to pass the first only."""
+
+
+def request_refusal(request: InitProducerIdRequest, config: Config) -> Refused | None:
+    """The first check that the request fails, before anybody asks where its coordinator is."""
+    checks = REQUEST_CHECKS if request.transactional_id is not None else REQUEST_CHECKS[:1]
+    for check in checks:
+        if not check.holds(request, config):
+            return Refused(check.error)
+    return None

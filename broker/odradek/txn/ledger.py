@@ -1,0 +1,238 @@
+"""The state of one partition of `__transaction_state`: its log folded, and what the result owes the world.
+
+What the log cannot tell is kept beside it and may be lost: which partitions have acknowledged their marker, and when to
+try something again.
+
+A prepared transaction owes markers until every partition has acknowledged one.
+They are owed by the record that prepared the transaction, not by producer id and epoch:
+clients that never bump the epoch end one transaction after the other with the same, and a late acknowledgement of one
+must not count for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+
+from odradek.config import Config
+from odradek.log.machine import Fact, LogRecord, Machine, Proposed
+from odradek.records.record import iterate_records
+from odradek.txn.deadlines import Deadlines, next_tick
+from odradek.txn.entry import Entry, TopicPartition, decode_entry, decode_id, encode_entry, encode_id, value_version
+from odradek.txn.markers import NO_LEADER, WriteMarkers, write_markers
+from odradek.txn.states import EXPIRABLE, PREPARED, TxnState
+from odradek.txn.transitions import check_transition
+
+if TYPE_CHECKING:
+    from odradek.records.batch import Batch
+
+__all__ = [
+    "MARKER_RETRY_BACKOFF_MS",
+    "AbortTimedOut",
+    "ExpireId",
+    "Held",
+    "LeaderOf",
+    "Ledger",
+    "TxnWork",
+    "producer_fields",
+]
+
+T = TypeVar("T")
+
+LeaderOf = Callable[[str, int], int | None]
+"""The leader of a partition: `NO_LEADER` while there is none, None if there is no such partition."""
+
+MARKER_RETRY_BACKOFF_MS = 50
+
+
+class AbortTimedOut(Struct, frozen=True):
+    """Abort a transaction that has been open for too long: ask `TxnCoordinator.abort_timed_out`."""
+
+    key: Hashable
+    transactional_id: str
+    offset: int
+
+
+class ExpireId(Struct, frozen=True):
+    """Forget an id that nobody has used for long: ask `TxnCoordinator.expire`."""
+
+    key: Hashable
+    transactional_id: str
+    offset: int
+
+
+TxnWork = WriteMarkers | AbortTimedOut | ExpireId
+
+
+class Held(Struct):
+    """An entry, the offset of its record, and the partitions whose marker is still missing."""
+
+    entry: Entry
+    offset: int
+    owing: tuple[TopicPartition, ...]
+
+
+class _Proposal(Struct, frozen=True):
+    """What was last proposed for an id: adopted when this very value comes back committed."""
+
+    entry: Entry | None
+    value: bytes | None
+    tv: int | None
+    facts: tuple[Fact, ...]
+
+
+class Ledger(Machine):
+    """The entries of a partition in one term of its leader; `TxnCoordinator` decides over it."""
+
+    def __init__(self, *, config: Config, coordinator_epoch: int, leader_of: LeaderOf) -> None:
+        super().__init__()
+        self._config = config
+        self._coordinator_epoch = coordinator_epoch
+        self._leader_of = leader_of
+        self._held: dict[str, Held] = {}
+        self._proposals: dict[str, _Proposal] = {}
+        self._owing = Deadlines()
+        self._open = Deadlines()
+        self._idle = Deadlines()
+        self._look_for_leaders_at: int | None = None
+
+    # ------------------------------------------------------------------ what there is
+
+    def entry(self, transactional_id: str) -> Entry | None:
+        """The committed entry of an id."""
+        held = self._held.get(transactional_id)
+        return None if held is None else held.entry
+
+    def entries(self) -> Iterator[Entry]:
+        """All committed entries."""
+        return (held.entry for held in self._held.values())
+
+    @property
+    def transactions_owing_markers(self) -> int:
+        """How many transactions wait for their markers."""
+        return len(self._owing)
+
+    # ------------------------------------------------------------------ proposing and folding
+
+    def _propose(self, after: Entry, reply: T, *, tv: int, facts: tuple[Fact, ...] = ()) -> Proposed[T]:
+        value = encode_entry(after, value_version(tv))
+        self._proposals[after.transactional_id] = _Proposal(after, value, tv, facts)
+        return Proposed((LogRecord(encode_id(after.transactional_id), value),), reply)
+
+    def _propose_removal(self, transactional_id: str, reply: T) -> Proposed[T]:
+        self._proposals[transactional_id] = _Proposal(None, None, None, ())
+        return Proposed((LogRecord(encode_id(transactional_id), None),), reply)
+
+    def apply(self, batch: Batch) -> None:
+        """Fold committed records: the last one of an id is its entry, a tombstone removes it."""
+        if batch.is_control:
+            return
+        for record in iterate_records(batch):
+            transactional_id = None if record.key is None else decode_id(record.key)
+            if transactional_id is not None:
+                self._fold(transactional_id, record.value, record.offset)
+
+    def _fold(self, transactional_id: str, value: bytes | None, offset: int) -> None:
+        proposal = self._proposals.pop(transactional_id, None)
+        if proposal is not None and proposal.value == value:
+            self._adopt(transactional_id, proposal, offset)
+        elif value is None:
+            self._hold(transactional_id, None, offset)
+        else:
+            # Another coordinator's record: after compaction it need not follow from the one before it.
+            entry = decode_entry(transactional_id, value)
+            if entry is not None:
+                self._hold(transactional_id, entry, offset)
+
+    def _adopt(self, transactional_id: str, proposal: _Proposal, offset: int) -> None:
+        before, after = self.entry(transactional_id), proposal.entry
+        if after is not None:
+            check_transition(before, after)
+        self._hold(transactional_id, after, offset)
+        shown = after or before
+        assert shown is not None
+        state_from = None if before is None else before.state
+        state_to = TxnState.DEAD if after is None else after.state
+        if state_from is not state_to:
+            fields = producer_fields(shown)
+            if state_from is not None:
+                fields["state_from"] = state_from.title
+            fields["state_to"] = state_to.title
+            if proposal.tv is not None:
+                fields["tv"] = proposal.tv
+            self.facts.append(Fact("state_change", fields))
+        self.facts.extend(proposal.facts)
+
+    def _hold(self, transactional_id: str, entry: Entry | None, offset: int) -> None:
+        for deadlines in (self._owing, self._open, self._idle):
+            deadlines.drop(transactional_id)
+        if entry is None:
+            self._held.pop(transactional_id, None)
+            return
+        self._held[transactional_id] = Held(entry, offset, entry.partitions if entry.state in PREPARED else ())
+        if entry.state in PREPARED:
+            self._owing.put(transactional_id, 0)
+        elif entry.state in EXPIRABLE:
+            self._idle.put(transactional_id, self._expires_at(entry))
+        elif entry.expires:
+            self._open.put(transactional_id, self._times_out_at(entry))
+
+    def _times_out_at(self, entry: Entry) -> int:
+        # Kafka looks at regular intervals, for transactions that are older than their timeout.
+        interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        return next_tick(entry.start_timestamp + entry.timeout_ms + 1, interval_ms)
+
+    def _expires_at(self, entry: Entry) -> int:
+        interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+        return next_tick(entry.last_update_timestamp + self._config.transactional_id_expiration_ms, interval_ms)
+
+    # ------------------------------------------------------------------ what is owed
+
+    def due(self, now: int) -> Iterable[TxnWork]:
+        """Markers of prepared transactions, aborts of those that are open for too long, ids to forget."""
+        works: list[TxnWork] = []
+        self._look_for_leaders_at = None
+        for transactional_id in self._owing.due(now):
+            works += self._markers(self._held[transactional_id], now)
+        for transactional_id in self._open.due(now):
+            offset = self._held[transactional_id].offset
+            works.append(AbortTimedOut(("abort", transactional_id, offset), transactional_id, offset))
+        for transactional_id in self._idle.due(now):
+            offset = self._held[transactional_id].offset
+            works.append(ExpireId(("expire", transactional_id, offset), transactional_id, offset))
+        return works
+
+    def _markers(self, held: Held, now: int) -> Iterator[WriteMarkers]:
+        by_leader: dict[int | None, list[TopicPartition]] = {}
+        for partition in held.owing:
+            by_leader.setdefault(self._leader_of(*partition), []).append(partition)
+        # A partition that is merely without a leader keeps its transaction open:
+        # left out, its records would join the next transaction and be committed with it.
+        if by_leader.pop(NO_LEADER, None) is not None:
+            self._look_for_leaders_at = now + MARKER_RETRY_BACKOFF_MS
+        elif not by_leader:
+            by_leader[None] = []
+        for leader, partitions in by_leader.items():
+            yield write_markers(
+                held.entry,
+                offset=held.offset,
+                leader=leader,
+                coordinator_epoch=self._coordinator_epoch,
+                partitions=tuple(partitions),
+            )
+
+    def wake_at(self) -> int | None:
+        """When something more may be owed."""
+        times = (self._look_for_leaders_at, self._owing.wake_at(), self._open.wake_at(), self._idle.wake_at())
+        return min((at for at in times if at is not None), default=None)
+
+
+def producer_fields(entry: Entry) -> dict[str, object]:
+    """Which producer a fact is about."""
+    return {
+        "transactional_id": entry.transactional_id,
+        "producer_id": entry.producer_id,
+        "producer_epoch": entry.producer_epoch,
+    }

@@ -1,0 +1,147 @@
+"""The end-transaction markers that a prepared transaction owes (Kafka's `TransactionMarkerChannelManager`).
+
+One work is what one transaction owes to one broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from odradek.txn.client_errors import error_of
+from odradek.txn.entry import Entry, TopicPartition
+from odradek.txn.states import TxnState
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from odradek.wire.messages.write_txn_markers_response import WriteTxnMarkersResponse
+
+__all__ = [
+    "MARKER_FATES",
+    "NO_LEADER",
+    "MarkerFate",
+    "WriteMarkers",
+    "marker_fate",
+    "marker_results",
+    "markers_request",
+    "write_markers",
+]
+
+NO_LEADER = -1
+"""A partition that exists and that nobody leads just now."""
+
+
+class WriteMarkers(Struct, frozen=True):
+    """Write these markers, or with no leader: nothing is to be written, complete the transaction.
+
+    Either way report to `TxnCoordinator.complete`, with the results that came (none at all if the call was lost).
+    """
+
+    key: Hashable
+    leader: int | None
+    transactional_id: str
+    offset: int
+    """Of the record that prepared the transaction: no other transaction of this id has it."""
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+    transaction_version: int
+    partitions: tuple[TopicPartition, ...]
+
+
+def write_markers(
+    entry: Entry,
+    *,
+    offset: int,
+    leader: int | None,
+    coordinator_epoch: int,
+    partitions: tuple[TopicPartition, ...],
+) -> WriteMarkers:
+    """What a prepared transaction owes to one leader."""
+    return WriteMarkers(
+        key=("markers", entry.transactional_id, offset, leader),
+        leader=leader,
+        transactional_id=entry.transactional_id,
+        offset=offset,
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        commit=entry.state is TxnState.PREPARE_COMMIT,
+        transaction_version=entry.client_transaction_version,
+        partitions=partitions,
+    )
+
+
+def markers_request(works: Iterable[WriteMarkers]) -> WriteTxnMarkersRequest:
+    """One request for works that go to the same leader."""
+    return WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=work.producer_id,
+                producer_epoch=work.producer_epoch,
+                transaction_result=work.commit,
+                topics=_topics(work.partitions),
+                coordinator_epoch=work.coordinator_epoch,
+                transaction_version=work.transaction_version,
+            )
+            for work in works
+        ]
+    )
+
+
+def _topics(partitions: tuple[TopicPartition, ...]) -> list[WritableTxnMarkerTopic]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return [WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+
+
+def marker_results(response: WriteTxnMarkersResponse, producer_id: int) -> dict[TopicPartition, ErrorCode]:
+    """What a response says of the partitions of one producer id."""
+    return {
+        (topic.name, partition.partition_index): error_of(partition.error_code)
+        for marker in response.markers
+        if marker.producer_id == producer_id
+        for topic in marker.topics
+        for partition in topic.partitions
+    }
+
+
+class MarkerFate(Enum):
+    """What the answer of a leader means for a partition."""
+
+    DONE = "done"
+    AGAIN = "owed still"
+
+
+MARKER_FATES: Mapping[ErrorCode, MarkerFate] = MappingProxyType(
+    {
+        ErrorCode.NONE: MarkerFate.DONE,
+        # A log that cannot hold control records holds no transactions either.
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: MarkerFate.DONE,
+        ErrorCode.UNSUPPORTED_VERSION: MarkerFate.DONE,
+        # A marker of a later epoch is in the log and has closed what this one was to close.
+        # Kafka gives up all markers of the id instead, which answers CONCURRENT_TRANSACTIONS from then on.
+        ErrorCode.INVALID_PRODUCER_EPOCH: MarkerFate.DONE,
+        # Another coordinator has taken over, and the news is on its way here.
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED: MarkerFate.AGAIN,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: MarkerFate.AGAIN,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER: MarkerFate.AGAIN,
+        ErrorCode.NOT_ENOUGH_REPLICAS: MarkerFate.AGAIN,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: MarkerFate.AGAIN,
+        ErrorCode.REQUEST_TIMED_OUT: MarkerFate.AGAIN,
+        ErrorCode.KAFKA_STORAGE_ERROR: MarkerFate.AGAIN,
+    }
+)
+
+
+def marker_fate(error: ErrorCode | None) -> MarkerFate:
+    """The fate of a partition; no answer, or one that nobody expects, leaves the marker owed."""
+    return MarkerFate.AGAIN if error is None else MARKER_FATES.get(error, MarkerFate.AGAIN)

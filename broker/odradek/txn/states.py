@@ -1,0 +1,125 @@
+"""The states of a transactional id, and which may follow which (Kafka's `TransactionState`).
+
+Three small enums classify what a request meets; the tables of `end_table` and `init_table` are keyed by them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from types import MappingProxyType
+
+__all__ = [
+    "ALLOWED",
+    "EXPIRABLE",
+    "PREPARED",
+    "RESTING",
+    "STATE_NAMES",
+    "EpochRelation",
+    "Outcome",
+    "TxnState",
+    "completed_state",
+    "outcome_of",
+    "prepared_state",
+]
+
+
+class TxnState(IntEnum):
+    """The value is the status byte of the transaction log; `DEAD` and `PREPARE_EPOCH_FENCE` are never stored."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def title(self) -> str:
+        """The name that the APIs show."""
+        return _TITLES[self]
+
+
+class Outcome(Enum):
+    """What the end of a transaction does with it."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+class EpochRelation(Enum):
+    """How the producer id and epoch of an EndTxn lie to those of the transactional id.
+
+    The two retries are told from the epochs alone, not from something remembered, so they are still told after a
+    failover (KIP-890, "Bump Epoch on Each Transaction for New Clients").
+    """
+
+    CURRENT = "current"
+    BUMPED_RETRY = "bumped retry"
+    """One below: the transaction that this request ended has bumped the epoch."""
+    OVERFLOW_RETRY = "overflow retry"
+    """The last epoch of the previous producer id: ending that transaction moved on to the present producer id."""
+    STALE = "stale"
+    FUTURE = "future"
+
+
+_TITLES = MappingProxyType(
+    {
+        TxnState.EMPTY: "Empty",
+        TxnState.ONGOING: "Ongoing",
+        TxnState.PREPARE_COMMIT: "PrepareCommit",
+        TxnState.PREPARE_ABORT: "PrepareAbort",
+        TxnState.COMPLETE_COMMIT: "CompleteCommit",
+        TxnState.COMPLETE_ABORT: "CompleteAbort",
+        TxnState.DEAD: "Dead",
+        TxnState.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
+    }
+)
+
+STATE_NAMES = MappingProxyType({title: state for state, title in _TITLES.items()})
+"""States by the name that the APIs show."""
+
+RESTING = frozenset({TxnState.EMPTY, TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT})
+"""No transaction is open and none is ending."""
+
+PREPARED = frozenset({TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT})
+"""The outcome is decided, and markers are owed. Kafka has a transition to Complete pending all the while."""
+
+EXPIRABLE = RESTING
+"""An id in these states may expire."""
+
+ALLOWED = MappingProxyType(
+    {
+        TxnState.EMPTY: RESTING,
+        TxnState.ONGOING: RESTING | {TxnState.ONGOING},
+        TxnState.PREPARE_COMMIT: frozenset({TxnState.ONGOING}),
+        TxnState.PREPARE_ABORT: RESTING | {TxnState.ONGOING, TxnState.PREPARE_EPOCH_FENCE},
+        TxnState.COMPLETE_COMMIT: frozenset({TxnState.PREPARE_COMMIT}),
+        TxnState.COMPLETE_ABORT: frozenset({TxnState.PREPARE_ABORT}),
+        TxnState.DEAD: EXPIRABLE,
+        TxnState.PREPARE_EPOCH_FENCE: frozenset({TxnState.ONGOING}),
+    }
+)
+"""For each state those that may come before it (Kafka's valid previous states)."""
+
+_PREPARED_BY = {Outcome.COMMIT: TxnState.PREPARE_COMMIT, Outcome.ABORT: TxnState.PREPARE_ABORT}
+_COMPLETED = {
+    TxnState.PREPARE_COMMIT: TxnState.COMPLETE_COMMIT,
+    TxnState.PREPARE_ABORT: TxnState.COMPLETE_ABORT,
+}
+
+
+def prepared_state(outcome: Outcome) -> TxnState:
+    """The state in which markers of this outcome are owed."""
+    return _PREPARED_BY[outcome]
+
+
+def completed_state(state: TxnState) -> TxnState:
+    """Where a prepared transaction goes when its markers are written."""
+    return _COMPLETED[state]
+
+
+def outcome_of(*, committed: bool) -> Outcome:
+    """The outcome that a request's flag stands for."""
+    return Outcome.COMMIT if committed else Outcome.ABORT

@@ -1,0 +1,177 @@
+"""What each transition makes of an entry (Kafka's `TransactionMetadata.prepare...`), and what it must not do.
+
+Every function is pure: the old entry and the time in, the new entry out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from odradek.txn.entry import EPOCH_MAX, NONE, Entry, TopicPartition, sorted_partitions
+from odradek.txn.states import ALLOWED, PREPARED, RESTING, Outcome, TxnState, completed_state, prepared_state
+
+__all__ = [
+    "BUMPING",
+    "added",
+    "bumped",
+    "check_transition",
+    "completed",
+    "created",
+    "fenced",
+    "prepared",
+    "prepared_bumping",
+    "replayed",
+    "rotated",
+]
+
+BUMPING = 2
+"""The client transaction version with which the end of a transaction bumps the epoch."""
+
+
+def created(transactional_id: str, producer_id: int, *, timeout_ms: int, now: int) -> Entry:
+    """The first InitProducerId of an id."""
+    return Entry(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=0,
+        timeout_ms=timeout_ms,
+        state=TxnState.EMPTY,
+        last_update_timestamp=now,
+        previous_producer_id=producer_id,
+    )
+
+
+def bumped(entry: Entry, *, timeout_ms: int, keep_last: bool, now: int) -> Entry:
+    """InitProducerId: the next epoch; `keep_last` if the holder of the present one asked and may retry."""
+    return replace(
+        _emptied(entry, timeout_ms=timeout_ms, now=now),
+        producer_epoch=entry.producer_epoch + 1,
+        last_producer_epoch=entry.producer_epoch if keep_last else NONE,
+    )
+
+
+def rotated(entry: Entry, producer_id: int, *, timeout_ms: int, keep_last: bool, now: int) -> Entry:
+    """InitProducerId when the epochs are used up: another producer id, beginning at epoch 0."""
+    return replace(
+        _emptied(entry, timeout_ms=timeout_ms, now=now),
+        producer_id=producer_id,
+        producer_epoch=0,
+        last_producer_epoch=entry.producer_epoch if keep_last else NONE,
+    )
+
+
+def replayed(entry: Entry, *, timeout_ms: int, now: int) -> Entry:
+    """The retry of an InitProducerId that had bumped: nothing but the timestamps changes.
+
+    The previous producer id stays, so that the retry can be retried (KIP-360, 2b); Kafka overwrites it here.
+    """
+    return replace(_emptied(entry, timeout_ms=timeout_ms, now=now), previous_producer_id=entry.previous_producer_id)
+
+
+def added(entry: Entry, partitions: Iterable[TopicPartition], *, client_version: int, now: int) -> Entry:
+    """Partitions join the transaction; the first ones open it."""
+    return replace(
+        entry,
+        state=TxnState.ONGOING,
+        partitions=sorted_partitions((*entry.partitions, *partitions)),
+        start_timestamp=now if entry.state in RESTING else entry.start_timestamp,
+        last_update_timestamp=now,
+        previous_producer_id=entry.producer_id,
+        client_transaction_version=client_version,
+    )
+
+
+def prepared(entry: Entry, outcome: Outcome, *, now: int) -> Entry:
+    """The end of a transaction, decided with the epoch it was made in (EndTxn up to v4)."""
+    return replace(
+        entry,
+        state=prepared_state(outcome),
+        last_update_timestamp=now,
+        previous_producer_id=entry.producer_id,
+        next_producer_id=NONE,
+        client_transaction_version=0,
+    )
+
+
+def prepared_bumping(entry: Entry, outcome: Outcome, *, next_producer_id: int, now: int) -> Entry:
+    """The end of a transaction with the bumped epoch (KIP-890); also an abort where none was open.
+
+    When the last usable epoch is bumped the markers carry the very last one,
+    and the client goes on with the next producer id.
+    """
+    return replace(
+        entry,
+        state=prepared_state(outcome),
+        # Beyond the very last epoch, which only a broken client can have reached, an abort still goes through.
+        producer_epoch=min(entry.producer_epoch + 1, EPOCH_MAX),
+        last_producer_epoch=entry.producer_epoch,
+        start_timestamp=now if entry.state in RESTING else entry.start_timestamp,
+        last_update_timestamp=now,
+        previous_producer_id=entry.producer_id,
+        next_producer_id=next_producer_id,
+        client_transaction_version=BUMPING,
+    )
+
+
+def fenced(entry: Entry, *, now: int) -> Entry:
+    """An abort by the coordinator below transaction.version 2: the owner is fenced with the bumped epoch."""
+    return replace(
+        prepared(entry, Outcome.ABORT, now=now),
+        producer_epoch=min(entry.producer_epoch + 1, EPOCH_MAX),
+        last_producer_epoch=NONE,
+    )
+
+
+def completed(entry: Entry, *, now: int) -> Entry:
+    """All markers are written."""
+    overflowed = entry.next_producer_id != NONE
+    return replace(
+        entry,
+        producer_id=entry.next_producer_id if overflowed else entry.producer_id,
+        producer_epoch=0 if overflowed else entry.producer_epoch,
+        state=completed_state(entry.state),
+        partitions=(),
+        last_update_timestamp=now,
+        previous_producer_id=entry.producer_id,
+        next_producer_id=NONE,
+    )
+
+
+def _emptied(entry: Entry, *, timeout_ms: int, now: int) -> Entry:
+    return replace(
+        entry,
+        timeout_ms=timeout_ms,
+        state=TxnState.EMPTY,
+        partitions=(),
+        start_timestamp=NONE,
+        last_update_timestamp=now,
+        previous_producer_id=entry.producer_id,
+    )
+
+
+def check_transition(old: Entry | None, new: Entry) -> None:
+    """Assert what holds for every transition of ours (Kafka's `TransactionMetadata.completeTransitionTo`)."""
+    assert new.producer_id >= 0
+    assert 0 <= new.producer_epoch <= EPOCH_MAX
+    if old is None:
+        assert new.state is TxnState.EMPTY, f"{new.transactional_id} begins in {new.state.title}"
+        return
+    assert old.state in ALLOWED[new.state], f"{new.transactional_id}: {old.state.title} before {new.state.title}"
+    same_producer = new.producer_id == old.producer_id
+    if same_producer:
+        assert old.producer_epoch <= new.producer_epoch <= old.producer_epoch + 1
+    else:
+        assert new.producer_epoch == 0
+        assert new.previous_producer_id == old.producer_id
+    if new.state in PREPARED:
+        assert same_producer
+        assert new.partitions == old.partitions
+        assert new.timeout_ms == old.timeout_ms
+    elif new.state is TxnState.ONGOING:
+        assert (new.producer_id, new.producer_epoch) == (old.producer_id, old.producer_epoch)
+        assert set(old.partitions) <= set(new.partitions)
+    else:
+        assert not new.partitions
+    assert (new.state is TxnState.EMPTY) == (new.start_timestamp == NONE)

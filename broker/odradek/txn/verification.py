@@ -1,0 +1,238 @@
+"""The leader's questions to transaction coordinators: is this partition in the transaction, or add it (KIP-890).
+
+Kafka's `AddPartitionsToTxnManager`.
+One request at a time is under way to each coordinator; what comes up meanwhile waits and goes out together.
+A transactional id has one place in that queue: a second question of the id takes it or is turned away, by its epoch.
+
+The contract is that of a machine without a log: `ask` parks; `due` gives the requests to send, each once;
+what becomes of a request is reported with `answered`, `lost` or `unsupported`; `released` has the verdicts of those who
+wait. A verdict lists the partitions that failed; empty means that the append may go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from odradek.log.machine import Answered, Decision, Fact, Machine, Parked
+from odradek.txn.client_errors import error_of
+from odradek.txn.entry import TopicPartition
+from odradek.txn.verification_errors import TransactionOperation, request_verdict, verdict
+from odradek.txn.verification_metrics import VerificationMetrics
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse, AddPartitionsToTxnResult
+
+__all__ = ["Failures", "VerificationRequest", "Verifier"]
+
+Failures = Mapping[TopicPartition, ErrorCode]
+
+
+class VerificationRequest(Struct, frozen=True):
+    """A request to send to a coordinator, and when it counts as lost (ms)."""
+
+    key: Hashable
+    node_id: int
+    request: AddPartitionsToTxnRequest
+    deadline: int
+
+
+class _Question(Struct):
+    """One ask: which partitions of which producer, since when."""
+
+    token: Hashable
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: Sequence[TopicPartition]
+    verify_only: bool
+    asked_at: int
+
+    def failing(self, error: ErrorCode) -> dict[TopicPartition, ErrorCode]:
+        return dict.fromkeys(self.partitions, error)
+
+
+class _Round(Struct):
+    """The questions that go to one coordinator together.
+
+    `operation` is that of the question that opened the round, as in Kafka: it decides for all how errors are read.
+    """
+
+    operation: TransactionOperation
+    questions: dict[str, _Question]
+
+
+class Verifier(Machine):
+    """All questions of one broker."""
+
+    def __init__(self, *, request_timeout_ms: int) -> None:
+        super().__init__()
+        self.metrics = VerificationMetrics()
+        self._request_timeout_ms = request_timeout_ms
+        self._waiting: dict[int, _Round] = {}
+        self._under_way: dict[int, tuple[VerificationRequest, _Round]] = {}
+        self._count = 0
+
+    def ask(
+        self,
+        *,
+        coordinator: int | None,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        operation: TransactionOperation,
+        now: int,
+    ) -> Decision[Failures]:
+        """Put a question to a coordinator (None: nobody leads its partition)."""
+        self._count += 1
+        question = _Question(
+            ("verification", self._count),
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            partitions,
+            operation.verifies_only,
+            now,
+        )
+        self._fact(question, "verify_start")
+        if coordinator is None:
+            return self._turned_away(question, ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
+        waiting = self._waiting.setdefault(coordinator, _Round(operation, {}))
+        standing = waiting.questions.get(transactional_id)
+        if standing is not None:
+            if producer_epoch < standing.producer_epoch:
+                return self._turned_away(question, ErrorCode.INVALID_PRODUCER_EPOCH, now)
+            # With the same epoch the client is likely retrying: the earlier request gets an error it may retry.
+            fenced = producer_epoch > standing.producer_epoch
+            error = ErrorCode.INVALID_PRODUCER_EPOCH if fenced else ErrorCode.NETWORK_EXCEPTION
+            self._release(standing, standing.failing(error), now)
+            del waiting.questions[transactional_id]
+        waiting.questions[transactional_id] = question
+        return Parked(question.token)
+
+    def due(self, now: int) -> Iterable[VerificationRequest]:
+        """The requests to send now; those whose time is over count as lost."""
+        for request, _ in list(self._under_way.values()):
+            if request.deadline <= now:
+                self.lost(request, now)
+        requests: list[VerificationRequest] = []
+        for node_id in [node_id for node_id in self._waiting if node_id not in self._under_way]:
+            waiting = self._waiting.pop(node_id)
+            self._count += 1
+            request = VerificationRequest(
+                ("verify", node_id, self._count), node_id, _request(waiting), now + self._request_timeout_ms
+            )
+            self._under_way[node_id] = (request, waiting)
+            requests.append(request)
+        return requests
+
+    def wake_at(self) -> int | None:
+        """When the first request under way counts as lost."""
+        return min((request.deadline for request, _ in self._under_way.values()), default=None)
+
+    def answered(self, request: VerificationRequest, response: AddPartitionsToTxnResponse, now: int) -> None:
+        """The coordinator has answered."""
+        asked = self._returned(request)
+        if asked is None:
+            return
+        if response.error_code != ErrorCode.NONE:
+            error = request_verdict(error_of(response.error_code))
+            self._release_all(asked, error, now)
+            return
+        for result in response.results_by_transaction:
+            question = asked.questions.pop(result.transactional_id, None)
+            if question is not None:
+                self._release(question, _failures(result, asked.operation), now)
+        self._release_all(asked, ErrorCode.NETWORK_EXCEPTION, now)
+
+    def lost(self, request: VerificationRequest, now: int) -> None:
+        """No answer came: the connection broke, or the time is over."""
+        asked = self._returned(request)
+        if asked is not None:
+            self._release_all(asked, ErrorCode.NETWORK_EXCEPTION, now)
+
+    def unsupported(self, request: VerificationRequest, now: int) -> None:
+        """The coordinator cannot be asked by brokers: go on without (KIP-890, "Old Servers")."""
+        asked = self._returned(request)
+        if asked is not None:
+            for question in asked.questions.values():
+                self._release(question, {}, now)
+
+    def _returned(self, request: VerificationRequest) -> _Round | None:
+        """The round of a request, unless that has been given up before."""
+        under_way = self._under_way.get(request.node_id)
+        if under_way is None or under_way[0].key != request.key:
+            return None
+        del self._under_way[request.node_id]
+        return under_way[1]
+
+    def _turned_away(self, question: _Question, error: ErrorCode, now: int) -> Answered[Failures]:
+        failures = question.failing(error)
+        self._judged(question, failures, now)
+        return Answered(failures)
+
+    def _release_all(self, asked: _Round, error: ErrorCode, now: int) -> None:
+        for question in asked.questions.values():
+            self._release(question, question.failing(error), now)
+
+    def _release(self, question: _Question, failures: Failures, now: int) -> None:
+        self._judged(question, failures, now)
+        self.released.append((question.token, failures))
+
+    def _judged(self, question: _Question, failures: Failures, now: int) -> None:
+        duration_ms = now - question.asked_at
+        self.metrics.record(duration_ms=duration_ms, failures=len(failures))
+        self._fact(question, "verify_end", failures=failures, duration_ms=duration_ms)
+
+    def _fact(self, question: _Question, kind: str, *, failures: Failures | None = None, duration_ms: int = 0) -> None:
+        for partition in question.partitions:
+            fields: dict[str, object] = {
+                "transactional_id": question.transactional_id,
+                "producer_id": question.producer_id,
+                "producer_epoch": question.producer_epoch,
+                "topic": partition[0],
+                "partition": partition[1],
+            }
+            if failures is not None:
+                error = failures.get(partition, ErrorCode.NONE)
+                fields["verdict"] = "accepted" if error is ErrorCode.NONE else "refused"
+                fields["error"] = error.name
+                fields["duration_ns"] = duration_ms * 1_000_000
+            self.facts.append(Fact(kind, fields))
+
+
+def _request(waiting: _Round) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(
+        transactions=[
+            AddPartitionsToTxnTransaction(
+                transactional_id=question.transactional_id,
+                producer_id=question.producer_id,
+                producer_epoch=question.producer_epoch,
+                verify_only=question.verify_only,
+                topics=_topics(question.partitions),
+            )
+            for question in waiting.questions.values()
+        ]
+    )
+
+
+def _topics(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return [AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()]
+
+
+def _failures(result: AddPartitionsToTxnResult, operation: TransactionOperation) -> Failures:
+    return {
+        (topic.name, partition.partition_index): verdict(operation, error_of(partition.partition_error_code))
+        for topic in result.topic_results
+        for partition in topic.results_by_partition
+        if partition.partition_error_code != ErrorCode.NONE
+    }

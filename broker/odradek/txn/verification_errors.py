@@ -1,0 +1,181 @@
+"""What a client hears when its partition could not be verified or added: the tables of KIP-890, "Old Clients".
+
+What a request of the leader to the coordinator may do follows from the version the client spoke.
+Errors pass two tables: how the leader reads the coordinator's answer, and how the answer is put to this client.
+Old clients take most errors that are news to them for fatal, hence NOT_ENOUGH_REPLICAS with a message: they retry that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from itertools import product
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from odradek.wire.errors import ErrorCode
+
+__all__ = [
+    "NOT_ADDED_MESSAGE",
+    "OFFSET_COMMIT_ERRORS",
+    "PRODUCE_ERRORS",
+    "REQUEST_VERDICTS",
+    "VERDICTS",
+    "ClientError",
+    "TransactionOperation",
+    "offset_commit_error",
+    "offset_commit_operation",
+    "produce_error",
+    "produce_operation",
+    "request_verdict",
+    "retry_add_after",
+    "verdict",
+]
+
+
+class TransactionOperation(Enum):
+    """What is asked of the coordinator on behalf of a client, and which errors the client knows."""
+
+    DEFAULT_ERROR = "verify for a client that knows the old errors only"
+    GENERIC_ERROR_SUPPORTED = "verify for a client that knows TRANSACTION_ABORTABLE"
+    ADD_PARTITION = "add"
+
+    @property
+    def verifies_only(self) -> bool:
+        """The coordinator adds nothing."""
+        return self is not TransactionOperation.ADD_PARTITION
+
+
+_DEFAULT = TransactionOperation.DEFAULT_ERROR
+_GENERIC = TransactionOperation.GENERIC_ERROR_SUPPORTED
+_ADD = TransactionOperation.ADD_PARTITION
+
+PRODUCE_GENERIC_VERSION = 11
+PRODUCE_ADD_VERSION = 12
+OFFSET_COMMIT_GENERIC_VERSION = 4
+OFFSET_COMMIT_ADD_VERSION = 5
+
+
+def produce_operation(version: int) -> TransactionOperation:
+    """The operation behind a Produce of this version."""
+    if version >= PRODUCE_ADD_VERSION:
+        return _ADD
+    return _GENERIC if version >= PRODUCE_GENERIC_VERSION else _DEFAULT
+
+
+def offset_commit_operation(version: int) -> TransactionOperation:
+    """The operation behind a TxnOffsetCommit of this version."""
+    if version >= OFFSET_COMMIT_ADD_VERSION:
+        return _ADD
+    return _GENERIC if version >= OFFSET_COMMIT_GENERIC_VERSION else _DEFAULT
+
+
+VERDICTS: Mapping[tuple[TransactionOperation, ErrorCode], ErrorCode] = MappingProxyType(
+    {(operation, ErrorCode.PRODUCER_FENCED): ErrorCode.INVALID_PRODUCER_EPOCH for operation in TransactionOperation}
+    | {(_DEFAULT, ErrorCode.TRANSACTION_ABORTABLE): ErrorCode.INVALID_TXN_STATE}
+)
+"""The coordinator's answers for a partition that the leader reads as something else."""
+
+REQUEST_VERDICTS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
+    # No client is to hear that a broker lacks a right: it has to know only that nothing was verified.
+    {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE}
+)
+"""The same for the answer to a request as a whole."""
+
+
+def verdict(operation: TransactionOperation, error: ErrorCode) -> ErrorCode:
+    """How the leader reads the coordinator's answer for a partition."""
+    return VERDICTS.get((operation, error), error)
+
+
+def request_verdict(error: ErrorCode) -> ErrorCode:
+    """How the leader reads the coordinator's answer to the whole request."""
+    return REQUEST_VERDICTS.get(error, error)
+
+
+class ClientError(Struct, frozen=True):
+    """An error code and the message that goes with it from Produce v8 on."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+NOT_ADDED_MESSAGE = "Partition was not added to the transaction"
+UNVERIFIED_MESSAGE = "Unable to verify the partition has been added to the transaction. Underlying error: {}"
+
+_RETRIED_AS_NOT_ENOUGH_REPLICAS = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+def _unverified(error: ErrorCode) -> ClientError:
+    return ClientError(ErrorCode.NOT_ENOUGH_REPLICAS, UNVERIFIED_MESSAGE.format(error.name))
+
+
+PRODUCE_ERRORS: Mapping[tuple[TransactionOperation, ErrorCode], ClientError] = MappingProxyType(
+    {
+        (operation, error): _unverified(error)
+        for operation, error in product(TransactionOperation, _RETRIED_AS_NOT_ENOUGH_REPLICAS)
+    }
+    # A client that has its partitions added retries CONCURRENT_TRANSACTIONS itself.
+    | {
+        (operation, ErrorCode.CONCURRENT_TRANSACTIONS): _unverified(ErrorCode.CONCURRENT_TRANSACTIONS)
+        for operation in (_DEFAULT, _GENERIC)
+    }
+    | {
+        (operation, ErrorCode.INVALID_TXN_STATE): ClientError(ErrorCode.INVALID_TXN_STATE, NOT_ADDED_MESSAGE)
+        for operation in TransactionOperation
+    }
+)
+"""Verdicts as a Produce puts them, where it does not pass them on as they are."""
+
+OFFSET_COMMIT_ERRORS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
+    {
+        ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+        ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+        ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+"""Verdicts and append errors as a TxnOffsetCommit puts them; CONCURRENT_TRANSACTIONS reaches every version."""
+
+_LOAD_IN_PROGRESS_VERSION = 2
+
+
+def produce_error(operation: TransactionOperation, error: ErrorCode) -> ClientError:
+    """A verdict as a Produce puts it."""
+    return PRODUCE_ERRORS.get((operation, error)) or ClientError(error)
+
+
+def offset_commit_error(version: int, error: ErrorCode) -> ErrorCode:
+    """A verdict, or the error of the append, as a TxnOffsetCommit of this version puts it."""
+    mapped = OFFSET_COMMIT_ERRORS.get(error, error)
+    if mapped is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOAD_IN_PROGRESS_VERSION:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return mapped
+
+
+def retry_add_after(
+    operation: TransactionOperation,
+    failures: Mapping[tuple[str, int], ErrorCode],
+    *,
+    elapsed_ms: int,
+    backoff_ms: int,
+    backoff_max_ms: int,
+) -> int | None:
+    """How long a Produce waits before it has its partitions added again; None if the verdicts go to the client.
+
+    The previous transaction is about to end, so the broker waits a little in the client's place.
+    """
+    if operation is not _ADD or ErrorCode.CONCURRENT_TRANSACTIONS not in failures.values():
+        return None
+    return backoff_ms if elapsed_ms < backoff_max_ms else None
