@@ -1,0 +1,155 @@
+"""The command `odradek`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from odradek import __version__
+from odradek.usage import UsageError
+
+if TYPE_CHECKING:
+    from odradek.net.cluster import RunningCluster
+    from odradek.node.controlling import StartTopic
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="odradek",
+    help="A Kafka broker stub that runs the real transaction machinery.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"odradek {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the first broker; 0 picks a free one for each.")] = 9092,
+    advertised_host: Annotated[
+        str | None, typer.Option(help="Host that clients are told, if it is not the one listened on.")
+    ] = None,
+    advertised_port: Annotated[int | None, typer.Option(help="Port of the first broker that clients are told.")] = None,
+    brokers: Annotated[int, typer.Option(min=1, help="Number of brokers, each with its own listener.")] = 1,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="Topic to create: NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS.")
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Partitions of new topics (num.partitions).")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Broker configuration: KEY=VALUE.")] = None,
+    strict_replication: Annotated[
+        bool, typer.Option("--strict-replication", help="Refuse a replication factor above the number of brokers.")
+    ] = False,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    json: Annotated[bool, typer.Option("--json", help="Log as JSON lines.")] = False,
+    transaction_version: Annotated[
+        int, typer.Option(min=0, max=2, help="Finalized level of the feature transaction.version at the start.")
+    ] = 2,
+    events: Annotated[Path | None, typer.Option(help="Append every event to this file, as JSON lines.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random choice.")] = None,
+    cluster_id: Annotated[str | None, typer.Option(help="Cluster id; a random one if not given.")] = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Prints `odradek ready bootstrap=HOST:PORT` when clients can connect.
+    """
+    from odradek.config import Config, ConfigError
+    from odradek.logs import LEVELS, make_logger
+    from odradek.net.serve import ServeOptions
+    from odradek.net.serve import serve as serve_until_stopped
+
+    if log_level not in LEVELS:
+        raise UsageError(f"Unknown log level {log_level}: it is one of {', '.join(LEVELS)}.")
+    overrides = _overrides(set_ or [])
+    if partitions is not None:
+        overrides["num.partitions"] = str(partitions)
+    if strict_replication:
+        overrides["odradek.strict.replication"] = "true"
+    overrides.setdefault("odradek.transaction.version", str(transaction_version))
+    try:
+        config = Config.parse(overrides)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    log = make_logger(level=log_level, as_json=json)
+    if config.without_effect:
+        log.warning("configuration_without_effect", keys=config.without_effect)
+    options = ServeOptions(
+        config=config,
+        brokers=brokers,
+        host=host,
+        port=_port(port, count=brokers),
+        advertised_host=advertised_host,
+        advertised_port=None if advertised_port is None else _port(advertised_port, count=brokers),
+        topics=tuple(_topic(text) for text in topic or []),
+        seed=seed,
+        cluster_id=cluster_id,
+        events=events,
+    )
+    serve_until_stopped(options, log=log, ready=_print_ready)
+
+
+@app.command("codec-check")
+def codec_check(
+    files: Annotated[
+        list[str], typer.Argument(help="Vector files, JSON lines, possibly gzipped; - is standard input.")
+    ],
+) -> None:
+    """Decode and encode every vector of the files, and compare fields and bytes; exit code 1 on any failure."""
+    from odradek.codec_check import main as check
+
+    raise typer.Exit(check(files))
+
+
+def _print_ready(cluster: RunningCluster) -> None:
+    print(f"odradek ready bootstrap={cluster.bootstrap}", flush=True)
+
+
+def _port(port: int, *, count: int) -> int:
+    if not 0 <= port <= 65535 or port + count - 1 > 65535:
+        raise UsageError(f"Port {port} is out of range for {count} broker(s): ports end at 65535.")
+    return port
+
+
+def _overrides(settings: list[str]) -> dict[str, str]:
+    overrides = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set takes KEY=VALUE, not {setting}.")
+        overrides[key.strip()] = value
+    return overrides
+
+
+def _topic(text: str) -> StartTopic:
+    from odradek.node.controlling import StartTopic
+
+    name, *numbers = text.split(":")
+    if not name or len(numbers) > 2 or not all(number.isdecimal() and int(number) > 0 for number in numbers):
+        raise UsageError(f"--topic takes NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not {text}.")
+    return StartTopic(name, *map(int, numbers))
+
+
+def main() -> None:
+    """Run the command; what cannot be done ends in one sentence and exit code 2."""
+    try:
+        app()
+    except UsageError as error:
+        print(f"odradek: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""How the product logs: structlog, for people or as JSON lines, on standard error."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from functools import cached_property
+from typing import Any, cast
+
+from odradek.node.node import Logger
+
+__all__ = ["LEVELS", "make_logger"]
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def make_logger(*, level: str = "info", as_json: bool = False) -> Logger:
+    """A logger that writes what is at or above the level, and costs next to nothing below it."""
+    return _DeferredLogger(level=level, as_json=as_json)
+
+
+class _DeferredLogger:
+    """Makes the real logger with the first line: importing it takes longer than all else that a quiet start does."""
+
+    def __init__(self, *, level: str, as_json: bool) -> None:
+        self._level = level
+        self._as_json = as_json
+        self._enabled = LEVELS[LEVELS.index(level) :]
+
+    @cached_property
+    def _log(self) -> Any:
+        return _structlog_logger(level=self._level, as_json=self._as_json)
+
+    def debug(self, event: str, **fields: Any) -> None:
+        if "debug" in self._enabled:
+            self._log.debug(event, **fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        if "info" in self._enabled:
+            self._log.info(event, **fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        if "warning" in self._enabled:
+            self._log.warning(event, **fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self._log.error(event, **fields)
+
+
+def _structlog_logger(*, level: str, as_json: bool) -> Logger:
+    import structlog
+
+    processors: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if as_json:
+        processors += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    else:
+        processors.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()))
+    return cast(
+        "Logger",
+        structlog.wrap_logger(
+            structlog.PrintLogger(sys.stderr),
+            processors=processors,
+            wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+            cache_logger_on_first_use=True,
+        ),
+    )

@@ -1,0 +1,215 @@
+"""A cluster in one process: its listeners, its nodes, and the logs they share."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from odradek.config import Config
+from odradek.log.log_store import LogStore
+from odradek.net.driver import Driver, wall_clock_ms
+from odradek.net.protocol import ClientProtocol
+from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
+from odradek.node.controlling import StartRefused, StartTopic
+from odradek.node.events import Started, Stopping
+from odradek.node.node import EventSink, Logger, Node
+from odradek.usage import UsageError
+
+__all__ = ["ListenError", "RunningCluster", "start_cluster"]
+
+BACKLOG = 128
+
+
+class ListenError(UsageError):
+    """A listener could not be bound; the text is one clear sentence."""
+
+
+class RunningCluster:
+    """The nodes of a cluster while they run."""
+
+    def __init__(
+        self,
+        *,
+        spec: ClusterSpec,
+        config: Config,
+        log: Logger,
+        random: Random,
+        events: EventSink | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.spec = spec
+        self.config = config
+        self.store = LogStore(bytes_max=config.odradek_log_memory_bytes_max)
+        self.log = log
+        self.random = random
+        self.events = events
+        self.loop = loop
+        self.drivers: dict[int, Driver] = {}
+        self.servers: dict[int, asyncio.Server] = {}
+        self.addresses: dict[int, tuple[str, int]] = {}
+        self._starting: list[asyncio.Task[None]] = []
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect: the advertised addresses of all brokers, separated by commas."""
+        return ",".join(f"{_bracketed(broker.host)}:{broker.port}" for broker in self.spec.brokers)
+
+    def node(self, node_id: int) -> Node:
+        """A broker of the cluster."""
+        return self.drivers[node_id].node
+
+    @property
+    def controller(self) -> Driver:
+        """The node that writes the metadata log."""
+        return self.drivers[self.spec.controller_id]
+
+    async def stop(self) -> None:
+        """End every node: parked requests end, connections close."""
+        for node_id in list(self.servers):
+            self._halt(node_id)
+        # One turn for the transports to close.
+        await asyncio.sleep(0)
+
+    def stop_broker(self, node_id: int) -> None:
+        """End one node, as if its machine were gone: others take over what it led and, if need be, the controller."""
+        self._halt(node_id)
+        alive = [each for each, driver in self.drivers.items() if not driver.stopped]
+        if alive:
+            if self.spec.controller_id == node_id:
+                self.spec.controller_id = alive[0]
+                self.controller.act(self.controller.node.controlling.take_office)
+            self.controller.act(lambda: self.controller.node.controlling.fence(node_id))
+
+    def start_broker(self, node_id: int) -> None:
+        """Start a node again that was stopped, at the same address; it replays what it is given to lead."""
+        assert self.drivers[node_id].stopped, f"broker {node_id} runs"
+        bound = _bind(*self.addresses[node_id])
+        bound.listen(BACKLOG)
+        if all(driver.stopped for driver in self.drivers.values()):
+            self.spec.controller_id = node_id
+        driver = self.drivers[node_id] = Driver(self.make_node(node_id), peers=self.drivers, loop=self.loop)
+        driver.step(Started())
+        self.controller.act(lambda: self.controller.node.controlling.admit(self.spec.broker(node_id)))
+        # Connections queue up in the bound socket until the loop gets to it.
+        self._starting.append(self.loop.create_task(self.listen(node_id, bound)))
+
+    def _halt(self, node_id: int) -> None:
+        server = self.servers.pop(node_id, None)
+        if server is not None:
+            server.close()
+        driver = self.drivers[node_id]
+        if not driver.stopped:
+            driver.step(Stopping())
+            driver.stop()
+
+    async def listen(self, node_id: int, bound: socket.socket) -> None:
+        """Accept connections of clients for a node."""
+        self.addresses[node_id] = bound.getsockname()[:2]
+        driver = self.drivers[node_id]
+        backlog = max(BACKLOG, self.config.socket_listen_backlog_size)
+        self.servers[node_id] = await self.loop.create_server(
+            lambda: ClientProtocol(driver), sock=bound, backlog=backlog
+        )
+
+    def make_node(self, node_id: int) -> Node:
+        """A node of this cluster, not started yet."""
+        return Node(
+            node_id=node_id,
+            config=self.config,
+            store=self.store,
+            cluster=self.spec,
+            random=Random(self.random.getrandbits(64)),
+            log=self.log,
+            now=wall_clock_ms(),
+            events=self.events,
+        )
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+async def start_cluster(
+    *,
+    config: Config,
+    log: Logger,
+    brokers: int = 1,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    advertised_host: str | None = None,
+    advertised_port: int | None = None,
+    topics: Sequence[StartTopic] = (),
+    seed: int | None = None,
+    cluster_id: str | None = None,
+    events: EventSink | None = None,
+    racks: Mapping[int, str] | None = None,
+) -> RunningCluster:
+    """Bind the listeners and start the nodes.
+
+    The brokers are numbered from 1; broker N listens on `port + N - 1`, or on any free port where `port` is 0.
+    Raises `ListenError` where an address cannot be bound.
+    """
+    loop = asyncio.get_running_loop()
+    random = Random(seed)
+    sockets: list[socket.socket] = []
+    try:
+        for index in range(brokers):
+            sockets.append(_bind(host, port + index if port else 0))
+    except ListenError:
+        for bound in sockets:
+            bound.close()
+        raise
+    spec = ClusterSpec(
+        cluster_id=cluster_id or _cluster_id(random),
+        controller_id=1,
+        brokers=tuple(
+            BrokerSpec(
+                node_id=index + 1,
+                host=advertised_host or _reachable(host),
+                port=(advertised_port + index) if advertised_port else bound.getsockname()[1],
+                rack=(racks or {}).get(index + 1),
+            )
+            for index, bound in enumerate(sockets)
+        ),
+    )
+    cluster = RunningCluster(spec=spec, config=config, log=log, random=random, events=events, loop=loop)
+    for broker in spec.brokers:
+        node = cluster.make_node(broker.node_id)
+        cluster.drivers[broker.node_id] = Driver(node, peers=cluster.drivers, loop=loop)
+    cluster.controller.node.controlling.topics_at_start = tuple(topics)
+    try:
+        for driver in cluster.drivers.values():
+            driver.step(Started())
+    except StartRefused as refused:
+        for bound in sockets:
+            bound.close()
+        raise UsageError(str(refused)) from refused
+    for broker, bound in zip(spec.brokers, sockets, strict=True):
+        await cluster.listen(broker.node_id, bound)
+    return cluster
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except (OSError, OverflowError) as error:
+        bound.close()
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ListenError(f"Cannot listen on {host}:{port}: {reason}.") from error
+    return bound
+
+
+def _reachable(host: str) -> str:
+    """What to tell clients where the listener is bound to every interface."""
+    return {"0.0.0.0": "localhost", "::": "localhost", "": "localhost"}.get(host, host)
+
+
+def _cluster_id(random: Random) -> str:
+    from base64 import urlsafe_b64encode
+
+    return urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")

@@ -1,0 +1,206 @@
+"""Feeds a node with what happens on its sockets and on the clock, and carries out its effects."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from odradek.node.events import (
+    Announce,
+    Command,
+    Connected,
+    Dial,
+    Dialled,
+    Disconnected,
+    Event,
+    Hangup,
+    Hold,
+    MetadataAdvanced,
+    Received,
+    Resume,
+    Send,
+    Tick,
+)
+from odradek.node.node import Node
+
+if TYPE_CHECKING:
+    from odradek.net.protocol import ClientProtocol
+
+__all__ = ["Driver", "wall_clock_ms"]
+
+T = TypeVar("T")
+
+_last_ms = 0
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970; never goes back within the process."""
+    global _last_ms
+    _last_ms = max(_last_ms, time.time_ns() // 1_000_000)
+    return _last_ms
+
+
+class Driver:
+    """One node on real sockets.
+
+    `peers` are the drivers of the other nodes of the process, by node id:
+    what brokers say to one another is encoded as on a socket, and delivered by the event loop in a later turn.
+    """
+
+    def __init__(self, node: Node, *, peers: dict[int, Driver], loop: asyncio.AbstractEventLoop) -> None:
+        self.node = node
+        self.stopped = False
+        self._peers = peers
+        self._loop = loop
+        self._protocols: dict[int, ClientProtocol] = {}
+        self._links: dict[int, tuple[Driver, int]] = {}
+        self._next_conn = 1
+        self._stepping = False
+        self._queued: deque[Event] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: int | None = None
+        self._carry_out: dict[type, Callable[[Any], None]] = {
+            Send: self._send,
+            Dial: self._dial,
+            Hangup: self._hang_up,
+            Hold: self._hold,
+            Resume: self._resume,
+            Announce: self._announce,
+        }
+
+    def step(self, event: Event) -> None:
+        """Give the node an event; one that arrives while effects are carried out waits its turn."""
+        if self._stepping:
+            self._queued.append(event)
+            return
+        self._stepping = True
+        try:
+            carry_out = self._carry_out
+            while True:
+                for effect in self.node.step(event, wall_clock_ms()):
+                    carry_out[type(effect)](effect)
+                if not self._queued:
+                    break
+                event = self._queued.popleft()
+        finally:
+            self._stepping = False
+        if self.node.wake_at() != self._timer_at:
+            self._set_timer()
+
+    def act(self, call: Callable[[], T]) -> T:
+        """Act on the node in a step of its own, so that everything that follows from it is carried out."""
+        results: list[T] = []
+        self.step(Command(lambda: results.append(call())))
+        if not results:
+            raise RuntimeError("the node is in the middle of a step")
+        return results[0]
+
+    def accept(self, protocol: ClientProtocol) -> int:
+        """A name for a new connection."""
+        conn = self._next_conn
+        self._next_conn += 1
+        self._protocols[conn] = protocol
+        return conn
+
+    def forget(self, conn: int) -> None:
+        """The connection is gone."""
+        self._protocols.pop(conn, None)
+
+    def stop(self) -> None:
+        """Nothing more is done: the timer and every connection end; peers notice."""
+        self.stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for protocol in list(self._protocols.values()):
+            protocol.transport.close()
+        for conn, (peer, peer_conn) in list(self._links.items()):
+            del self._links[conn]
+            peer.link_lost(peer_conn)
+
+    # ------------------------------------------------------------------ effects
+
+    def _send(self, effect: Send) -> None:
+        protocol = self._protocols.get(effect.conn)
+        if protocol is None:
+            self._send_to_peer(effect)
+        elif len(effect.chunks) == 1:
+            protocol.transport.write(effect.chunks[0])
+        else:
+            protocol.transport.writelines(effect.chunks)
+
+    def _hang_up(self, effect: Hangup) -> None:
+        protocol = self._protocols.get(effect.conn)
+        if protocol is not None:
+            protocol.transport.close()
+            return
+        link = self._links.pop(effect.conn, None)
+        if link is not None:
+            link[0].link_lost(link[1])
+            self._loop.call_soon(self._step_unless_stopped, Disconnected(effect.conn))
+
+    def _hold(self, effect: Hold) -> None:
+        protocol = self._protocols.get(effect.conn)
+        if protocol is not None and not protocol.transport.is_closing():
+            protocol.transport.pause_reading()
+
+    def _resume(self, effect: Resume) -> None:
+        protocol = self._protocols.get(effect.conn)
+        if protocol is not None and not protocol.transport.is_closing():
+            protocol.transport.resume_reading()
+
+    def _announce(self, effect: Announce) -> None:
+        for peer in self._peers.values():
+            if peer is not self:
+                self._loop.call_soon(peer._step_unless_stopped, MetadataAdvanced(effect.offset))
+
+    # ------------------------------------------------------------------ the inter-broker channel
+
+    def _dial(self, effect: Dial) -> None:
+        peer = self._peers.get(effect.node_id)
+        if peer is None or peer.stopped:
+            self._loop.call_soon(self._step_unless_stopped, Disconnected(effect.conn))
+            return
+        peer_conn = peer._next_conn
+        peer._next_conn += 1
+        self._links[effect.conn] = (peer, peer_conn)
+        peer._links[peer_conn] = (self, effect.conn)
+        self._loop.call_soon(
+            peer._step_unless_stopped, Connected(peer_conn, host="127.0.0.1", port=self.node.node_id, broker=True)
+        )
+        self._loop.call_soon(self._step_unless_stopped, Dialled(effect.conn))
+
+    def _send_to_peer(self, effect: Send) -> None:
+        link = self._links.get(effect.conn)
+        if link is not None:
+            peer, peer_conn = link
+            self._loop.call_soon(peer._step_unless_stopped, Received(peer_conn, b"".join(effect.chunks)))
+
+    def link_lost(self, conn: int) -> None:
+        """The other end of an inter-broker connection is gone."""
+        if self._links.pop(conn, None) is not None:
+            self._loop.call_soon(self._step_unless_stopped, Disconnected(conn))
+
+    def _step_unless_stopped(self, event: Event) -> None:
+        if not self.stopped:
+            self.step(event)
+
+    # ------------------------------------------------------------------ the clock
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_at = at = self.node.wake_at()
+        if at is not None and not self.stopped:
+            self._timer = self._loop.call_later(max(0, at - wall_clock_ms()) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._timer_at = None
+        self._step_unless_stopped(Tick())
+        if self._timer is None:
+            self._set_timer()

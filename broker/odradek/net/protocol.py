@@ -1,0 +1,45 @@
+"""Bytes of one client: `data_received` becomes an event, a full send buffer another."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from odradek.node.events import Clogged, Connected, Disconnected, Drained, Received
+
+if TYPE_CHECKING:
+    from odradek.net.driver import Driver
+
+__all__ = ["ClientProtocol"]
+
+SEND_BUFFER_BYTES_MAX = 4 * 1024 * 1024
+"""Beyond this the client counts as clogged: nothing more is served to it until half has gone out."""
+
+
+class ClientProtocol(asyncio.Protocol):
+    """One accepted connection."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._conn = 0
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=SEND_BUFFER_BYTES_MAX)
+        self._conn = self._driver.accept(self)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self._driver.step(Connected(self._conn, host=str(peer[0]), port=int(peer[1])))
+
+    def data_received(self, data: bytes) -> None:
+        self._driver.step(Received(self._conn, data))
+
+    def pause_writing(self) -> None:
+        self._driver.step(Clogged(self._conn))
+
+    def resume_writing(self) -> None:
+        self._driver.step(Drained(self._conn))
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._driver.forget(self._conn)
+        self._driver.step(Disconnected(self._conn))

@@ -1,0 +1,84 @@
+"""`odradek serve`: a cluster that runs until it is told to stop."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from msgspec import Struct
+
+from odradek.config import Config
+from odradek.net.cluster import RunningCluster, start_cluster
+from odradek.node.controlling import StartTopic
+from odradek.node.node import Logger
+
+if TYPE_CHECKING:
+    from odradek.net.event_log import EventLog
+
+__all__ = ["ServeOptions", "serve"]
+
+
+class ServeOptions(Struct, frozen=True, kw_only=True):
+    """What the command line says."""
+
+    config: Config
+    brokers: int = 1
+    host: str = "127.0.0.1"
+    port: int = 9092
+    advertised_host: str | None = None
+    advertised_port: int | None = None
+    topics: tuple[StartTopic, ...] = ()
+    seed: int | None = None
+    cluster_id: str | None = None
+    events: Path | None = None
+
+
+async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningCluster], None]) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals, ExitStack() as exits:
+        events = None if options.events is None else exits.enter_context(closing(_event_log(options.events)))
+        cluster = await start_cluster(
+            config=options.config,
+            log=log,
+            brokers=options.brokers,
+            host=options.host,
+            port=options.port,
+            advertised_host=options.advertised_host,
+            advertised_port=options.advertised_port,
+            topics=options.topics,
+            seed=options.seed,
+            cluster_id=options.cluster_id,
+            events=events,
+        )
+        # What was made so far lives as long as the process: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        ready(cluster)
+        async for received in signals:
+            log.info("stopping", signal=signal.Signals(received).name)
+            break
+        await cluster.stop()
+
+
+def _event_log(path: Path) -> EventLog:
+    from odradek.net.event_log import EventLog  # it imports structlog, which a start without events does not need
+
+    return EventLog(path)
+
+
+def serve(options: ServeOptions, *, log: Logger, ready: Callable[[RunningCluster], None]) -> None:
+    """Serve until SIGINT or SIGTERM; raises `ListenError` where a listener cannot be bound."""
+    backend_options: dict[str, Any] = {"use_uvloop": _has_uvloop()}
+    anyio.run(_run, options, log, ready, backend="asyncio", backend_options=backend_options)
+
+
+def _has_uvloop() -> bool:
+    try:
+        import uvloop  # noqa: F401
+    except ImportError:  # it does not exist for Windows
+        return False
+    return True

@@ -1,0 +1,145 @@
+"""The border of a node: what a driver tells it (events) and what it asks of the driver (effects).
+
+`effects = node.step(event, now)` is the whole interface; `node.wake_at()` says when to send the next `Tick`.
+A connection is named by an integer: positive ones are the driver's (accepted), negative ones the node's own (dialled).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+__all__ = [
+    "Announce",
+    "Clogged",
+    "Command",
+    "Connected",
+    "Dial",
+    "Dialled",
+    "Disconnected",
+    "Drained",
+    "Effect",
+    "Event",
+    "Hangup",
+    "Hold",
+    "MetadataAdvanced",
+    "Received",
+    "Resume",
+    "Send",
+    "Started",
+    "Stopping",
+    "Tick",
+]
+
+Chunk: TypeAlias = bytes | bytearray | memoryview
+
+
+class Started(Struct):
+    """The driver has bound the listeners; the node may take up its duties."""
+
+
+class Connected(Struct):
+    """A connection was accepted; `broker` is True on the inter-broker channel, which carries cluster authority."""
+
+    conn: int
+    host: str
+    port: int
+    broker: bool = False
+
+
+class Dialled(Struct):
+    """A connection that the node asked for with `Dial` stands."""
+
+    conn: int
+
+
+class Received(Struct):
+    """Bytes arrived; they are immutable, and the node may keep views of them."""
+
+    conn: int
+    data: bytes
+
+
+class Disconnected(Struct):
+    """The connection is gone, or could not be made."""
+
+    conn: int
+
+
+class Clogged(Struct):
+    """The driver's send buffer of this connection is full: the peer reads too slowly."""
+
+    conn: int
+
+
+class Drained(Struct):
+    """The driver's send buffer has room again."""
+
+    conn: int
+
+
+class MetadataAdvanced(Struct):
+    """The metadata log is committed up to this offset."""
+
+    offset: int
+
+
+class Stopping(Struct):
+    """The node is being stopped: parked requests end, nothing new is taken."""
+
+
+class Command(Struct):
+    """Whoever runs the cluster acts on the node: a leader is moved, a fault is lifted, the controller takes office."""
+
+    act: Callable[[], None]
+
+
+class Tick(Struct):
+    """Time has passed."""
+
+
+_OfConnections: TypeAlias = Connected | Dialled | Received | Disconnected | Clogged | Drained
+Event: TypeAlias = _OfConnections | Started | MetadataAdvanced | Stopping | Command | Tick
+
+
+class Send(Struct):
+    """Write these chunks, in this order."""
+
+    conn: int
+    chunks: Sequence[Chunk]
+
+
+class Dial(Struct):
+    """Open an inter-broker connection to that node under this name; answered by `Dialled` or `Disconnected`."""
+
+    conn: int
+    node_id: int
+
+
+class Hangup(Struct):
+    """Close the connection after what was sent has gone out; `Disconnected` follows."""
+
+    conn: int
+
+
+class Hold(Struct):
+    """Stop reading from the connection: its queue of requests is full."""
+
+    conn: int
+
+
+class Resume(Struct):
+    """Read from the connection again."""
+
+    conn: int
+
+
+class Announce(Struct):
+    """Tell every other node that the metadata log is committed up to this offset."""
+
+    offset: int
+
+
+Effect: TypeAlias = Send | Dial | Hangup | Hold | Resume | Announce

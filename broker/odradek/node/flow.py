@@ -1,0 +1,134 @@
+"""Flows: requests being served, as coroutines that only this kernel runs.
+
+A flow may await nothing but a `Wait`.
+No event loop takes part, so the order of events is the node's own,
+and a request that never parks costs a function call.
+A settled wait does not run its flow at once: it queues it, and the node drains the queue in order at the end of a step.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Flow", "Kernel", "Wait"]
+
+T = TypeVar("T")
+
+
+class Wait(Generic[T]):
+    """What a parked flow waits for: settled once with a value, by an event, a deadline or a shutdown."""
+
+    __slots__ = ("_flow", "_kernel", "settled", "value")
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._flow: Flow | None = None
+        self.settled = False
+        self.value: T
+
+    def __await__(self) -> Generator[Wait[T], None, T]:
+        if not self.settled:
+            yield self
+        return self.value
+
+    def settle(self, value: T) -> bool:
+        """Give the value; False if the wait was settled before."""
+        if self.settled:
+            return False
+        self.settled = True
+        self.value = value
+        if self._flow is not None:
+            self._kernel.ready.append(self._flow)
+        return True
+
+
+class Flow:
+    """One coroutine on its way; `done` gets its result, or the exception that ended it."""
+
+    __slots__ = ("coroutine", "done", "finished", "waiting")
+
+    def __init__(self, coroutine: Coroutine[Any, None, Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        self.coroutine = coroutine
+        self.done = done
+        self.finished = False
+        self.waiting: Wait[Any] | None = None
+
+
+class Kernel:
+    """Runs flows, and keeps the deadlines of waits."""
+
+    def __init__(self) -> None:
+        self.ready: deque[Flow] = deque()
+        self._deadlines: list[tuple[int, int, Wait[Any], Any]] = []
+        self._deadline_count = 0
+
+    def wait(self, *, deadline: int | None = None, otherwise: Any = None) -> Wait[Any]:
+        """A new wait; at `deadline` (ms) it is settled with `otherwise` if nothing came before."""
+        wait: Wait[Any] = Wait(self)
+        if deadline is not None:
+            self._deadline_count += 1
+            heappush(self._deadlines, (deadline, self._deadline_count, wait, otherwise))
+        return wait
+
+    def start(self, coroutine: Coroutine[Any, None, T], done: Callable[[Any, BaseException | None], None]) -> Flow:
+        """Run a coroutine until it ends or parks."""
+        flow = Flow(coroutine, done)
+        self.advance(flow)
+        return flow
+
+    def park(self, flow: Flow, wait: object) -> None:
+        """Note what a flow that ran outside `advance` is waiting for."""
+        if not isinstance(wait, Wait):
+            flow.coroutine.close()
+            raise TypeError(f"a flow may await only the node's Wait, not {wait!r}")
+        flow.waiting = wait
+        wait._flow = flow
+
+    def advance(self, flow: Flow) -> None:
+        """Run a flow on to its next park or its end."""
+        flow.waiting = None
+        try:
+            wait = flow.coroutine.send(None)
+        except StopIteration as stop:
+            flow.finished = True
+            flow.done(stop.value, None)
+        except Exception as error:
+            flow.finished = True
+            flow.done(None, error)
+        else:
+            self.park(flow, wait)
+
+    def run_ready(self) -> None:
+        """Run every flow whose wait was settled, in the order in which they were settled."""
+        ready = self.ready
+        while ready:
+            flow = ready.popleft()
+            if not flow.finished:
+                self.advance(flow)
+
+    def close(self, flow: Flow) -> None:
+        """End a parked flow: its `finally` clauses run, its `done` is not called."""
+        if flow.finished:
+            return
+        flow.finished = True
+        if flow.waiting is not None:
+            flow.waiting.settled = True
+            flow.waiting = None
+        flow.coroutine.close()
+
+    def expire(self, now: int) -> None:
+        """Settle the waits whose deadline has come."""
+        deadlines = self._deadlines
+        while deadlines and (deadlines[0][2].settled or deadlines[0][0] <= now):
+            _, _, wait, otherwise = heappop(deadlines)
+            wait.settle(otherwise)
+
+    def wake_at(self) -> int | None:
+        """The next deadline (ms)."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][2].settled:
+            heappop(deadlines)
+        return deadlines[0][0] if deadlines else None

@@ -1,0 +1,108 @@
+"""What a newly published image means for a broker: leaderships to take up and to give up, configs to adopt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.config import Config, TopicConfig
+from odradek.log.partition import Partition
+from odradek.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
+from odradek.node.machines import shard_for
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["adopt"]
+
+
+def adopt(node: Node, before: MetadataImage, after: MetadataImage) -> None:
+    """Bring the node from one image to the next."""
+    if before.configs is not after.configs:
+        _adopt_broker_config(node, after)
+    if before.topics is not after.topics:
+        for name, topic in before.topics.items():
+            kept = after.topics.get(name)
+            if kept is None or kept.id != topic.id:
+                _drop_topic(node, topic)
+        for name, topic in after.topics.items():
+            if before.topics.get(name) is not topic:
+                _adopt_topic(node, topic, after)
+    if before.configs is not after.configs:
+        _adopt_topic_configs(node, before, after)
+
+
+def _adopt_broker_config(node: Node, image: MetadataImage) -> None:
+    cluster = image.config(ResourceType.BROKER, "")
+    broker = image.config(ResourceType.BROKER, str(node.node_id))
+    config = node.static_config.dynamic(cluster=cluster, broker=broker) if cluster or broker else node.static_config
+    if config.layers != node.config.layers:
+        node.config = config
+
+
+def _drop_topic(node: Node, topic: TopicImage) -> None:
+    for index in topic.partitions:
+        _resign(node, topic.name, index)
+    node.store.drop(topic.id)
+
+
+def _adopt_topic(node: Node, topic: TopicImage, image: MetadataImage) -> None:
+    config: TopicConfig | None = None
+    for index, registered in topic.partitions.items():
+        held = node.partitions.get((topic.name, index))
+        if registered.leader != node.node_id:
+            if held is not None:
+                _resign(node, topic.name, index)
+        elif held is None or held.leader_epoch != registered.leader_epoch:
+            if held is not None:
+                _resign(node, topic.name, index)
+            config = config or _topic_config(image, topic.name, node.config)
+            _lead(node, topic, registered, config)
+
+
+def _lead(node: Node, topic: TopicImage, registered: PartitionImage, config: TopicConfig) -> None:
+    log = node.store.open(topic.id, registered.index, config)
+    partition = Partition(
+        topic=topic.name,
+        topic_id=topic.id,
+        index=registered.index,
+        log=log,
+        leader_epoch=registered.leader_epoch,
+        config=config,
+        now=node.now,
+    )
+    if node.events is not None:
+        partition.facts = []
+    key = (topic.name, registered.index)
+    node.partitions[key] = partition
+    shard = shard_for(node, partition)
+    if shard is not None:
+        node.shards[key] = shard
+        node.load(shard)
+    node.purgatory.wake(("readable", key))
+
+
+def _resign(node: Node, topic: str, index: int) -> None:
+    key = (topic, index)
+    if node.partitions.pop(key, None) is None:
+        return
+    shard = node.shards.pop(key, None)
+    if shard is not None:
+        shard.resign()
+    node.purgatory.wake(("readable", key))
+
+
+def _adopt_topic_configs(node: Node, before: MetadataImage, after: MetadataImage) -> None:
+    broker_changed = before.config(ResourceType.BROKER, "") is not after.config(ResourceType.BROKER, "")
+    resolved: dict[str, TopicConfig] = {}
+    for (name, _), partition in node.partitions.items():
+        overrides = after.config(ResourceType.TOPIC, name)
+        if not broker_changed and overrides is before.config(ResourceType.TOPIC, name):
+            continue
+        config = resolved.get(name)
+        if config is None:
+            config = resolved[name] = _topic_config(after, name, node.config)
+        partition.configure(config)
+
+
+def _topic_config(image: MetadataImage, topic: str, config: Config) -> TopicConfig:
+    return TopicConfig.resolve(image.config(ResourceType.TOPIC, topic), config)

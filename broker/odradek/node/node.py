@@ -1,0 +1,380 @@
+"""One broker: `step(event, now) -> effects` is its whole border.
+
+All machines, flows and connections live inside; a driver feeds it and carries out its effects.
+`now` is wall time in milliseconds, which the driver never lets go back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from odradek.config import Config
+from odradek.group.coordinator import GroupCoordinator
+from odradek.log.log_store import LogStore
+from odradek.log.machine import Fact, Refused
+from odradek.log.partition import Partition
+from odradek.metadata.features import TRANSACTION_VERSION
+from odradek.metadata.image import MetadataImage
+from odradek.node import leadership
+from odradek.node.cluster_spec import ClusterSpec
+from odradek.node.connection import Connection
+from odradek.node.controlling import Controlling
+from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.node.events import (
+    Clogged,
+    Command,
+    Connected,
+    Dialled,
+    Disconnected,
+    Drained,
+    Effect,
+    Event,
+    Hangup,
+    Hold,
+    MetadataAdvanced,
+    Received,
+    Resume,
+    Send,
+    Started,
+    Stopping,
+    Tick,
+)
+from odradek.node.faults import Faults
+from odradek.node.fetch_sessions import FetchSessions
+from odradek.node.flow import Kernel
+from odradek.node.metrics import Metrics
+from odradek.node.peers import Peers
+from odradek.node.producer_ids import ProducerIdSupply
+from odradek.node.purgatory import Purgatory
+from odradek.node.router import Router
+from odradek.node.shards import Shard
+from odradek.node.timers import Timers
+from odradek.node.verification import Verification
+from odradek.txn.coordinator import TxnCoordinator
+from odradek.wire.errors import ErrorCode
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["EventSink", "Logger", "Node"]
+
+READABLE = "readable"
+"""First part of the purgatory key of fetches that wait for a partition to grow."""
+IDLE_SWEEP_MS = 1000
+
+
+class Logger(Protocol):
+    """What the node logs to: structlog's bound logger, or a fake."""
+
+    def debug(self, event: str, **fields: Any) -> Any: ...
+    def info(self, event: str, **fields: Any) -> Any: ...
+    def warning(self, event: str, **fields: Any) -> Any: ...
+    def error(self, event: str, **fields: Any) -> Any: ...
+
+
+class EventSink(Protocol):
+    """Takes the facts of a node for the event log."""
+
+    def emit(self, node_id: int, facts: Iterable[Fact]) -> None: ...
+
+
+class Node:
+    """A broker of a cluster, and its controller if it is the one that the cluster names."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        config: Config,
+        store: LogStore,
+        cluster: ClusterSpec,
+        random: Random,
+        log: Logger,
+        now: int,
+        events: EventSink | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.static_config = config
+        self.config = config
+        self.store = store
+        self.cluster = cluster
+        self.random = random
+        self.log = log
+        self.now = now
+        self.events = events
+        self.effects: list[Effect] = []
+        self.dirty: list[Connection] = []
+        self.kernel = Kernel()
+        self.timers = Timers()
+        self.purgatory = Purgatory(self.kernel)
+        self.router = Router(unstable_versions=config.unstable_api_versions_enable)
+        self.faults: Faults | None = None
+        self.coordinator_load_ms = 0
+        """How long a coordinator takes to load; tests make it longer."""
+        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, random)
+        self.peers = Peers(self)
+        self.producer_ids = ProducerIdSupply(self)
+        self.verification = Verification(self)
+        self.metrics = Metrics(self)
+        self.connections: dict[int, Connection] = {}
+        self.partitions: dict[tuple[str, int], Partition] = {}
+        self.shards: dict[tuple[str, int], Shard[Any]] = {}
+        self.controlling = Controlling(self)
+        self._pump: deque[Shard[Any]] = deque()
+        self._steps: dict[type, Callable[[Any], None]] = {
+            Started: self._started,
+            Connected: self._connected,
+            Dialled: self._dialled,
+            Received: self._received,
+            Disconnected: self._disconnected,
+            Clogged: self._clogged,
+            Drained: self._drained,
+            MetadataAdvanced: self._metadata_advanced,
+            Stopping: self._stopping,
+            Command: self._command,
+            Tick: self._tick,
+        }
+
+    # ------------------------------------------------------------------ the border
+
+    def step(self, event: Event, now: int) -> list[Effect]:
+        """Take one event at this time (ms); what the driver has to do, in order."""
+        self.now = now
+        effects: list[Effect] = []
+        self.effects = effects
+        self._steps[type(event)](event)
+        ready = self.kernel.ready
+        while ready or self._pump:
+            self.kernel.run_ready()
+            while self._pump:
+                self._pump.popleft().pump()
+        if self.dirty:
+            for connection in self.dirty:
+                effects.append(Send(connection.conn, connection.out))
+                connection.out = []
+            self.dirty.clear()
+        return effects
+
+    def wake_at(self) -> int | None:
+        """When the node wants a `Tick` (ms), or None."""
+        deadline = self.kernel.wake_at()
+        timer = self.timers.wake_at()
+        if deadline is None or (timer is not None and timer < deadline):
+            return timer
+        return deadline
+
+    # ------------------------------------------------------------------ events
+
+    def _started(self, event: Started) -> None:
+        self.controlling.start()
+        self.producer_ids.pump()
+        self._sweep()
+        self._clean_later()
+
+    def _connected(self, event: Connected) -> None:
+        self.connections[event.conn] = Connection(
+            self, event.conn, host=event.host, port=event.port, broker=event.broker
+        )
+
+    def _dialled(self, event: Dialled) -> None:
+        self.peers.dialled(event.conn)
+
+    def _received(self, event: Received) -> None:
+        conn = event.conn
+        if conn > 0:
+            connection = self.connections.get(conn)
+            if connection is not None:
+                connection.received(event.data)
+        else:
+            self.peers.received(conn, event.data)
+
+    def _disconnected(self, event: Disconnected) -> None:
+        if event.conn < 0:
+            self.peers.disconnected(event.conn)
+            return
+        connection = self.connections.pop(event.conn, None)
+        if connection is not None:
+            connection.disconnected()
+
+    def _clogged(self, event: Clogged) -> None:
+        connection = self.connections.get(event.conn)
+        if connection is not None:
+            connection.clogged()
+
+    def _drained(self, event: Drained) -> None:
+        connection = self.connections.get(event.conn)
+        if connection is not None:
+            connection.drained()
+
+    def _metadata_advanced(self, event: MetadataAdvanced) -> None:
+        self.controlling.advance(event.offset)
+
+    def _stopping(self, event: Stopping) -> None:
+        for shard in list(self.shards.values()):
+            shard.resign()
+        for connection in list(self.connections.values()):
+            connection.disconnected()
+            self.hang_up(connection)
+
+    def _command(self, event: Command) -> None:
+        event.act()
+
+    def _tick(self, event: Tick) -> None:
+        self.kernel.expire(self.now)
+        self.timers.run(self.now)
+
+    # ------------------------------------------------------------------ for connections
+
+    def hang_up(self, connection: Connection) -> None:
+        """Close a connection after what it was sent."""
+        if connection.out:
+            self.effects.append(Send(connection.conn, connection.out))
+            connection.out = []
+            self.dirty.remove(connection)
+        self.effects.append(Hangup(connection.conn))
+
+    def hold(self, connection: Connection) -> None:
+        """Read nothing more from it for now."""
+        self.effects.append(Hold(connection.conn))
+
+    def resume(self, connection: Connection) -> None:
+        """Read from it again."""
+        self.effects.append(Resume(connection.conn))
+
+    # ------------------------------------------------------------------ for routes
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata this broker has published to itself."""
+        return self.controlling.image
+
+    def partition(self, topic: str, index: int) -> Partition | Refused:
+        """A partition this node leads."""
+        partition = self.partitions.get((topic, index))
+        if partition is not None:
+            return partition
+        if self.image.partition(topic, index) is None:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def appended(self, partition: Partition) -> None:
+        """Something was appended, so the high watermark moved: wake who waits for it, fold it where a machine does."""
+        key = (partition.topic, partition.index)
+        self.purgatory.wake((READABLE, key))
+        shard = self.shards.get(key)
+        if shard is not None:
+            shard.advance()
+        if partition.facts:
+            facts, partition.facts = partition.facts, []
+            self.emit(facts)
+
+    def sleep(self, milliseconds: int) -> Any:
+        """Something to await that takes this long."""
+        return self.kernel.wait(deadline=self.now + milliseconds)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Start a flow of the node's own."""
+        self.kernel.start(coroutine, self._spawned)
+
+    def _spawned(self, value: object, error: BaseException | None) -> None:
+        if error is not None:
+            self.log.error("flow_failed", node=self.node_id, exc_info=error)
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> Shard[Any] | Refused:
+        """The coordinator of a group or transactional id, if it is here and loaded."""
+        topic = self.image.topic(kind.topic)
+        if topic is None:
+            return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        shard = self.shards.get((kind.topic, partition_for(key, len(topic.partitions))))
+        if shard is None:
+            return Refused(ErrorCode.NOT_COORDINATOR)
+        if shard.loading:
+            return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return shard
+
+    def group_shard(self, group_id: str) -> Shard[GroupCoordinator] | Refused:
+        """The coordinator of a group."""
+        return self.coordinator(CoordinatorKind.GROUP, group_id)
+
+    def group_shards(self) -> list[Shard[GroupCoordinator]]:
+        """Every group coordinator of this broker."""
+        return [shard for (topic, _), shard in self.shards.items() if topic == CoordinatorKind.GROUP.topic]
+
+    def txn_shard(self, transactional_id: str) -> Shard[TxnCoordinator] | Refused:
+        """The coordinator of a transactional id."""
+        return self.coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+
+    def txn_shards(self) -> list[Shard[TxnCoordinator]]:
+        """Every transaction coordinator of this broker."""
+        return [shard for (topic, _), shard in self.shards.items() if topic == CoordinatorKind.TRANSACTION.topic]
+
+    @property
+    def transaction_version(self) -> int:
+        """The finalized level of transaction.version, as this broker knows it."""
+        return self.image.feature(TRANSACTION_VERSION)
+
+    async def create_internal_topic(self, topic: str) -> None:
+        """Have a coordinator's topic created; whoever asked is told to ask again."""
+        await self.controlling.create_internal_topic(topic)
+
+    async def controller_call(self, api_key: ApiKey, request: Struct, version: int) -> Any:
+        """Have the controller serve a request; None if it cannot be reached in time."""
+        deadline = self.now + self.config.request_timeout_ms
+        return await self.peers.call(self.cluster.controller_id, api_key, version, request, deadline=deadline)
+
+    # ------------------------------------------------------------------ shards
+
+    def load(self, shard: Shard[Any]) -> None:
+        """Have a coordinator replay its log; until it has, it answers COORDINATOR_LOAD_IN_PROGRESS."""
+        if self.coordinator_load_ms:
+            self.spawn(self._load_later(shard))
+        else:
+            shard.load()
+
+    async def _load_later(self, shard: Shard[Any]) -> None:
+        await self.sleep(self.coordinator_load_ms)
+        if not shard.resigned:
+            shard.load()
+
+    def pump_soon(self, shard: Shard[Any]) -> None:
+        """Ask the shard's machine again what it owes, before this step ends."""
+        self._pump.append(shard)
+
+    def wake_shard_at(self, shard: Shard[Any], at: int | None) -> None:
+        """Pump the shard at this time (ms)."""
+        self.timers.set(shard, at, partial(self.pump_soon, shard))
+
+    def emit(self, facts: Iterable[Fact]) -> None:
+        """Pass facts to the event log."""
+        if self.events is not None:
+            self.events.emit(self.node_id, facts)
+
+    # ------------------------------------------------------------------ housekeeping
+
+    def image_changed(self, before: MetadataImage, after: MetadataImage) -> None:
+        """A new image was published: take up and give up leaderships, and adopt changed configs."""
+        leadership.adopt(self, before, after)
+
+    def _sweep(self) -> None:
+        """Hang up on clients that have said nothing for `connections.max.idle.ms`."""
+        idle_ms = self.config.connections_max_idle_ms
+        if idle_ms < 0:
+            return
+        for connection in list(self.connections.values()):
+            if not connection.broker and connection.idle and self.now - connection.last_active > idle_ms:
+                connection.close("idle")
+        self.timers.set("sweep", self.now + max(1, min(IDLE_SWEEP_MS, idle_ms)), self._sweep)
+
+    def _clean_later(self) -> None:
+        self.timers.set("clean", self.now + self.config.log_retention_check_interval_ms, self._clean)
+
+    def _clean(self) -> None:
+        for partition in list(self.partitions.values()):
+            partition.clean(self.now)
+        self._clean_later()

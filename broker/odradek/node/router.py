@@ -1,0 +1,159 @@
+"""From an API key and version to the code that serves it.
+
+`ROUTES` is the whole list of what a broker answers; the answer to ApiVersions is derived from it.
+A route's module, and the codecs of its messages, are imported when the first request of its kind arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from odradek.wire import registry
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.node.connection import Connection
+
+__all__ = ["ROUTES", "Call", "CloseConnection", "Handler", "Route", "Router"]
+
+
+class CloseConnection(Exception):
+    """Ends the connection without an answer; the text says why, in the log."""
+
+
+class Call(Struct):
+    """One request being served."""
+
+    api_key: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str | None
+    request: Any
+    connection: Connection
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether it came over the inter-broker channel, with cluster authority."""
+        return self.connection.broker
+
+
+class Route(Struct, frozen=True):
+    """An API: the versions that are served, and `module:function` below `odradek.node.routes`."""
+
+    api_key: ApiKey
+    min_version: int
+    max_version: int
+    target: str
+    # InitProducerId v6 is served only with unstable.api.versions.enable.
+    max_stable_version: int | None = None
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(ApiKey.PRODUCE, 0, 13, "produce:produce"),
+    Route(ApiKey.FETCH, 0, 18, "fetch:fetch"),
+    Route(ApiKey.LIST_OFFSETS, 0, 11, "log_offsets:list_offsets"),
+    Route(ApiKey.METADATA, 0, 13, "metadata:metadata"),
+    Route(ApiKey.OFFSET_COMMIT, 0, 10, "offsets:offset_commit"),
+    Route(ApiKey.OFFSET_FETCH, 0, 10, "offsets:offset_fetch"),
+    Route(ApiKey.FIND_COORDINATOR, 0, 6, "find_coordinator:find_coordinator"),
+    Route(ApiKey.JOIN_GROUP, 0, 9, "groups:join_group"),
+    Route(ApiKey.HEARTBEAT, 0, 4, "groups:heartbeat"),
+    Route(ApiKey.LEAVE_GROUP, 0, 5, "groups:leave_group"),
+    Route(ApiKey.SYNC_GROUP, 0, 5, "groups:sync_group"),
+    Route(ApiKey.DESCRIBE_GROUPS, 0, 6, "groups:describe_groups"),
+    Route(ApiKey.LIST_GROUPS, 0, 5, "groups:list_groups"),
+    Route(ApiKey.API_VERSIONS, 0, 5, "cluster:api_versions"),
+    Route(ApiKey.CREATE_TOPICS, 0, 7, "topics:create_topics"),
+    Route(ApiKey.DELETE_TOPICS, 0, 6, "topics:delete_topics"),
+    Route(ApiKey.DELETE_RECORDS, 0, 2, "log_offsets:delete_records"),
+    Route(ApiKey.INIT_PRODUCER_ID, 0, 6, "transactions:init_producer_id", max_stable_version=5),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "log_offsets:offset_for_leader_epoch"),
+    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "transactions:add_partitions_to_txn"),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "transactions:add_offsets_to_txn"),
+    Route(ApiKey.END_TXN, 0, 5, "transactions:end_txn"),
+    Route(ApiKey.WRITE_TXN_MARKERS, 0, 2, "markers:write_txn_markers"),
+    Route(ApiKey.TXN_OFFSET_COMMIT, 0, 6, "txn_offsets:txn_offset_commit"),
+    Route(ApiKey.DESCRIBE_CONFIGS, 0, 4, "configs:describe_configs"),
+    Route(ApiKey.ALTER_CONFIGS, 0, 2, "configs:alter_configs"),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "cluster:describe_log_dirs"),
+    Route(ApiKey.CREATE_PARTITIONS, 0, 3, "topics:create_partitions"),
+    Route(ApiKey.DELETE_GROUPS, 0, 3, "groups:delete_groups"),
+    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "configs:incremental_alter_configs"),
+    Route(ApiKey.OFFSET_DELETE, 0, 0, "offsets:offset_delete"),
+    Route(ApiKey.DESCRIBE_QUORUM, 0, 2, "cluster:describe_quorum"),
+    Route(ApiKey.UPDATE_FEATURES, 0, 2, "features:update_features"),
+    Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, "cluster:describe_cluster"),
+    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "log_offsets:describe_producers"),
+    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "transactions:describe_transactions"),
+    Route(ApiKey.LIST_TRANSACTIONS, 0, 2, "transactions:list_transactions"),
+    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "configs:list_config_resources"),
+    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "topic_partitions:describe_topic_partitions"),
+)
+"""What a client may ask."""
+
+BROKER_ROUTES: tuple[Route, ...] = (Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "features:allocate_producer_ids"),)
+"""What only brokers ask of one another; not advertised."""
+
+Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]
+
+
+class Handler(Struct):
+    """All that serving one version of one API needs."""
+
+    api_key: ApiKey
+    version: int
+    read: Callable[[memoryview, int], tuple[Any, int]]
+    write: Callable[[Any, bytearray, list[tuple[int, memoryview]]], None]
+    flexible_request: bool
+    flexible_response: bool
+    serve: Serve
+
+
+class Router:
+    """The routes of one node, by API key and version."""
+
+    def __init__(self, *, unstable_versions: bool = False) -> None:
+        self._unstable_versions = unstable_versions
+        self._routes = {route.api_key: route for route in ROUTES}
+        self._broker_routes = {route.api_key: route for route in BROKER_ROUTES}
+        self._handlers: dict[tuple[int, int], Handler | None] = {}
+
+    def max_version(self, route: Route) -> int:
+        """The highest version that is served."""
+        if route.max_stable_version is not None and not self._unstable_versions:
+            return route.max_stable_version
+        return route.max_version
+
+    def ranges(self) -> list[tuple[ApiKey, int, int]]:
+        """What ApiVersions lists: key, lowest and highest version."""
+        return [(route.api_key, route.min_version, self.max_version(route)) for route in ROUTES]
+
+    def handler(self, api_key: int, version: int, *, broker: bool) -> Handler | None:
+        """The handler of a request, or None where there is none."""
+        try:
+            handler = self._handlers[api_key, version]
+        except KeyError:
+            handler = self._handlers[api_key, version] = self._find(api_key, version)
+        if handler is not None and not broker and handler.api_key in self._broker_routes:
+            return None
+        return handler
+
+    def _find(self, api_key: int, version: int) -> Handler | None:
+        route = self._routes.get(api_key) or self._broker_routes.get(api_key)  # type: ignore[call-overload]
+        if route is None or not route.min_version <= version <= self.max_version(route):
+            return None
+        module_name, function_name = route.target.split(":")
+        module = import_module(f"odradek.node.routes.{module_name}")
+        return Handler(
+            api_key=route.api_key,
+            version=version,
+            read=registry.reader(registry.request_type(route.api_key), version),
+            write=registry.writer(registry.response_type(route.api_key), version),
+            flexible_request=registry.request_header_version(route.api_key, version) >= 2,
+            flexible_response=registry.response_header_version(route.api_key, version) >= 1,
+            serve=getattr(module, function_name),
+        )

@@ -1,0 +1,233 @@
+"""The cluster as a whole: ApiVersions, DescribeCluster, DescribeQuorum, DescribeLogDirs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from odradek.metadata.features import SUPPORTED
+from odradek.metadata.topic_names import CLUSTER_METADATA
+from odradek.node.router import Call
+from odradek.node.routes.metadata import CLUSTER_OPERATIONS
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+from odradek.wire.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
+from odradek.wire.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+from odradek.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from odradek.wire.messages.describe_log_dirs_response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from odradek.wire.messages.describe_quorum_request import DescribeQuorumRequest
+from odradek.wire.messages.describe_quorum_response import (
+    DescribeQuorumResponse,
+    Listener,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+from odradek.wire.messages.describe_quorum_response import Node as QuorumNode
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["api_versions", "describe_cluster", "describe_log_dirs", "describe_quorum", "unsupported_api_versions"]
+
+FEATURES_SINCE = 3
+FEATURES_FROM_ZERO_SINCE = 4
+"""Version 3 cannot say a lowest level of 0, so such features are left out of it (KAFKA-17011)."""
+ADDRESSEE_SINCE = 5
+
+NODES_SINCE = 2
+"""The first version of DescribeQuorum that tells where the voters are."""
+
+BROKERS_ENDPOINT = 1
+CONTROLLERS_ENDPOINT = 2
+
+LOG_DIR = "memory"
+"""There is one store of logs, in memory; clients want a path."""
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+
+
+# ---------------------------------------------------------------------- ApiVersions
+
+
+async def api_versions(node: Node, call: Call) -> ApiVersionsResponse:
+    """ApiVersions (key 18), versions 0 to 5: 3 is flexible and tells features (KIP-511, 584), 5 names its addressee."""
+    request: ApiVersionsRequest = call.request
+    error = _unacceptable(node, request, call.version)
+    if error is not ErrorCode.NONE:
+        return ApiVersionsResponse(error_code=error)
+    response = ApiVersionsResponse(
+        api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in node.router.ranges()]
+    )
+    if call.version >= FEATURES_SINCE:
+        _tell_features(node, response, call.version)
+    return response
+
+
+def unsupported_api_versions(node: Node) -> ApiVersionsResponse:
+    """The answer to an ApiVersions of an unknown version, always in the layout of version 0 (KIP-511)."""
+    own = [
+        ApiVersion(api_key=key, min_version=low, max_version=high)
+        for key, low, high in node.router.ranges()
+        if key == ApiKey.API_VERSIONS
+    ]
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
+
+
+def _unacceptable(node: Node, request: ApiVersionsRequest, version: int) -> ErrorCode:
+    if version >= FEATURES_SINCE and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ErrorCode.INVALID_REQUEST
+    if version >= ADDRESSEE_SINCE and (request.cluster_id is not None or request.node_id != -1):
+        if request.cluster_id is None or request.node_id == -1:
+            return ErrorCode.INVALID_REQUEST
+        if (request.cluster_id, request.node_id) != (node.cluster.cluster_id, node.node_id):
+            return ErrorCode.REBOOTSTRAP_REQUIRED
+    return ErrorCode.NONE
+
+
+def _tell_features(node: Node, response: ApiVersionsResponse, version: int) -> None:
+    image = node.image
+    response.supported_features = [
+        SupportedFeatureKey(name=name, min_version=low, max_version=high)
+        for name, (low, high) in SUPPORTED.items()
+        if low > 0 or version >= FEATURES_FROM_ZERO_SINCE
+    ]
+    response.finalized_features_epoch = image.offset
+    response.finalized_features = [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in image.features.items()
+    ]
+
+
+# ---------------------------------------------------------------------- DescribeCluster
+
+
+async def describe_cluster(node: Node, call: Call) -> DescribeClusterResponse:
+    """DescribeCluster (key 60), versions 0 to 2: 1 tells endpoint types apart (KIP-919), 2 can show fenced brokers."""
+    request: DescribeClusterRequest = call.request
+    if request.endpoint_type == CONTROLLERS_ENDPOINT:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message=(
+                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+            ),
+        )
+    if request.endpoint_type != BROKERS_ENDPOINT:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
+        )
+    return DescribeClusterResponse(
+        cluster_id=node.cluster.cluster_id,
+        controller_id=node.cluster.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack, is_fenced=broker.fenced
+            )
+            for broker in node.image.brokers.values()
+            if request.include_fenced_brokers or not broker.fenced
+        ],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else -(2**31)
+        ),
+    )
+
+
+# ---------------------------------------------------------------------- DescribeQuorum
+
+
+async def describe_quorum(node: Node, call: Call) -> DescribeQuorumResponse:
+    """DescribeQuorum (key 55), versions 0 to 2 (KIP-595, 836, 853): the controller is the only voter."""
+    request: DescribeQuorumRequest = call.request
+    asked = [
+        (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    ]
+    known = asked == [(CLUSTER_METADATA, 0)]
+    return DescribeQuorumResponse(
+        topics=[
+            TopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    _quorum(node) if known else _no_quorum(partition.partition_index) for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+        nodes=[_quorum_node(node)] if known and call.version >= NODES_SINCE else [],
+    )
+
+
+def _no_quorum(index: int) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        error_message="This server does not host this topic-partition.",
+    )
+
+
+def _quorum(node: Node) -> PartitionData:
+    image, leader = node.image, node.cluster.controller_id
+    end = image.offset + 1
+
+    def replica(node_id: int) -> ReplicaState:
+        return ReplicaState(
+            replica_id=node_id, log_end_offset=end, last_fetch_timestamp=node.now, last_caught_up_timestamp=node.now
+        )
+
+    return PartitionData(
+        partition_index=0,
+        leader_id=leader,
+        leader_epoch=image.epoch,
+        high_watermark=end,
+        current_voters=[replica(leader)],
+        observers=[replica(broker) for broker in image.brokers if broker != leader],
+    )
+
+
+def _quorum_node(node: Node) -> QuorumNode:
+    leader = node.cluster.controller_id
+    broker = node.image.brokers.get(leader)
+    endpoints = () if broker is None else broker.endpoints
+    listeners = [Listener(name=e.name, host=e.host, port=e.port) for e in endpoints]
+    return QuorumNode(node_id=leader, listeners=listeners)
+
+
+# ---------------------------------------------------------------------- DescribeLogDirs
+
+
+async def describe_log_dirs(node: Node, call: Call) -> DescribeLogDirsResponse:
+    """DescribeLogDirs (key 35), versions 0 to 5: 3 has a top-level error, 4 the size of the volume (KIP-827)."""
+    request: DescribeLogDirsRequest = call.request
+    wanted = None if request.topics is None else {topic.topic: set(topic.partitions) for topic in request.topics}
+    sizes = {(log.topic_id, log.index): log.size_bytes for log in node.store.logs()}
+    topics = []
+    for name, topic in node.image.topics.items():
+        partitions = [
+            DescribeLogDirsPartition(partition_index=index, partition_size=sizes.get((topic.id, index), 0))
+            for index, partition in topic.partitions.items()
+            if node.node_id in partition.replicas and (wanted is None or index in wanted.get(name, ()))
+        ]
+        if partitions:
+            topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
+    store = node.store
+    return DescribeLogDirsResponse(
+        results=[
+            DescribeLogDirsResult(
+                log_dir=LOG_DIR, topics=topics, total_bytes=store.bytes_max, usable_bytes=max(0, store.room)
+            )
+        ]
+    )

@@ -1,0 +1,220 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from odradek.metadata import describe
+from odradek.metadata.change import Failure
+from odradek.metadata.configs import misdirected
+from odradek.metadata.controller import Controller
+from odradek.metadata.describe import Entry
+from odradek.metadata.image import ResourceType
+from odradek.metadata.topic_names import invalid_name
+from odradek.node.router import Call
+from odradek.node.routes.forwarding import ask_controller
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_configs_response import AlterConfigsResourceResponse as AlteredConfigs
+from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
+from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from odradek.wire.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse as IncrementallyAlteredConfigs,
+)
+from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from odradek.wire.messages.list_config_resources_request import ListConfigResourcesRequest
+from odradek.wire.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
+
+R = TypeVar("R")
+
+SOURCES_SINCE = 1
+"""The first version of DescribeConfigs that tells sources and synonyms; before, only whether it is a default."""
+
+ALL_TYPES_SINCE = 1
+"""The first version of ListConfigResources that lists more than client metrics (KIP-1142)."""
+
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+
+
+# ---------------------------------------------------------------------- DescribeConfigs
+
+
+async def describe_configs(node: Node, call: Call) -> DescribeConfigsResponse:
+    """DescribeConfigs (key 32), versions 0 to 4: 1 adds sources (KIP-226), 3 types and documentation (KIP-569)."""
+    request: DescribeConfigsRequest = call.request
+    return DescribeConfigsResponse(
+        results=[_described(node, resource, request, call.version) for resource in request.resources]
+    )
+
+
+def _described(
+    node: Node, resource: DescribeConfigsResource, request: DescribeConfigsRequest, version: int
+) -> DescribeConfigsResult:
+    found = _entries(node, resource.resource_type, resource.resource_name)
+    result = DescribeConfigsResult(
+        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    if isinstance(found, Failure):
+        return replace(result, error_code=found.error, error_message=found.message)
+    wanted = set(resource.configuration_keys or ())
+    result.configs = [_shown(entry, request, version) for entry in found if not wanted or entry.name in wanted]
+    return result
+
+
+def _entries(node: Node, resource_type: int, name: str) -> list[Entry] | Failure:
+    image = node.image
+    if resource_type == ResourceType.TOPIC:
+        reason = invalid_name(name)
+        if reason is not None:
+            return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        if name not in image.topics:
+            return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        return describe.topic_entries(image.config(ResourceType.TOPIC, name), node.config)
+    if resource_type == ResourceType.BROKER:
+        return _broker_entries(node, name)
+    if resource_type == ResourceType.GROUP:
+        if not name:
+            return Failure(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe.group_entries(image.config(ResourceType.GROUP, name), node.config)
+    return Failure(ErrorCode.INVALID_REQUEST, MALFORMED)
+
+
+def _broker_entries(node: Node, name: str) -> list[Entry] | Failure:
+    if not name:
+        return describe.broker_default_entries(node.image.config(ResourceType.BROKER, ""))
+    try:
+        wanted = int(name)
+    except ValueError:
+        return Failure(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if wanted != node.node_id:
+        return Failure(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
+        )
+    return describe.broker_entries(node.config, _facts(node))
+
+
+def _facts(node: Node) -> Mapping[str, str]:
+    """Keys that a broker of ours is not configured with, but would be if it were one of Kafka's."""
+    broker = node.image.brokers.get(node.node_id)
+    listeners = "" if broker is None else ",".join(f"{e.name}://{e.host}:{e.port}" for e in broker.endpoints)
+    roles = "broker,controller" if node.node_id == node.cluster.controller_id else "broker"
+    return {
+        "advertised.listeners": listeners,
+        "broker.id": str(node.node_id),
+        "listeners": listeners,
+        "node.id": str(node.node_id),
+        "process.roles": roles,
+    }
+
+
+def _shown(entry: Entry, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResourceResult:
+    shown = DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_sensitive=entry.sensitive,
+        config_type=entry.kind,
+        documentation="" if request.include_documentation else None,
+    )
+    if version < SOURCES_SINCE:
+        shown.is_default = entry.is_default
+        return shown
+    shown.config_source = entry.source
+    if request.include_synonyms:
+        shown.synonyms = [DescribeConfigsSynonym(name=s.name, value=s.value, source=s.source) for s in entry.synonyms]
+    return shown
+
+
+# ---------------------------------------------------------------------- AlterConfigs, IncrementalAlterConfigs
+
+
+async def alter_configs(node: Node, call: Call) -> AlterConfigsResponse:
+    """AlterConfigs (key 33), versions 0 to 2; 2 is flexible."""
+    response = AlterConfigsResponse()
+    response.responses = await _alter(node, call, Controller.alter_configs, AlteredConfigs)
+    return response
+
+
+async def incremental_alter_configs(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
+    """IncrementalAlterConfigs (key 44), versions 0 and 1 (KIP-339); 1 is flexible."""
+    response = IncrementalAlterConfigsResponse()
+    response.responses = await _alter(node, call, Controller.incremental_alter_configs, IncrementallyAlteredConfigs)
+    return response
+
+
+async def _alter(node: Node, call: Call, decide: Callable[[Controller, Any], Any], result: Callable[..., R]) -> list[R]:
+    """The results for all resources: a broker's own configs are changed through that broker only (KIP-226)."""
+    here, astray = [], []
+    for resource in call.request.resources:
+        failure = None if call.is_broker else misdirected(resource.resource_type, resource.resource_name, node.node_id)
+        if failure is None:
+            here.append(resource)
+        else:
+            astray.append(_failed(result, resource, failure.error, failure.message))
+    request = replace(call.request, resources=here)
+
+    def refuse(error: ErrorCode, message: str | None) -> Any:
+        refused: list[Any] = [_failed(result, resource, error, message) for resource in here]
+        return AlterConfigsResponse(responses=refused)
+
+    reply = await ask_controller(node, call, lambda controller: decide(controller, request), refuse, request=request)
+    return [*reply.responses, *astray]
+
+
+def _failed(result: Callable[..., R], resource: Any, error: ErrorCode, message: str | None) -> R:
+    return result(
+        error_code=error,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+# ---------------------------------------------------------------------- ListConfigResources
+
+
+async def list_config_resources(node: Node, call: Call) -> ListConfigResourcesResponse:
+    """ListConfigResources (key 74), versions 0 and 1; version 0 lists client metrics, of which there are none here."""
+    request: ListConfigResourcesRequest = call.request
+    if call.version < ALL_TYPES_SINCE:
+        return ListConfigResourcesResponse()
+    names = _resources(node)
+    wanted = request.resource_types or list(names)
+    if not set(wanted) <= names.keys():
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=resource_type)
+            for resource_type, listed in names.items()
+            if resource_type in wanted
+            for name in listed
+        ]
+    )
+
+
+def _resources(node: Node) -> Mapping[int, Iterable[str]]:
+    image = node.image
+    return {
+        ResourceType.GROUP: [name for resource_type, name in image.configs if resource_type == ResourceType.GROUP],
+        ResourceType.CLIENT_METRICS: [],
+        ResourceType.BROKER_LOGGER: [],
+        ResourceType.BROKER: [str(broker) for broker in image.brokers],
+        ResourceType.TOPIC: image.topics,
+    }

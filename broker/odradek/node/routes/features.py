@@ -1,0 +1,44 @@
+"""UpdateFeatures, and the blocks of producer ids that brokers fetch: decided by the controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.node.router import Call
+from odradek.node.routes.forwarding import ask_controller
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
+from odradek.wire.messages.update_features_response import UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["allocate_producer_ids", "update_features"]
+
+
+async def update_features(node: Node, call: Call) -> UpdateFeaturesResponse:
+    """UpdateFeatures (key 57), versions 0 to 2: 1 adds upgrade types and validate_only, 2 has no results by feature."""
+    request: UpdateFeaturesRequest = call.request
+
+    def refuse(error: ErrorCode, message: str | None) -> UpdateFeaturesResponse:
+        return UpdateFeaturesResponse(error_code=error, error_message=message)
+
+    response: UpdateFeaturesResponse = await ask_controller(
+        node, call, lambda controller: controller.update_features(request), refuse
+    )
+    return response
+
+
+async def allocate_producer_ids(node: Node, call: Call) -> AllocateProducerIdsResponse:
+    """AllocateProducerIds (key 67), version 0 (KIP-730); only brokers ask."""
+    request: AllocateProducerIdsRequest = call.request
+
+    def refuse(error: ErrorCode, message: str | None) -> AllocateProducerIdsResponse:
+        return AllocateProducerIdsResponse(error_code=error)
+
+    response: AllocateProducerIdsResponse = await ask_controller(
+        node, call, lambda controller: controller.allocate_producer_ids(request), refuse
+    )
+    return response

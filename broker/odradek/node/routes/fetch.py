@@ -1,0 +1,252 @@
+"""Fetch (key 1), versions 0 to 18.
+
+Version 3 adds the limit of the whole response, 4 isolation levels and record batches (below it, batches are converted
+down), 5 the log start offset, 7 sessions (KIP-227), 9 leader epochs (KIP-320), 11 racks (KIP-392), 12 is flexible,
+13 names topics by id (KIP-516), 15 moves the replica id into a tagged field, 16 adds node endpoints (KIP-951),
+17 and 18 concern followers only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.log.machine import Refused
+from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession, SessionPartition
+from odradek.node.router import Call
+from odradek.records.legacy import down_convert
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch_request import FetchRequest
+from odradek.wire.messages.fetch_response import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["fetch"]
+
+READ_COMMITTED = 1
+BATCHES_SINCE = 4
+TOPIC_IDS_SINCE = 13
+Key = tuple[object, int]
+
+
+async def fetch(node: Node, call: Call) -> FetchResponse:
+    """Read from each partition; wait for `min_bytes` until `max_wait_ms` has passed."""
+    request: FetchRequest = call.request
+    wanted, session, error = _wanted(node, request, call.version)
+    if error is not ErrorCode.NONE:
+        return FetchResponse(error_code=error)
+    deadline = node.now + request.max_wait_ms
+    while True:
+        reading = _Reading(node, request, call.version)
+        for partition in wanted.values():
+            reading.read(partition)
+        if reading.size >= request.min_bytes or reading.failed or node.now >= deadline or not wanted:
+            break
+        keys = [("readable", (partition.topic, partition.index)) for partition in wanted.values()]
+        await node.purgatory.park(keys, deadline=deadline)
+    return _answer(reading, session, incremental=session is not None and request.session_epoch > EPOCH_INITIAL)
+
+
+def _wanted(
+    node: Node, request: FetchRequest, version: int
+) -> tuple[dict[Key, SessionPartition], FetchSession | None, ErrorCode]:
+    """The partitions to read, by session or by the request alone."""
+    asked = _asked(node, request, version)
+    if version < 7 or request.session_epoch == EPOCH_FINAL:
+        if version >= 7 and request.session_id:
+            node.fetch_sessions.close(request.session_id)
+        return asked, None, ErrorCode.NONE
+    if request.session_epoch == EPOCH_INITIAL:
+        if request.session_id:
+            node.fetch_sessions.close(request.session_id)
+        uses_topic_ids = version >= TOPIC_IDS_SINCE
+        return asked, node.fetch_sessions.open(asked, uses_topic_ids=uses_topic_ids, now=node.now), ErrorCode.NONE
+    session = node.fetch_sessions.get(request.session_id)
+    if session is None:
+        return {}, None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if session.epoch != request.session_epoch:
+        return {}, None, ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    if session.uses_topic_ids != (version >= TOPIC_IDS_SINCE):
+        return {}, None, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    _update(session, request, asked, by_id=version >= TOPIC_IDS_SINCE)
+    node.fetch_sessions.touch(session, node.now)
+    return session.partitions, session, ErrorCode.NONE
+
+
+def _asked(node: Node, request: FetchRequest, version: int) -> dict[Key, SessionPartition]:
+    by_id = version >= TOPIC_IDS_SINCE
+    image = node.image
+    asked: dict[Key, SessionPartition] = {}
+    for topic in request.topics:
+        if by_id:
+            known = image.topic_by_id(topic.topic_id)
+            name = "" if known is None else known.name
+            named: object = topic.topic_id
+        else:
+            name = named = topic.topic
+        for partition in topic.partitions:
+            asked[named, partition.partition] = SessionPartition(
+                name,
+                topic.topic_id,
+                partition.partition,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+            )
+    return asked
+
+
+def _update(session: FetchSession, request: FetchRequest, asked: dict[Key, SessionPartition], *, by_id: bool) -> None:
+    known = session.partitions
+    for key, partition in asked.items():
+        before = known.get(key)
+        if before is None:
+            known[key] = partition
+            continue
+        before.topic = partition.topic
+        before.fetch_offset = partition.fetch_offset
+        before.max_bytes = partition.max_bytes
+        before.current_leader_epoch = partition.current_leader_epoch
+    for topic in request.forgotten_topics_data:
+        named: object = topic.topic_id if by_id else topic.topic
+        for index in topic.partitions:
+            known.pop((named, index), None)
+
+
+class _Reading:
+    """One pass over the wanted partitions."""
+
+    def __init__(self, node: Node, request: FetchRequest, version: int) -> None:
+        self.node = node
+        self.version = version
+        self.read_committed = request.isolation_level == READ_COMMITTED
+        self.room = min(request.max_bytes, node.config.fetch_max_bytes) if version >= 3 else 2**31 - 1
+        self.size = 0
+        self.failed = False
+        self.results: list[tuple[SessionPartition, PartitionData]] = []
+
+    def read(self, wanted: SessionPartition) -> None:
+        data = self._read(wanted)
+        if data.error_code != ErrorCode.NONE:
+            self.failed = True
+        if data.records:
+            self.size += len(data.records)
+            self.room -= len(data.records)
+        self.results.append((wanted, data))
+
+    def _read(self, wanted: SessionPartition) -> PartitionData:
+        node = self.node
+        partition = node.partitions.get((wanted.topic, wanted.index))
+        if partition is None or (self.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id):
+            return self._unavailable(wanted)
+        epoch_error = partition.check_leader_epoch(wanted.current_leader_epoch)
+        if epoch_error is not ErrorCode.NONE:
+            return _failed(wanted.index, epoch_error)
+        result = partition.read(
+            wanted.fetch_offset,
+            max_bytes=max(0, min(wanted.max_bytes, self.room)),
+            read_committed=self.read_committed,
+            min_one=self.size == 0 and self.version >= 3,
+        )
+        if isinstance(result, Refused):
+            return _failed(
+                wanted.index,
+                result.error,
+                high_watermark=partition.high_watermark,
+                last_stable_offset=partition.last_stable_offset,
+                log_start_offset=partition.log_start_offset,
+            )
+        records: memoryview | bytes = result.records
+        if self.version < BATCHES_SINCE and len(records):
+            records = down_convert(result.records, magic=1 if self.version >= 2 else 0)
+        aborted = result.aborted
+        return PartitionData(
+            partition_index=wanted.index,
+            high_watermark=result.high_watermark,
+            last_stable_offset=result.last_stable_offset,
+            log_start_offset=result.log_start_offset,
+            aborted_transactions=None
+            if aborted is None
+            else [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted],
+            records=records,
+        )
+
+    def _unavailable(self, wanted: SessionPartition) -> PartitionData:
+        image = self.node.image
+        if self.version >= TOPIC_IDS_SINCE:
+            topic = image.topic_by_id(wanted.topic_id)
+            if topic is None:
+                return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_ID)
+            # A session may have asked for the topic before this broker knew it.
+            wanted.topic = topic.name
+        if image.partition(wanted.topic, wanted.index) is None:
+            return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _failed(wanted.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _failed(
+    index: int,
+    error: ErrorCode,
+    *,
+    high_watermark: int = -1,
+    last_stable_offset: int = -1,
+    log_start_offset: int = -1,
+) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        error_code=error,
+        high_watermark=high_watermark,
+        last_stable_offset=last_stable_offset,
+        log_start_offset=log_start_offset,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _answer(reading: _Reading, session: FetchSession | None, *, incremental: bool) -> FetchResponse:
+    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    for wanted, data in reading.results:
+        if session is not None:
+            news = _has_news(wanted, data)
+            if incremental and not news:
+                continue
+            if data.records:
+                _move_to_end(session, wanted)
+        topic = topics.get((wanted.topic, wanted.topic_id))
+        if topic is None:
+            topic = topics[wanted.topic, wanted.topic_id] = FetchableTopicResponse(
+                topic=wanted.topic, topic_id=wanted.topic_id
+            )
+        topic.partitions.append(data)
+    return FetchResponse(session_id=session.session_id if session is not None else 0, responses=list(topics.values()))
+
+
+def _has_news(wanted: SessionPartition, data: PartitionData) -> bool:
+    """Whether an incremental answer names this partition; remembers what was told."""
+    failed = data.error_code != ErrorCode.NONE
+    news = (
+        failed
+        or wanted.told_error
+        or bool(data.records)
+        or data.high_watermark != wanted.told_high_watermark
+        or data.last_stable_offset != wanted.told_last_stable_offset
+        or data.log_start_offset != wanted.told_log_start_offset
+    )
+    wanted.told_high_watermark = data.high_watermark
+    wanted.told_last_stable_offset = data.last_stable_offset
+    wanted.told_log_start_offset = data.log_start_offset
+    wanted.told_error = failed
+    return news
+
+
+def _move_to_end(session: FetchSession, wanted: SessionPartition) -> None:
+    """Who was served goes behind the others, so that no partition starves under the limit of the response."""
+    key: Key = (wanted.topic_id if session.uses_topic_ids else wanted.topic, wanted.index)
+    moved = session.partitions.pop(key, None)
+    if moved is not None:
+        session.partitions[key] = moved

@@ -1,0 +1,66 @@
+"""FindCoordinator (key 10), versions 0 to 6: which broker leads the partition that an id hashes to.
+
+Version 1 adds the key type, 3 is flexible, 4 takes several keys (KIP-699), 6 brings share groups.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.node.router import Call
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["find_coordinator"]
+
+BATCHED_SINCE = 4
+KINDS = {0: CoordinatorKind.GROUP, 1: CoordinatorKind.TRANSACTION}
+
+
+async def find_coordinator(node: Node, call: Call) -> FindCoordinatorResponse:
+    """Answer for each key; the coordinator's topic is created by the first who asks, and they are told to ask again."""
+    request: FindCoordinatorRequest = call.request
+    keys = request.coordinator_keys if call.version >= BATCHED_SINCE else [request.key]
+    found = [await _find(node, request.key_type, key, call.version) for key in keys]
+    if call.version >= BATCHED_SINCE:
+        return FindCoordinatorResponse(coordinators=found)
+    only = found[0]
+    message = ("NONE" if only.error_code == ErrorCode.NONE else only.error_message) if call.version >= 1 else None
+    return FindCoordinatorResponse(
+        error_code=only.error_code, error_message=message, node_id=only.node_id, host=only.host, port=only.port
+    )
+
+
+async def _find(node: Node, key_type: int, key: str, version: int) -> Coordinator:
+    kind = KINDS.get(key_type)
+    if kind is None:
+        # Share groups (key type 2) have no coordinator here; below version 6 Kafka calls the type invalid as well.
+        return _nowhere(key, ErrorCode.INVALID_REQUEST, version)
+    topic = node.image.topic(kind.topic)
+    if topic is None:
+        await node.create_internal_topic(kind.topic)
+        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, version)
+    partition = topic.partitions[partition_for(key, len(topic.partitions))]
+    broker = node.image.brokers.get(partition.leader)
+    if broker is None or broker.fenced:
+        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, version)
+    return Coordinator(
+        key=key, node_id=broker.id, host=broker.host, port=broker.port, error_code=ErrorCode.NONE, error_message=""
+    )
+
+
+MESSAGES = {
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or"
+    " the message was sent to an incompatible broker. See the broker logs for more details.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+}
+
+
+def _nowhere(key: str, error: ErrorCode, version: int) -> Coordinator:
+    message = "" if version >= BATCHED_SINCE else MESSAGES[error]
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)

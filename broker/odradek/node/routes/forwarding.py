@@ -1,0 +1,36 @@
+"""Requests that only the controller can serve: decided here if this node is it, else passed on to it (KIP-590)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from odradek.log.machine import Refused
+from odradek.metadata.controller import Controller
+from odradek.node.router import Call
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["ask_controller"]
+
+
+async def ask_controller(
+    node: Node,
+    call: Call,
+    decide: Callable[[Controller], Any],
+    refuse: Callable[[ErrorCode, str | None], Any],
+    *,
+    request: Any = None,
+) -> Any:
+    """The controller's response to the call, or to the part of it that is given; refusals in the response's shape."""
+    shard = node.controlling.shard
+    if shard is not None:
+        reply = await shard.ask(decide, shard.machine)
+        return refuse(reply.error, reply.message) if isinstance(reply, Refused) else reply
+    if call.is_broker:
+        # Who passed this on thinks that we are the controller; passing it on once more could go around for ever.
+        return refuse(ErrorCode.NOT_CONTROLLER, None)
+    response = await node.controller_call(call.api_key, call.request if request is None else request, call.version)
+    return refuse(ErrorCode.REQUEST_TIMED_OUT, None) if response is None else response

@@ -1,0 +1,194 @@
+"""Questions about the log of a partition: ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from odradek.log.machine import Refused
+from odradek.log.partition import Partition
+from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.node.router import Call
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_records_request import DeleteRecordsRequest
+from odradek.wire.messages.delete_records_response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from odradek.wire.messages.describe_producers_request import DescribeProducersRequest
+from odradek.wire.messages.describe_producers_response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from odradek.wire.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from odradek.wire.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+)
+from odradek.wire.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["delete_records", "describe_producers", "list_offsets", "offset_for_leader_epoch"]
+
+READ_COMMITTED = 1
+LATEST = -1
+EARLIEST = -2
+SPECIAL_TIMESTAMP_SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
+"""Special timestamps and the ListOffsets version that brought them (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+
+
+async def list_offsets(node: Node, call: Call) -> ListOffsetsResponse:
+    """ListOffsets (key 2), versions 0 to 11: the offset of a timestamp, or of a special one, per partition."""
+    request: ListOffsetsRequest = call.request
+    asked = Counter(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for wanted in topic.partitions:
+            if asked[topic.name, wanted.partition_index] > 1:
+                answers.append(_no_offset(wanted.partition_index, ErrorCode.INVALID_REQUEST))
+            else:
+                answers.append(_list_offset(node, topic.name, wanted, request, call.version))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _list_offset(
+    node: Node, topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, version: int
+) -> ListOffsetsPartitionResponse:
+    index = wanted.partition_index
+    partition = node.partition(topic, index)
+    if isinstance(partition, Refused):
+        return _no_offset(index, partition.error)
+    if request.replica_id == -1 or version >= 4:
+        error = partition.check_leader_epoch(wanted.current_leader_epoch if version >= 4 else -1)
+        if error is not ErrorCode.NONE:
+            return _no_offset(index, error)
+    if version == 0:
+        return _old_style(partition, wanted)
+    if SPECIAL_TIMESTAMP_SINCE.get(wanted.timestamp, 0) > version:
+        return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
+    found = partition.list_offset(wanted.timestamp, read_committed=request.isolation_level == READ_COMMITTED)
+    return ListOffsetsPartitionResponse(
+        partition_index=index, timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
+    )
+
+
+def _old_style(partition: Partition, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    """Version 0 asks for up to N offsets at which segments begin, newest first."""
+    offsets = partition.offsets_before(wanted.timestamp)[: max(0, wanted.max_num_offsets)]
+    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, old_style_offsets=offsets)
+
+
+def _no_offset(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=error, timestamp=-1, offset=-1)
+
+
+async def offset_for_leader_epoch(node: Node, call: Call) -> OffsetForLeaderEpochResponse:
+    """OffsetForLeaderEpoch (key 23), versions 0 to 4: where a leader epoch ends (KIP-101, KIP-279, KIP-320)."""
+    request: OffsetForLeaderEpochRequest = call.request
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_epoch_end(node, topic.topic, wanted) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _epoch_end(node: Node, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition = node.partition(topic, wanted.partition)
+    if isinstance(partition, Refused):
+        return EpochEndOffset(partition=wanted.partition, error_code=partition.error)
+    error = partition.check_leader_epoch(wanted.current_leader_epoch)
+    if error is not ErrorCode.NONE:
+        return EpochEndOffset(partition=wanted.partition, error_code=error)
+    end = partition.end_offset_for_epoch(wanted.leader_epoch)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)
+
+
+async def delete_records(node: Node, call: Call) -> DeleteRecordsResponse:
+    """DeleteRecords (key 21), versions 0 to 2: moves the log start offset; -1 is the high watermark."""
+    request: DeleteRecordsRequest = call.request
+    topics = []
+    for topic in request.topics:
+        results = []
+        for wanted in topic.partitions:
+            low_watermark = _delete_before(node, topic.name, wanted.partition_index, wanted.offset)
+            if isinstance(low_watermark, Refused):
+                results.append(
+                    DeleteRecordsPartitionResult(
+                        partition_index=wanted.partition_index, low_watermark=-1, error_code=low_watermark.error
+                    )
+                )
+            else:
+                results.append(
+                    DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=low_watermark)
+                )
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    return DeleteRecordsResponse(topics=topics)
+
+
+def _delete_before(node: Node, topic: str, index: int, offset: int) -> int | Refused:
+    if topic in INTERNAL_TOPICS:
+        return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    partition = node.partition(topic, index)
+    if isinstance(partition, Refused):
+        return partition
+    deleted = partition.delete_records(offset)
+    if isinstance(deleted, Refused):
+        return deleted
+    node.appended(partition)
+    return partition.log_start_offset
+
+
+async def describe_producers(node: Node, call: Call) -> DescribeProducersResponse:
+    """DescribeProducers (key 61), version 0: who has written to a partition, who has a transaction open (KIP-664)."""
+    request: DescribeProducersRequest = call.request
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_producers(node, topic.name, index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _producers(node: Node, topic: str, index: int) -> PartitionResponse:
+    partition = node.partition(topic, index)
+    if isinstance(partition, Refused):
+        return PartitionResponse(partition_index=index, error_code=partition.error)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.current_txn_start_offset,
+            )
+            for producer in partition.describe_producers()
+        ],
+    )

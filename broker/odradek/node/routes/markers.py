@@ -1,0 +1,72 @@
+"""WriteTxnMarkers (key 27), versions 1 and 2: a coordinator, or an administrator, ends transactions in partitions.
+
+Version 2 says by which transaction version the epoch of the marker is to be judged (KIP-1228).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.log.machine import Refused
+from odradek.node.router import Call
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
+from odradek.wire.messages.write_txn_markers_response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["write_txn_markers"]
+
+
+async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
+    """Write each marker to each of its partitions; the answer groups the results by producer id."""
+    request: WriteTxnMarkersRequest = call.request
+    results: dict[int, dict[tuple[str, int], ErrorCode]] = {}
+    for marker in request.markers:
+        written = results.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                written[topic.name, index] = _write(node, marker, topic.name, index)
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(written))
+            for producer_id, written in results.items()
+        ]
+    )
+
+
+def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+    partition = node.partitions.get((topic, index))
+    if partition is None:
+        registered = node.image.partition(topic, index)
+        hosted = registered is not None and node.node_id in registered.replicas
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if hosted else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    shard = node.shards.get((topic, index))
+    if shard is not None and shard.loading:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    appended = partition.append_marker(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        commit=marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.transaction_version,
+        now=node.now,
+    )
+    if isinstance(appended, Refused):
+        return appended.error
+    node.appended(partition)
+    return ErrorCode.NONE
+
+
+def _by_topic(written: dict[tuple[str, int], ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
+    topics: dict[str, WritableTxnMarkerTopicResult] = {}
+    for (topic, index), error in written.items():
+        result = topics.setdefault(topic, WritableTxnMarkerTopicResult(name=topic))
+        result.partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=error))
+    return list(topics.values())

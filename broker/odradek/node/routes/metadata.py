@@ -1,0 +1,175 @@
+"""Metadata and DescribeTopicPartitions: what there is in the cluster and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
+from odradek.node.controlling import internal_topic
+from odradek.node.coordinators import CoordinatorKind
+from odradek.node.router import Call
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from odradek.wire.primitives import ZERO_UUID
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "metadata", "offline"]
+
+NULL_MEANS_ALL_SINCE = 1
+LISTENER_NOT_FOUND_SINCE = 6
+TOPIC_IDS_SINCE = 12
+
+# Bit fields of what an unrestricted client may do, as Kafka answers them without an authorizer (KIP-430).
+TOPIC_OPERATIONS = 3576
+CLUSTER_OPERATIONS = 8096
+
+
+async def metadata(node: Node, call: Call) -> MetadataResponse:
+    """Metadata (key 3), versions 0 to 13.
+
+    Version 0 asks for all topics with an empty list, later ones with null; 4 can forbid to create topics, 7 tells
+    leader epochs, 10 topic ids, and 12 can ask by them (KIP-516).
+    """
+    request: MetadataRequest = call.request
+    asked = request.topics
+    if asked is None or (call.version < NULL_MEANS_ALL_SINCE and not asked):
+        topics = [_topic(topic, node.image, request, call.version) for topic in node.image.topics.values()]
+    elif any(_is_malformed(topic, call.version) for topic in asked):
+        return _malformed(asked)
+    elif call.version >= TOPIC_IDS_SINCE and any(topic.topic_id != ZERO_UUID for topic in asked):
+        topics = _by_id(asked, node.image, request, call.version)
+    else:
+        names = list(dict.fromkeys(topic.name or "" for topic in asked))
+        if request.allow_auto_topic_creation and node.config.auto_create_topics_enable:
+            await _create_missing(node, names)
+        topics = [_by_name(name, node.image, request, call.version) for name in names]
+    return MetadataResponse(
+        brokers=_brokers(node.image),
+        cluster_id=node.cluster.cluster_id,
+        controller_id=node.cluster.controller_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else -(2**31)
+        ),
+    )
+
+
+def _is_malformed(topic: MetadataRequestTopic, version: int) -> bool:
+    """Versions 10 and 11 have a place for topic ids, but may not use it."""
+    if version < TOPIC_IDS_SINCE:
+        return topic.name is None or topic.topic_id != ZERO_UUID
+    return topic.name is None and topic.topic_id == ZERO_UUID
+
+
+def _malformed(asked: Iterable[MetadataRequestTopic]) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in asked
+        ]
+    )
+
+
+def _brokers(image: MetadataImage) -> list[MetadataResponseBroker]:
+    return [
+        MetadataResponseBroker(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+        for broker in image.brokers.values()
+        if not broker.fenced
+    ]
+
+
+# ---------------------------------------------------------------------- topics
+
+
+async def _create_missing(node: Node, names: Iterable[str]) -> None:
+    """Create what a client asks about and does not exist; if that fails, it simply is not there when we look again."""
+    missing = [name for name in names if name not in node.image.topics and invalid_name(name) is None]
+    if missing:
+        request = CreateTopicsRequest(
+            topics=[_wanted(node, name) for name in missing], timeout_ms=node.config.request_timeout_ms
+        )
+        await node.controller_call(ApiKey.CREATE_TOPICS, request, 7)
+
+
+def _wanted(node: Node, name: str) -> CreatableTopic:
+    for kind in CoordinatorKind:
+        if kind.topic == name:
+            return internal_topic(node, kind)
+    return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+
+
+def _by_name(name: str, image: MetadataImage, request: MetadataRequest, version: int) -> MetadataResponseTopic:
+    topic = image.topic(name)
+    if topic is not None:
+        return _topic(topic, image, request, version)
+    bad = invalid_name(name) is not None
+    error = ErrorCode.INVALID_TOPIC_EXCEPTION if bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _by_id(
+    asked: Iterable[MetadataRequestTopic], image: MetadataImage, request: MetadataRequest, version: int
+) -> list[MetadataResponseTopic]:
+    """One topic id makes the request one by id: names beside ids are not looked at."""
+    found = []
+    for topic_id in dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID):
+        topic = image.topic_by_id(topic_id)
+        if topic is None:
+            found.append(MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id))
+        else:
+            found.append(_topic(topic, image, request, version))
+    return found
+
+
+def _topic(topic: TopicImage, image: MetadataImage, request: MetadataRequest, version: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_partition(partition, image, version) for partition in topic.partitions.values()],
+        topic_authorized_operations=TOPIC_OPERATIONS if request.include_topic_authorized_operations else -(2**31),
+    )
+
+
+def _partition(partition: PartitionImage, image: MetadataImage, version: int) -> MetadataResponsePartition:
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    alive = image.is_alive(partition.leader)
+    error = ErrorCode.NONE if alive else _no_leader(partition.leader, image, version)
+    if version < NULL_MEANS_ALL_SINCE:
+        # Version 0 names no broker that cannot be reached, and says that some are missing.
+        replicas = [replica for replica in replicas if image.is_alive(replica)]
+        isr = [replica for replica in isr if image.is_alive(replica)]
+        if alive and (len(replicas), len(isr)) < (len(partition.replicas), len(partition.isr)):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=partition.index,
+        leader_id=partition.leader if alive else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline(partition, image),
+    )
+
+
+def _no_leader(leader: int, image: MetadataImage, version: int) -> ErrorCode:
+    if leader in image.brokers and version >= LISTENER_NOT_FOUND_SINCE:
+        return ErrorCode.LISTENER_NOT_FOUND
+    return ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def offline(partition: PartitionImage, image: MetadataImage) -> list[int]:
+    """The replicas whose broker is not there."""
+    return [replica for replica in partition.replicas if not image.is_alive(replica)]

@@ -1,0 +1,268 @@
+"""Committed offsets of groups.
+
+- OffsetCommit (key 8), versions 0 to 10: 1 adds generation and member, 2 the retention time, which 5 takes away again
+  (KIP-211), 6 the leader epoch (KIP-320), 7 the instance id (KIP-345), 8 is flexible, 9 may be answered
+  GROUP_ID_NOT_FOUND (KIP-848), 10 names topics by id (KIP-848).
+- OffsetFetch (key 9), 0 to 10: 2 can ask for all topics and has an error for the group, 5 adds the leader epoch,
+  6 is flexible, 7 can ask for stable offsets only (KIP-447), 8 takes several groups (KIP-709), 9 adds the member
+  (KIP-848), 10 names topics by id. Version 0 meant offsets in ZooKeeper: one that is not there was an error.
+- OffsetDelete (key 47), version 0 (KIP-496).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.log.machine import Refused
+from odradek.node.router import Call
+from odradek.node.routes.group_shards import group_shard, refusal
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+from odradek.wire.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from odradek.wire.messages.offset_delete_request import OffsetDeleteRequest, OffsetDeleteRequestTopic
+from odradek.wire.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from odradek.wire.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from odradek.wire.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from odradek.wire.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["offset_commit", "offset_delete", "offset_fetch"]
+
+COMMIT_BY_TOPIC_ID_FROM = 10
+FETCH_BY_TOPIC_ID_FROM = 10
+FETCH_GROUPS_FROM = 8
+FETCH_GROUP_ERROR_FROM = 2
+"""OffsetFetch version from which a group has an error of its own; before, each partition carries it."""
+FETCH_NOTHING_IS_NO_ERROR_FROM = 1
+
+
+# ---------------------------------------------------------------------- OffsetCommit
+
+
+async def offset_commit(node: Node, call: Call) -> OffsetCommitResponse:
+    """Commit offsets of topics that exist; the others are answered without asking the coordinator."""
+    request: OffsetCommitRequest = call.request
+    by_id = call.version >= COMMIT_BY_TOPIC_ID_FROM
+    answers: dict[str | bytes, OffsetCommitResponseTopic] = {}
+    found: list[OffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        key = topic.topic_id if by_id else topic.name
+        error, missing = _resolve(node, topic, by_id=by_id)
+        if missing:
+            answer = answers.setdefault(key, OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id))
+            answer.partitions += [_committed(index, error) for index in missing]
+        if len(missing) < len(topic.partitions):
+            left_out = set(missing)
+            partitions = [each for each in topic.partitions if each.partition_index not in left_out]
+            found.append(OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+    if found:
+        request.topics = found
+        for each in await _commit(node, call, request):
+            known = answers.setdefault(each.topic_id if by_id else each.name, each)
+            if known is not each:
+                known.partitions += each.partitions
+    return OffsetCommitResponse(topics=list(answers.values()))
+
+
+def _resolve(node: Node, topic: OffsetCommitRequestTopic, *, by_id: bool) -> tuple[ErrorCode, list[int]]:
+    """Give the topic its name or its id; what is missing, and with which error."""
+    image = node.image.topic_by_id(topic.topic_id) if by_id else node.image.topic(topic.name)
+    indexes = [each.partition_index for each in topic.partitions]
+    if image is None:
+        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return error, indexes
+    topic.name, topic.topic_id = image.name, image.id
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [index for index in indexes if index not in image.partitions]
+
+
+async def _commit(node: Node, call: Call, request: OffsetCommitRequest) -> Iterable[OffsetCommitResponseTopic]:
+    shard = group_shard(node, request.group_id, empty_allowed=True)
+    outcome: OffsetCommitResponse | Refused
+    if isinstance(shard, Refused):
+        outcome = shard
+    else:
+        outcome = await shard.ask(shard.machine.commit, request, call.version, node.now)
+    if not isinstance(outcome, Refused):
+        return outcome.topics
+    error = refusal(outcome)
+    return [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[_committed(each.partition_index, error) for each in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+
+
+def _committed(index: int, error: ErrorCode) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=index, error_code=error)
+
+
+# ---------------------------------------------------------------------- OffsetFetch
+
+
+async def offset_fetch(node: Node, call: Call) -> OffsetFetchResponse:
+    """The committed offsets of one group or, from version 8, of several."""
+    request: OffsetFetchRequest = call.request
+    version = call.version
+    if version >= FETCH_GROUPS_FROM:
+        groups = [await _fetch(node, call, group, request.require_stable) for group in request.groups]
+        return OffsetFetchResponse(groups=groups)
+    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
+    if request.topics is not None:
+        group.topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return _of_one_group(await _fetch(node, call, group, request.require_stable), version)
+
+
+async def _fetch(
+    node: Node, call: Call, request: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    by_id = call.version >= FETCH_BY_TOPIC_ID_FROM
+    unknown: list[OffsetFetchResponseTopics] = []
+    asked = request
+    if by_id and request.topics is not None:
+        asked, unknown = _with_names(node, request)
+    shard = group_shard(node, request.group_id, empty_allowed=True)
+    if isinstance(shard, Refused):
+        return _group_error(request, refusal(shard), call.version)
+    outcome: OffsetFetchResponseGroup | Refused = await shard.ask(shard.machine.fetch, asked, require_stable)
+    if isinstance(outcome, Refused):
+        return _group_error(request, refusal(outcome), call.version)
+    if by_id and request.topics is None:
+        outcome.topics = _with_ids(node, outcome.topics)
+    outcome.topics += unknown
+    return outcome
+
+
+def _with_names(
+    node: Node, request: OffsetFetchRequestGroup
+) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
+    """The request with the topics that are known by their id, and the answers for the others."""
+    known: list[OffsetFetchRequestTopics] = []
+    unknown: list[OffsetFetchResponseTopics] = []
+    for topic in request.topics or ():
+        image = node.image.topic_by_id(topic.topic_id)
+        if image is None:
+            unknown.append(_topic_error(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+        else:
+            topic.name = image.name
+            known.append(topic)
+    asked = OffsetFetchRequestGroup(
+        group_id=request.group_id, member_id=request.member_id, member_epoch=request.member_epoch, topics=known
+    )
+    return asked, unknown
+
+
+def _with_ids(node: Node, topics: Iterable[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:
+    """All topics with their present ids; one that does not exist any more has no name to go by, and is left out."""
+    named: list[OffsetFetchResponseTopics] = []
+    for topic in topics:
+        image = node.image.topic(topic.name)
+        if image is not None:
+            topic.topic_id = image.id
+        if topic.topic_id != ZERO_UUID:
+            named.append(topic)
+    return named
+
+
+def _group_error(request: OffsetFetchRequestGroup, error: ErrorCode, version: int) -> OffsetFetchResponseGroup:
+    response = OffsetFetchResponseGroup(group_id=request.group_id)
+    if version >= FETCH_GROUP_ERROR_FROM:
+        response.error_code = error
+    else:
+        response.topics = [_topic_error(topic, error) for topic in request.topics or ()]
+    return response
+
+
+def _topic_error(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    partitions = [
+        OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, metadata="", error_code=error)
+        for index in topic.partition_indexes
+    ]
+    return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _of_one_group(group: OffsetFetchResponseGroup, version: int) -> OffsetFetchResponse:
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name, partitions=[_of_one_partition(each, version) for each in topic.partitions]
+        )
+        for topic in group.topics
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=group.error_code)
+
+
+def _of_one_partition(partition: OffsetFetchResponsePartitions, version: int) -> OffsetFetchResponsePartition:
+    error = partition.error_code
+    if version < FETCH_NOTHING_IS_NO_ERROR_FROM and error == ErrorCode.NONE and partition.committed_offset < 0:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return OffsetFetchResponsePartition(
+        partition_index=partition.partition_index,
+        committed_offset=partition.committed_offset,
+        committed_leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.metadata,
+        error_code=error,
+    )
+
+
+# ---------------------------------------------------------------------- OffsetDelete
+
+
+async def offset_delete(node: Node, call: Call) -> OffsetDeleteResponse:
+    """Forget offsets of partitions that exist; the coordinator is asked in any case, for the group may not be there."""
+    request: OffsetDeleteRequest = call.request
+    answers: dict[str, OffsetDeleteResponseTopic] = {}
+    found: list[OffsetDeleteRequestTopic] = []
+    for topic in request.topics:
+        image = node.image.topic(topic.name)
+        existing = () if image is None else image.partitions
+        partitions = [each for each in topic.partitions if each.partition_index in existing]
+        missing = [each.partition_index for each in topic.partitions if each.partition_index not in existing]
+        if missing:
+            answers[topic.name] = OffsetDeleteResponseTopic(
+                name=topic.name, partitions=[_deleted(index) for index in missing]
+            )
+        if partitions:
+            found.append(OffsetDeleteRequestTopic(name=topic.name, partitions=partitions))
+    request.topics = found
+    shard = group_shard(node, request.group_id)
+    if isinstance(shard, Refused):
+        return OffsetDeleteResponse(error_code=refusal(shard))
+    outcome: OffsetDeleteResponse | Refused = await shard.ask(shard.machine.delete_offsets, request, node.now)
+    if isinstance(outcome, Refused):
+        return OffsetDeleteResponse(error_code=refusal(outcome))
+    for each in outcome.topics:
+        known = answers.setdefault(each.name, each)
+        if known is not each:
+            known.partitions += each.partitions
+    return OffsetDeleteResponse(topics=list(answers.values()))
+
+
+def _deleted(index: int) -> OffsetDeleteResponsePartition:
+    return OffsetDeleteResponsePartition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,0 +1,169 @@
+"""Produce (key 0), versions 0 to 13.
+
+Version 1 adds the throttle time, 2 the log append time and record timestamps (magic 1), 3 transactional ids and record
+batches (magic 2), 5 the log start offset, 7 zstd, 8 errors per record and their message (KIP-467), 9 is flexible,
+10 adds the current leader (KIP-951), 11 may be answered TRANSACTION_ABORTABLE, 12 adds a partition to its transaction
+implicitly (both KIP-890), 13 names topics by id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from odradek.log.machine import Refused
+from odradek.log.partition import Partition
+from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.node.router import Call, CloseConnection
+from odradek.node.routes.transactional_produce import verify
+from odradek.records.batch import Batch
+from odradek.records.validate import Rejected, validate_produce
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest
+from odradek.wire.messages.produce_response import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.log.partition import Guard
+    from odradek.node.node import Node
+
+__all__ = ["Write", "produce"]
+
+ACKS_ALL = -1
+ADMIN_CLIENT = "__admin_client"
+"""The client id that may write to internal topics."""
+CLOSED_TOPIC = Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
+NO_NAME_FOR_ID = Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class Write(Struct):
+    """What one partition of the request comes to: a batch that may be appended, or a refusal."""
+
+    partition: Partition
+    batch: Batch
+    guard: Guard | None = None
+    refused: Refused | None = None
+
+
+async def produce(node: Node, call: Call) -> ProduceResponse | None:
+    """Append to each partition what belongs to it; with acks=0 there is no answer, and an error ends the connection."""
+    request: ProduceRequest = call.request
+    version = call.version
+    admitted: list[list[Write | PartitionProduceResponse]] = []
+    transactional: list[Write] = []
+    for topic in request.topic_data:
+        name = topic.name if version < 13 else _name(node, topic.topic_id)
+        writes: list[Write | PartitionProduceResponse] = []
+        for data in topic.partition_data:
+            write = _admit(node, name, data, call)
+            writes.append(write)
+            if isinstance(write, Write) and write.batch.is_transactional:
+                transactional.append(write)
+        admitted.append(writes)
+    if transactional:
+        await verify(node, request.transactional_id, transactional, version)
+    failed = False
+    responses = []
+    for topic, writes in zip(request.topic_data, admitted, strict=True):
+        answers = []
+        for data, write in zip(topic.partition_data, writes, strict=True):
+            answer = _append(node, data.index, write, call) if isinstance(write, Write) else write
+            failed = failed or answer.error_code != 0
+            answers.append(answer)
+        responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+    if request.acks == 0:
+        if failed:
+            raise CloseConnection("produce_with_acks_0_failed")
+        return None
+    return ProduceResponse(responses)
+
+
+def _name(node: Node, topic_id: bytes) -> str | None:
+    topic = node.image.topic_by_id(topic_id)
+    return None if topic is None else topic.name
+
+
+def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call) -> Write | PartitionProduceResponse:
+    if name is None:
+        return _refused(data.index, NO_NAME_FOR_ID)
+    partition = node.partitions.get((name, data.index))
+    if partition is None:
+        refused = node.partition(name, data.index)
+        assert isinstance(refused, Refused)
+        return _refused(data.index, refused)
+    records = data.records
+    assert not isinstance(records, bytes), "what was read from a frame is a view"
+    validated = validate_produce(
+        records, produce_version=call.version, topic=partition.rules, now=node.now, partition=data.index
+    )
+    if isinstance(validated, Rejected):
+        if _is_closed(partition, call):
+            return _refused(data.index, CLOSED_TOPIC)
+        node.log.debug("records_refused", topic=name, partition=data.index, reason=validated.reason)
+        return _rejected(data.index, validated)
+    return Write(partition, validated.batch)
+
+
+def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduceResponse:
+    partition = write.partition
+    refused = write.refused or _unwritable(node, partition, call)
+    if refused is not None:
+        return _refused(index, refused)
+    batch = write.batch
+    if batch.is_transactional:
+        appended = partition.append_client(
+            batch,
+            now=node.now,
+            guard=write.guard,
+            verification_enabled=node.config.transaction_partition_verification_enable,
+        )
+    else:
+        appended = partition.append_client(batch, now=node.now)
+    if isinstance(appended, Refused):
+        return _refused(index, appended)
+    node.appended(partition)
+    return PartitionProduceResponse(index, 0, appended.base_offset, appended.log_append_time, appended.log_start_offset)
+
+
+def _is_closed(partition: Partition, call: Call) -> bool:
+    return partition.topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT
+
+
+def _unwritable(node: Node, partition: Partition, call: Call) -> Refused | None:
+    """What Kafka looks at only after the coordinator was asked; and what may have changed since."""
+    if node.partitions.get((partition.topic, partition.index)) is not partition:
+        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    acks = call.request.acks
+    if not -1 <= acks <= 1:
+        return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+    if _is_closed(partition, call):
+        return CLOSED_TOPIC
+    if acks == ACKS_ALL and partition.config.min_insync_replicas > 1:
+        registered = node.image.partition(partition.topic, partition.index)
+        if registered is not None and len(registered.isr) < partition.config.min_insync_replicas:
+            return Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    return None
+
+
+def _refused(index: int, refused: Refused) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index, error_code=refused.error, base_offset=-1, error_message=refused.message
+    )
+
+
+def _rejected(index: int, rejected: Rejected) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=rejected.error,
+        base_offset=-1,
+        error_message=rejected.message,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=message)
+            for position, message in rejected.record_errors
+        ],
+    )

@@ -1,0 +1,77 @@
+"""CreateTopics, DeleteTopics, CreatePartitions: decided by the controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.node.router import Call
+from odradek.node.routes.forwarding import ask_controller
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
+from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
+from odradek.wire.messages.create_topics_request import CreateTopicsRequest
+from odradek.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
+from odradek.wire.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["create_partitions", "create_topics", "delete_topics"]
+
+
+async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
+    """CreateTopics (key 19), versions 0 to 7.
+
+    Version 1 adds validate_only and messages, 4 lets the broker choose the numbers (KIP-464), 5 is flexible and tells
+    what came out (KIP-525), 7 tells the topic id (KIP-516).
+    """
+    request: CreateTopicsRequest = call.request
+
+    def refuse(error: ErrorCode, message: str | None) -> CreateTopicsResponse:
+        results = [
+            CreatableTopicResult(name=topic.name, error_code=error, error_message=message) for topic in request.topics
+        ]
+        return CreateTopicsResponse(topics=results)
+
+    response: CreateTopicsResponse = await ask_controller(
+        node, call, lambda controller: controller.create_topics(request), refuse
+    )
+    return response
+
+
+async def delete_topics(node: Node, call: Call) -> DeleteTopicsResponse:
+    """DeleteTopics (key 20), versions 0 to 6: 4 is flexible, 5 adds messages, 6 takes topic ids too (KIP-516)."""
+    request: DeleteTopicsRequest = call.request
+
+    def refuse(error: ErrorCode, message: str | None) -> DeleteTopicsResponse:
+        results = [
+            DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error, error_message=message)
+            for topic in request.topics
+        ]
+        results += [
+            DeletableTopicResult(name=name, error_code=error, error_message=message) for name in request.topic_names
+        ]
+        return DeleteTopicsResponse(responses=results)
+
+    response: DeleteTopicsResponse = await ask_controller(
+        node, call, lambda controller: controller.delete_topics(request, call.version), refuse
+    )
+    return response
+
+
+async def create_partitions(node: Node, call: Call) -> CreatePartitionsResponse:
+    """CreatePartitions (key 37), versions 0 to 3; 2 is flexible."""
+    request: CreatePartitionsRequest = call.request
+
+    def refuse(error: ErrorCode, message: str | None) -> CreatePartitionsResponse:
+        results = [
+            CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=message)
+            for topic in request.topics
+        ]
+        return CreatePartitionsResponse(results=results)
+
+    response: CreatePartitionsResponse = await ask_controller(
+        node, call, lambda controller: controller.create_partitions(request), refuse
+    )
+    return response

@@ -1,0 +1,106 @@
+"""Before a Produce opens a transaction in a partition, the coordinator is asked (KIP-890).
+
+Old clients have their partition verified, new ones have it added.
+Every partition is asked about again after each answer: a marker may have passed while the request was parked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.log.machine import Refused
+from odradek.log.partition import AlreadyOpen
+from odradek.txn.verification import Failures
+from odradek.txn.verification_errors import (
+    TransactionOperation,
+    produce_error,
+    produce_operation,
+    retry_add_after,
+)
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+    from odradek.node.routes.produce import Write
+
+__all__ = ["verify"]
+
+SEVERAL_PRODUCERS = Refused(
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
+)
+
+
+async def verify(node: Node, transactional_id: str | None, writes: list[Write], version: int) -> None:
+    """Give each write its guard, or its refusal."""
+    if transactional_id is None:
+        _refuse_all(writes, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return
+    # A batch without a producer id is plain data, whatever its transactional bit says.
+    producing = [write for write in writes if write.batch.producer_id >= 0]
+    producers = {(write.batch.producer_id, write.batch.producer_epoch) for write in producing}
+    if len(producers) > 1:
+        _refuse_all(writes, SEVERAL_PRODUCERS)
+        return
+    operation = produce_operation(version)
+    if not producing or (operation.verifies_only and not node.config.transaction_partition_verification_enable):
+        return
+    started = node.now
+    while True:
+        asked = _begin(node, producing, operation)
+        if not asked:
+            return
+        failures = await node.verification.ask(
+            transactional_id=transactional_id,
+            producer_id=asked[0].batch.producer_id,
+            producer_epoch=asked[0].batch.producer_epoch,
+            partitions=[(write.partition.topic, write.partition.index) for write in asked],
+            operation=operation,
+        )
+        backoff_ms = retry_add_after(
+            operation,
+            failures,
+            elapsed_ms=node.now - started,
+            backoff_ms=node.config.add_partitions_to_txn_retry_backoff_ms,
+            backoff_max_ms=node.config.add_partitions_to_txn_retry_backoff_max_ms,
+        )
+        if backoff_ms is None:
+            break
+        await node.sleep(backoff_ms)
+    _judge(asked, failures, operation)
+
+
+def _begin(node: Node, writes: list[Write], operation: TransactionOperation) -> list[Write]:
+    """The writes about which the coordinator is to be asked, each with its guard."""
+    asked = []
+    for write in writes:
+        batch = write.batch
+        begun = write.partition.begin_verification(
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            supports_epoch_bump=operation is TransactionOperation.ADD_PARTITION,
+            now=node.now,
+        )
+        write.guard, write.refused = None, None
+        match begun:
+            case Refused():
+                write.refused = begun
+            case AlreadyOpen():
+                pass
+            case guard:
+                write.guard = guard
+                asked.append(write)
+    return asked
+
+
+def _judge(asked: list[Write], failures: Failures, operation: TransactionOperation) -> None:
+    for write in asked:
+        failure = failures.get((write.partition.topic, write.partition.index))
+        if failure is not None:
+            error = produce_error(operation, failure)
+            write.refused = Refused(error.error, error.message)
+
+
+def _refuse_all(writes: list[Write], refused: Refused) -> None:
+    for write in writes:
+        write.refused = refused

@@ -1,0 +1,148 @@
+"""TxnOffsetCommit (key 28), versions 0 to 6: offsets of a group as part of a transaction (KIP-98, KIP-447, KIP-890).
+
+Version 2 adds the leader epoch, 3 the member and its generation, 4 may be answered TRANSACTION_ABORTABLE, 5 adds the
+partition of the offsets to the transaction implicitly, 6 names topics by id (KIP-1319).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.group.coordinator import GroupCoordinator
+from odradek.log.machine import Refused
+from odradek.log.partition import Guard
+from odradek.node.router import Call
+from odradek.node.routes.group_shards import group_shard
+from odradek.node.shards import Shard
+from odradek.txn.verification_errors import offset_commit_error, offset_commit_operation
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
+from odradek.wire.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["txn_offset_commit"]
+
+BY_TOPIC_ID_SINCE = 6
+NO_SEQUENCE = -1
+
+
+async def txn_offset_commit(node: Node, call: Call) -> TxnOffsetCommitResponse:
+    """Add or verify the partition of the offsets, then commit what the coordinator of the group agrees to."""
+    request: TxnOffsetCommitRequest = call.request
+    answers: dict[str | bytes, TxnOffsetCommitResponseTopic] = {}
+    found: list[TxnOffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        known = _split(node, topic, answers, by_id=call.version >= BY_TOPIC_ID_SINCE)
+        if known is not None:
+            found.append(known)
+    if found:
+        request.topics = found
+        committed = await _commit(node, call, request)
+        for each in _answer(request, committed, call.version):
+            answer = answers.setdefault(_key(each, call.version), each)
+            if answer is not each:
+                answer.partitions += each.partitions
+    return TxnOffsetCommitResponse(topics=list(answers.values()))
+
+
+def _key(topic: TxnOffsetCommitRequestTopic | TxnOffsetCommitResponseTopic, version: int) -> str | bytes:
+    return topic.topic_id if version >= BY_TOPIC_ID_SINCE else topic.name
+
+
+def _split(
+    node: Node,
+    topic: TxnOffsetCommitRequestTopic,
+    answers: dict[str | bytes, TxnOffsetCommitResponseTopic],
+    *,
+    by_id: bool,
+) -> TxnOffsetCommitRequestTopic | None:
+    """What of the topic exists, with its name and id; what does not is answered."""
+    image = node.image.topic_by_id(topic.topic_id) if by_id else node.image.topic(topic.name)
+    missing = [
+        each.partition_index
+        for each in topic.partitions
+        if image is None or each.partition_index not in image.partitions
+    ]
+    if missing:
+        unknown_id = by_id and image is None
+        error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        key = topic.topic_id if by_id else topic.name
+        answer = answers.setdefault(key, TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id))
+        answer.partitions += [_result(index, error) for index in missing]
+    if image is None or len(missing) == len(topic.partitions):
+        return None
+    left_out = set(missing)
+    partitions = [each for each in topic.partitions if each.partition_index not in left_out]
+    return TxnOffsetCommitRequestTopic(name=image.name, topic_id=image.id, partitions=partitions)
+
+
+def _result(index: int, error: ErrorCode) -> TxnOffsetCommitResponsePartition:
+    return TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)
+
+
+def _answer(
+    request: TxnOffsetCommitRequest, committed: TxnOffsetCommitResponse | Refused, version: int
+) -> list[TxnOffsetCommitResponseTopic]:
+    if isinstance(committed, TxnOffsetCommitResponse):
+        return committed.topics
+    error = offset_commit_error(version, committed.error)
+    return [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[_result(each.partition_index, error) for each in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+
+
+async def _commit(node: Node, call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse | Refused:
+    shard = group_shard(node, request.group_id)
+    if isinstance(shard, Refused):
+        return shard
+    guard = await _verify(node, shard, request, call.version)
+    if isinstance(guard, Refused):
+        return guard
+    # While the request was parked the coordinator may have moved.
+    shard = group_shard(node, request.group_id)
+    if isinstance(shard, Refused):
+        return shard
+    decision = shard.machine.txn_commit(request, call.version, node.now)
+    outcome: TxnOffsetCommitResponse | Refused = await shard.carry_out(decision, guard=guard)
+    return outcome
+
+
+async def _verify(
+    node: Node, shard: Shard[GroupCoordinator], request: TxnOffsetCommitRequest, version: int
+) -> Guard | Refused | None:
+    """The partition of the offsets is a partition of the transaction like any other (KIP-890)."""
+    operation = offset_commit_operation(version)
+    if operation.verifies_only and not node.config.transaction_partition_verification_enable:
+        return None
+    partition = shard.partition
+    begun = partition.begin_verification(
+        request.producer_id,
+        request.producer_epoch,
+        NO_SEQUENCE,
+        supports_epoch_bump=not operation.verifies_only,
+        now=node.now,
+    )
+    if isinstance(begun, Refused):
+        return begun
+    if not isinstance(begun, Guard):
+        return None
+    key = (partition.topic, partition.index)
+    failures = await node.verification.ask(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        partitions=[key],
+        operation=operation,
+    )
+    return Refused(failures[key]) if key in failures else begun

@@ -1,0 +1,49 @@
+"""When a node wants to be woken: one heap of times, each with what is to be done then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from heapq import heappop, heappush
+
+__all__ = ["Timers"]
+
+
+class Timers:
+    """Calls by key; a key has one time, and the last one set counts."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Hashable]] = []
+        self._set: dict[Hashable, tuple[int, Callable[[], None]]] = {}
+        self._count = 0
+
+    def set(self, key: Hashable, at: int | None, call: Callable[[], None]) -> None:
+        """Call at this time (ms) in place of the one set before; None: not at all."""
+        if at is None:
+            self._set.pop(key, None)
+            return
+        known = self._set.get(key)
+        self._set[key] = (at, call)
+        if known is None or known[0] != at:
+            self._count += 1
+            heappush(self._heap, (at, self._count, key))
+
+    def run(self, now: int) -> None:
+        """Make the calls whose time has come."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            at, _, key = heappop(heap)
+            known = self._set.get(key)
+            if known is not None and known[0] == at:
+                del self._set[key]
+                known[1]()
+
+    def wake_at(self) -> int | None:
+        """The next time (ms)."""
+        heap = self._heap
+        while heap:
+            at, _, key = heap[0]
+            known = self._set.get(key)
+            if known is not None and known[0] == at:
+                return at
+            heappop(heap)
+        return None

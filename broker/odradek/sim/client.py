@@ -1,0 +1,123 @@
+"""A client in the simulated world: encoded requests in, decoded responses out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct as Layout
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from odradek.node.events import Connected, Disconnected, Received
+from odradek.wire import registry
+from odradek.wire.frame import FrameBuffer
+from odradek.wire.messages.request_header import RequestHeader
+from odradek.wire.primitives import unknown_tags
+from odradek.wire.registry import APIS, ApiKey
+
+if TYPE_CHECKING:
+    from odradek.sim.world import World
+
+__all__ = ["Answer", "SimClient"]
+
+_INT32 = Layout(">i")
+RESPONSE_BYTES_MAX = 1 << 30
+_API_OF = {f"odradek.wire.messages.{api.stem}_request": ApiKey(key) for key, api in APIS.items()}
+
+
+class Answer:
+    """A response that may still be on its way."""
+
+    def __init__(self, api_key: ApiKey, version: int) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.arrived = False
+        self.lost = False
+        self._response: Any = None
+
+    @property
+    def response(self) -> Any:
+        """The decoded response; it must have arrived."""
+        if not self.arrived:
+            raise LookupError(f"{self.api_key.name} v{self.version} is not answered")
+        return self._response
+
+    def arrive(self, response: object) -> None:
+        """The response is here."""
+        self._response = response
+        self.arrived = True
+
+
+class SimClient:
+    """One connection to one node."""
+
+    def __init__(self, world: World, node_id: int, *, client_id: str | None = "client") -> None:
+        self._world = world
+        self._node_id = node_id
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._frames = FrameBuffer(RESPONSE_BYTES_MAX)
+        self._waiting: dict[int, Answer] = {}
+        self.conn = world.accept(node_id, self)
+        self.closed = False
+        self.unread: list[bytes] = []
+        world.post(node_id, Connected(self.conn, host="client", port=self.conn))
+
+    def send(self, request: Struct, version: int) -> Answer:
+        """Send a request; its answer arrives when the world runs."""
+        api_key = _API_OF[type(request).__module__]
+        self._correlation_id += 1
+        answer = Answer(api_key, version)
+        self._waiting[self._correlation_id] = answer
+        self.send_bytes(self._frame(api_key, version, request))
+        return answer
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._world.post(self._node_id, Received(self.conn, data))
+
+    def ask(self, request: Struct, version: int, *, within_ms: int = 60_000) -> Any:
+        """Send a request and let the world run until it is answered."""
+        answer = self.send(request, version)
+        self._world.run_until(lambda: answer.arrived or answer.lost, within_ms=within_ms)
+        if answer.lost:
+            raise ConnectionError(f"the connection was closed without an answer to {answer.api_key.name}")
+        return answer.response
+
+    def close(self) -> None:
+        """Go away."""
+        if not self.closed:
+            self.hung_up()
+            self._world.post(self._node_id, Disconnected(self.conn))
+
+    # ------------------------------------------------------------------ for the world
+
+    def received(self, data: bytes) -> None:
+        """Bytes of the node."""
+        self.unread.append(data)
+        for frame in self._frames.feed(data):
+            (correlation_id,) = _INT32.unpack_from(frame)
+            answer = self._waiting.pop(correlation_id, None)
+            if answer is not None:
+                answer.arrive(self._decode(answer, frame))
+
+    def hung_up(self) -> None:
+        """The connection is closed."""
+        self.closed = True
+        for answer in self._waiting.values():
+            answer.lost = True
+        self._waiting.clear()
+
+    def _frame(self, api_key: ApiKey, version: int, request: Struct) -> bytes:
+        header_version = registry.request_header_version(api_key, version)
+        header = RequestHeader(api_key, version, self._correlation_id, self._client_id)
+        frame = registry.encode(header, header_version) + registry.encode(request, version)
+        return _INT32.pack(len(frame)) + frame
+
+    def _decode(self, answer: Answer, frame: memoryview) -> object:
+        position = 4
+        if registry.response_header_version(answer.api_key, answer.version) >= 1:
+            _, position = unknown_tags(frame, position + 1, frame[position])
+        read: Callable[[memoryview, int], tuple[object, int]]
+        read = registry.reader(registry.response_type(answer.api_key), answer.version)
+        return read(frame, position)[0]

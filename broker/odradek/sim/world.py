@@ -1,0 +1,291 @@
+"""A cluster in a world of its own: one queue of events, a clock that is moved, messages that come late or never.
+
+The same seed gives the same run: nothing here reads a clock, and every choice comes from one `Random`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+from odradek.config import Config
+from odradek.log.log_store import LogStore
+from odradek.log.machine import Fact
+from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
+from odradek.node.controlling import StartTopic
+from odradek.node.events import (
+    Announce,
+    Command,
+    Connected,
+    Dial,
+    Dialled,
+    Disconnected,
+    Effect,
+    Event,
+    Hangup,
+    MetadataAdvanced,
+    Received,
+    Send,
+    Started,
+    Tick,
+)
+from odradek.node.faults import Fault, Faults
+from odradek.node.node import Node
+from odradek.sim.client import SimClient
+from odradek.wire.errors import ErrorCode
+
+__all__ = ["World"]
+
+START_MS = 1_700_000_000_000
+EVENTS_MAX = 1_000_000
+"""More events than this without an end are a livelock."""
+
+
+class Lines:
+    """A logger that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, dict[str, Any]]] = []
+
+    def debug(self, event: str, **fields: Any) -> None:
+        self.lines.append(("debug", event, fields))
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.lines.append(("info", event, fields))
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.lines.append(("warning", event, fields))
+
+    def error(self, event: str, **fields: Any) -> None:
+        self.lines.append(("error", event, fields))
+        if fields.get("exc_info") is not None:
+            raise fields["exc_info"]
+
+
+class World:
+    """The nodes of a cluster, what is on its way between them, and the time.
+
+    `delay_ms` is the range from which each message between brokers draws its delay; `loss` the chance that an
+    inter-broker connection breaks instead of delivering.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        config: Mapping[str, object] | None = None,
+        topics: Sequence[str] = (),
+        seed: int = 0,
+        delay_ms: tuple[int, int] = (0, 0),
+        loss: float = 0.0,
+    ) -> None:
+        self.now = START_MS
+        self.random = Random(seed)
+        self.facts: list[tuple[int, Fact]] = []
+        """Every fact, with the node it comes from."""
+        self.log = Lines()
+        self.config = Config.parse({key: _text(value) for key, value in (config or {}).items()})
+        self.store = LogStore(bytes_max=self.config.odradek_log_memory_bytes_max)
+        self.spec = ClusterSpec(
+            cluster_id="simulated-cluster-id-0",
+            controller_id=1,
+            brokers=tuple(BrokerSpec(node_id, f"broker-{node_id}", 9092) for node_id in range(1, brokers + 1)),
+        )
+        self.nodes: dict[int, Node] = {}
+        self._delay_ms = delay_ms
+        self._loss = loss
+        self._queue: list[tuple[int, int, int, Event]] = []
+        self._count = 0
+        self._clients: dict[tuple[int, int], SimClient] = {}
+        self._links: dict[tuple[int, int], tuple[int, int]] = {}
+        self._last_delivery: dict[tuple[int, int], int] = {}
+        self._next_conn = 1
+        self._dead: set[int] = set()
+        for broker in self.spec.brokers:
+            self.nodes[broker.node_id] = self._make_node(broker.node_id)
+        self.nodes[1].controlling.topics_at_start = tuple(_topic(text) for text in topics)
+        for node_id in self.nodes:
+            self._step(node_id, Started())
+        self.run()
+
+    def _make_node(self, node_id: int) -> Node:
+        return Node(
+            node_id=node_id,
+            config=self.config,
+            store=self.store,
+            cluster=self.spec,
+            random=Random(self.random.getrandbits(64)),
+            log=self.log,
+            now=self.now,
+            events=self,
+        )
+
+    # ------------------------------------------------------------------ time
+
+    def run(self) -> None:
+        """Deliver everything that can be delivered without time passing."""
+        for _ in range(EVENTS_MAX):
+            if not self._queue or self._queue[0][0] > self.now:
+                return
+            self._deliver()
+        raise AssertionError("the world does not come to rest")
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, with everything that is due meanwhile."""
+        self.run_until(lambda: False, within_ms=milliseconds)
+
+    def run_until(self, condition: Callable[[], bool], *, within_ms: int) -> bool:
+        """Let time pass until the condition holds; whether it does."""
+        end = self.now + within_ms
+        self.run()
+        while not condition():
+            at = self._next_time()
+            if at is None or at > end:
+                self.now = end
+                return condition()
+            self.now = max(self.now, at)
+            for node_id, node in self.nodes.items():
+                wake_at = node.wake_at()
+                if node_id not in self._dead and wake_at is not None and wake_at <= self.now:
+                    self._step(node_id, Tick())
+            self.run()
+        return True
+
+    def _next_time(self) -> int | None:
+        times = [node.wake_at() for node_id, node in self.nodes.items() if node_id not in self._dead]
+        if self._queue:
+            times.append(self._queue[0][0])
+        return min((at for at in times if at is not None), default=None)
+
+    # ------------------------------------------------------------------ who takes part
+
+    def client(self, node_id: int = 1, *, client_id: str | None = "client") -> SimClient:
+        """A new connection to a node."""
+        return SimClient(self, node_id, client_id=client_id)
+
+    def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
+        """The event sink of every node."""
+        self.facts += [(node_id, fact) for fact in facts]
+
+    def fault(self, fault: Fault, *, node_id: int | None = None) -> Fault:
+        """Have something happen to requests of every node, or of one."""
+        for each in self.nodes if node_id is None else (node_id,):
+            node = self.nodes[each]
+            if node.faults is None:
+                node.faults = Faults(node)
+            node.faults.add(fault)
+        return fault
+
+    def lift(self, fault: Fault) -> None:
+        """No longer; requests that it holds are served."""
+        for node_id, node in self.nodes.items():
+            if node.faults is not None:
+                self._step(node_id, Command(partial(node.faults.remove, fault)))
+        self.run()
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Give a partition to another leader, or to the same one in a new leader epoch."""
+        controlling = self.nodes[self.spec.controller_id].controlling
+
+        def move() -> None:
+            error = controlling.move_leader(topic, partition, to)
+            assert error is ErrorCode.NONE, error
+
+        self._step(self.spec.controller_id, Command(move))
+        self.run()
+
+    # ------------------------------------------------------------------ the network
+
+    def accept(self, node_id: int, client: SimClient) -> int:
+        """A name for a client's connection."""
+        conn = self._next_conn
+        self._next_conn += 1
+        self._clients[node_id, conn] = client
+        return conn
+
+    def post(self, node_id: int, event: Event, *, at: int | None = None) -> None:
+        """Have an event delivered to a node; events for the same time come in the order in which they were posted."""
+        self._count += 1
+        heappush(self._queue, (self.now if at is None else at, self._count, node_id, event))
+
+    def _deliver(self) -> None:
+        _, _, node_id, event = heappop(self._queue)
+        if node_id not in self._dead:
+            self._step(node_id, event)
+
+    def _step(self, node_id: int, event: Event) -> None:
+        self._carry_out(node_id, self.nodes[node_id].step(event, self.now))
+
+    def _carry_out(self, node_id: int, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(conn=conn, chunks=chunks):
+                    self._send(node_id, conn, b"".join(chunks))
+                case Dial(conn=conn, node_id=peer):
+                    self._dial(node_id, conn, peer)
+                case Hangup(conn=conn):
+                    self._hang_up(node_id, conn)
+                case Announce(offset=offset):
+                    for other in self.nodes:
+                        if other != node_id:
+                            self._post_to_peer((node_id, other), other, MetadataAdvanced(offset))
+                case _:
+                    pass
+
+    def _send(self, node_id: int, conn: int, data: bytes) -> None:
+        client = self._clients.get((node_id, conn))
+        if client is not None:
+            client.received(data)
+            return
+        link = self._links.get((node_id, conn))
+        if link is None:
+            return
+        if self._loss and self.random.random() < self._loss:
+            self._break(node_id, conn)
+            return
+        peer, peer_conn = link
+        self._post_to_peer((node_id, conn), peer, Received(peer_conn, data))
+
+    def _dial(self, node_id: int, conn: int, peer: int) -> None:
+        if peer not in self.nodes or peer in self._dead:
+            self.post(node_id, Disconnected(conn))
+            return
+        peer_conn = self._next_conn
+        self._next_conn += 1
+        self._links[node_id, conn] = (peer, peer_conn)
+        self._links[peer, peer_conn] = (node_id, conn)
+        self._post_to_peer((node_id, conn), peer, Connected(peer_conn, host="peer", port=node_id, broker=True))
+        self._post_to_peer((peer, peer_conn), node_id, Dialled(conn))
+
+    def _post_to_peer(self, path: tuple[int, int], node_id: int, event: Event) -> None:
+        """Messages of one path arrive in order, each after a delay of its own."""
+        at = max(self.now + self.random.randint(*self._delay_ms), self._last_delivery.get(path, 0))
+        self._last_delivery[path] = at
+        self.post(node_id, event, at=at)
+
+    def _hang_up(self, node_id: int, conn: int) -> None:
+        client = self._clients.pop((node_id, conn), None)
+        if client is not None:
+            client.hung_up()
+            self.post(node_id, Disconnected(conn))
+        else:
+            self._break(node_id, conn)
+
+    def _break(self, node_id: int, conn: int) -> None:
+        link = self._links.pop((node_id, conn), None)
+        if link is not None:
+            self._links.pop(link, None)
+            self.post(node_id, Disconnected(conn))
+            self.post(link[0], Disconnected(link[1]))
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _topic(text: str) -> StartTopic:
+    name, _, partitions = text.partition(":")
+    return StartTopic(name, int(partitions) if partitions else 1)

@@ -1,0 +1,263 @@
+"""A cluster inside the process of a test, over real sockets, with control over what happens in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from odradek.config import Config
+from odradek.log.machine import Refused
+from odradek.logs import make_logger
+from odradek.net.cluster import RunningCluster, start_cluster
+from odradek.node.controlling import StartTopic
+from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.node.faults import Fault, Faults
+from odradek.node.node import EventSink, Logger, Node
+from odradek.testing.epochs import force_epoch
+from odradek.wire.errors import ErrorCode
+
+__all__ = ["Cluster"]
+
+T = TypeVar("T")
+
+
+class Cluster:
+    """A cluster for a test: `async with Cluster() as cluster` in its event loop, `with Cluster() as cluster` beside it.
+
+    The synchronous form runs the cluster in a thread of its own; every method can be called from the test's thread.
+    `bootstrap` is what a client connects to. `config` takes broker keys by Kafka's names.
+    `transaction_version` is the finalized level of the feature transaction.version at the start.
+    `topics` are names, `NAME:PARTITIONS`, or `StartTopic`s.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        topics: Iterable[str | StartTopic] = (),
+        config: Mapping[str, object] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        seed: int | None = None,
+        log: Logger | None = None,
+        log_level: str = "error",
+        transaction_version: int = 2,
+        events: EventSink | None = None,
+    ) -> None:
+        overrides = {"odradek.transaction.version": str(transaction_version)}
+        overrides |= {key: _text(value) for key, value in (config or {}).items()}
+        self._arguments: dict[str, Any] = {
+            "config": Config.parse(overrides),
+            "log": log if log is not None else make_logger(level=log_level),
+            "brokers": brokers,
+            "host": host,
+            "port": port,
+            "topics": [topic if isinstance(topic, StartTopic) else _topic(topic) for topic in topics],
+            "seed": seed,
+            "events": events,
+        }
+        self._cluster: RunningCluster | None = None
+        self._portal: BlockingPortal | None = None
+        self._exits: ExitStack | None = None
+
+    # ------------------------------------------------------------------ life
+
+    async def __aenter__(self) -> Self:
+        self._cluster = await start_cluster(**self._arguments)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        cluster, self._cluster = self._running, None
+        await cluster.stop()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as exits:
+            self._portal = exits.enter_context(start_blocking_portal(backend_options={"use_uvloop": True}))
+            self._cluster = self._portal.call(self._start)
+            self._exits = exits.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._portal is not None
+        assert self._exits is not None
+        cluster, self._cluster = self._running, None
+        self._portal.call(cluster.stop)
+        self._exits.close()
+        self._portal = None
+
+    async def _start(self) -> RunningCluster:
+        return await start_cluster(**self._arguments)
+
+    # ------------------------------------------------------------------ what a test needs
+
+    @property
+    def bootstrap(self) -> str:
+        """`HOST:PORT` of every broker, separated by commas: a client's bootstrap servers."""
+        return self._running.bootstrap
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """The ids of the brokers, from 1."""
+        return sorted(self._running.drivers)
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition; -1 if none does."""
+
+        def read() -> int:
+            registered = self._node().image.partition(topic, partition)
+            if registered is None:
+                raise LookupError(f"there is no partition {partition} of topic {topic}")
+            return registered.leader
+
+        return self._call(read)
+
+    def add_fault(self, fault: Fault, *, broker: int | None = None) -> Fault:
+        """Have something happen to requests of every broker, or of one; see `Fault`."""
+
+        def add() -> Fault:
+            for node in self._nodes(broker):
+                if node.faults is None:
+                    node.faults = Faults(node)
+                node.faults.add(fault)
+            return fault
+
+        return self._call(add)
+
+    def remove_fault(self, fault: Fault) -> None:
+        """No longer; requests that it holds are served."""
+        self._each_faults(lambda faults: faults.remove(fault))
+
+    def release(self, fault: Fault) -> None:
+        """Serve the requests that the fault holds, and keep it."""
+        self._each_faults(lambda faults: faults.release(fault))
+
+    def move_leader(self, topic: str, partition: int, *, to: int) -> None:
+        """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log."""
+
+        def move() -> None:
+            controller = self._running.controller
+            error = controller.act(lambda: controller.node.controlling.move_leader(topic, partition, to))
+            if error is not ErrorCode.NONE:
+                raise RuntimeError(f"the leader of {topic}-{partition} cannot be moved to broker {to}: {error.name}")
+
+        self._call(move)
+
+    def move_transaction_coordinator(self, transactional_id: str, *, to: int | None = None) -> int:
+        """Move the coordinator of a transactional id to another broker, or reload it; the broker it is at now."""
+        return self._move_coordinator(CoordinatorKind.TRANSACTION, transactional_id, to)
+
+    def move_group_coordinator(self, group_id: str, *, to: int | None = None) -> int:
+        """Move the coordinator of a group to another broker, or reload it; the broker it is at now."""
+        return self._move_coordinator(CoordinatorKind.GROUP, group_id, to)
+
+    def set_coordinator_load_ms(self, milliseconds: int) -> None:
+        """From now on coordinators take this long to load, and answer COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
+
+        def slow_down() -> None:
+            for node in self._nodes(None):
+                node.coordinator_load_ms = milliseconds
+
+        self._call(slow_down)
+
+    def set_producer_epoch(self, transactional_id: str, epoch: int) -> None:
+        """Give an idle transactional id this epoch, as if its producer had been at work for long."""
+
+        def write() -> None:
+            for driver in self._running.drivers.values():
+                shard = driver.node.txn_shard(transactional_id)
+                if not isinstance(shard, Refused):
+                    driver.act(lambda shard=shard: force_epoch(shard, transactional_id, epoch))  # type: ignore[misc]
+                    return
+            raise LookupError(f"no broker has loaded the coordinator of {transactional_id}")
+
+        self._call(write)
+
+    def stop_broker(self, broker: int) -> None:
+        """End a broker as if its machine were gone; others take over what it led."""
+        self._call(lambda: self._running.stop_broker(broker))
+
+    def start_broker(self, broker: int) -> None:
+        """Start a broker again that was stopped, at the same address."""
+        self._call(lambda: self._running.start_broker(broker))
+
+    def metrics(self, broker: int | None = None) -> dict[str, float]:
+        """The numbers of a broker (if none is named, the controller's) by Kafka's names; see docs/metrics.md."""
+        return self._call(lambda: self._node(broker).metrics.snapshot())
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _running(self) -> RunningCluster:
+        if self._cluster is None:
+            raise RuntimeError("the cluster does not run: use it as a context manager")
+        return self._cluster
+
+    def _move_coordinator(self, kind: CoordinatorKind, key: str, to: int | None) -> int:
+        topic = self._call(lambda: self._node().image.topic(kind.topic))
+        if topic is None:
+            raise LookupError(f"there is no {kind.topic} yet")
+        index = partition_for(key, len(topic.partitions))
+        present = self.leader(kind.topic, index)
+        if to is None:
+            alive = [broker for broker in self.broker_ids if not self._running.drivers[broker].stopped]
+            to = next((broker for broker in alive if broker != present), present)
+        self.move_leader(kind.topic, index, to=to)
+        return to
+
+    def _node(self, node_id: int | None = None) -> Node:
+        return self._running.node(self._running.spec.controller_id if node_id is None else node_id)
+
+    def _nodes(self, node_id: int | None) -> list[Node]:
+        ids = self.broker_ids if node_id is None else [node_id]
+        return [self._node(each) for each in ids]
+
+    def _each_faults(self, act: Callable[[Faults], None]) -> None:
+        def act_on_each() -> None:
+            for driver in self._running.drivers.values():
+                faults = driver.node.faults
+                if faults is not None and not driver.stopped:
+                    driver.act(lambda faults=faults: act(faults))  # type: ignore[misc]
+
+        self._call(act_on_each)
+
+    def _call(self, function: Callable[[], T]) -> T:
+        """Run in the loop of the cluster, so that nothing happens at the same time."""
+        loop = self._running.loop
+        if _running_loop() is loop:
+            return function()
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+
+        loop.call_soon_threadsafe(run)
+        return future.result()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _topic(text: str) -> StartTopic:
+    name, _, partitions = text.partition(":")
+    return StartTopic(name, int(partitions) if partitions else None)

@@ -1,0 +1,27 @@
+"""Producer epochs that would take thousands of transactions to reach."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from odradek.log.machine import LogRecord, Proposed
+from odradek.node.shards import Shard
+from odradek.txn.coordinator import TxnCoordinator
+from odradek.txn.entry import encode_entry, encode_id, value_version
+from odradek.txn.states import EXPIRABLE
+
+__all__ = ["force_epoch"]
+
+
+def force_epoch(shard: Shard[TxnCoordinator], transactional_id: str, epoch: int) -> None:
+    """Write a record that gives an idle transactional id this epoch.
+
+    Raises LookupError if the coordinator does not know the id, ValueError if a transaction is open.
+    """
+    entry = shard.machine.entry(transactional_id)
+    if entry is None:
+        raise LookupError(f"the transactional id {transactional_id} is not known")
+    if entry.state not in EXPIRABLE:
+        raise ValueError(f"the transactional id {transactional_id} is in state {entry.state.title}")
+    value = encode_entry(replace(entry, producer_epoch=epoch), value_version(shard.node.transaction_version))
+    shard.propose(Proposed((LogRecord(encode_id(transactional_id), value),), None))

@@ -1,0 +1,96 @@
+"""`odradek.testing.Cluster` over real sockets, synchronous and not."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import pytest
+
+from odradek.testing import ApiKey, Cluster, Fault
+
+pytestmark = pytest.mark.slow
+
+
+def ask(bootstrap: str, body: bytes) -> bytes:
+    """One request over a socket of its own, and the answer without its length."""
+    host, _, port = bootstrap.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(struct.pack(">i", len(body)) + body)
+        stream = connection.makefile("rb")
+        (length,) = struct.unpack(">i", stream.read(4))
+        return stream.read(length)
+
+
+API_VERSIONS = struct.pack(">hhih", 18, 0, 42, -1)
+
+
+def test_a_cluster_beside_the_test() -> None:
+    with Cluster(topics=["t:2"]) as cluster:
+        assert 42 == struct.unpack_from(">i", ask(cluster.bootstrap, API_VERSIONS))[0]
+        assert 1 == cluster.leader("t", 1)
+
+
+async def test_a_cluster_in_the_loop_of_the_test() -> None:
+    async with Cluster(brokers=2, topics=["t:2"]) as cluster:
+        assert 2 == len(cluster.bootstrap.split(","))
+        assert {1, 2} == {cluster.leader("t", 0), cluster.leader("t", 1)}
+
+
+def test_it_has_to_be_entered() -> None:
+    with pytest.raises(RuntimeError, match="context manager"):
+        _ = Cluster().bootstrap
+
+
+def test_a_wrong_configuration_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match=r"no\.such\.key"):
+        Cluster(config={"no.such.key": 1})
+
+
+def test_leaders_move_and_come_back() -> None:
+    with Cluster(brokers=2, topics=["t:1"]) as cluster:
+        first = cluster.leader("t", 0)
+        cluster.move_leader("t", 0, to=3 - first)
+        assert 3 - first == cluster.leader("t", 0)
+        assert cluster.move_group_coordinator("g") in (1, 2)
+
+
+def test_a_broker_that_is_stopped_leads_nothing_and_comes_back() -> None:
+    with Cluster(brokers=3, topics=["t:3"]) as cluster:
+        cluster.stop_broker(1)  # the controller
+        assert {2, 3} >= {cluster.leader("t", index) for index in range(3)} - {-1}
+        cluster.start_broker(1)
+        assert 42 == struct.unpack_from(">i", ask(cluster.bootstrap.split(",")[0], API_VERSIONS))[0]
+        cluster.move_leader("t", 0, to=1)
+        assert 1 == cluster.leader("t", 0)
+
+
+def test_a_fault_hits_as_often_as_it_was_told() -> None:
+    with Cluster() as cluster:
+        fault = cluster.add_fault(Fault(ApiKey.API_VERSIONS, disconnect=True, times=2))
+        for _ in range(2):
+            with pytest.raises((ConnectionError, struct.error)):
+                ask(cluster.bootstrap, API_VERSIONS)
+        assert 42 == struct.unpack_from(">i", ask(cluster.bootstrap, API_VERSIONS))[0]
+        assert 2 == fault.hits
+
+
+def test_a_held_request_is_served_when_it_is_released() -> None:
+    with Cluster() as cluster:
+        fault = cluster.add_fault(Fault(ApiKey.API_VERSIONS, hold=True))
+        host, _, port = cluster.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(struct.pack(">i", len(API_VERSIONS)) + API_VERSIONS)
+            # Another connection's answer shows that the held request has been taken.
+            ask(cluster.bootstrap, API_VERSIONS)
+            cluster.release(fault)
+            assert 42 == struct.unpack(">ii", connection.makefile("rb").read(8))[1]
+
+
+def test_the_fixtures_of_the_plugin(kafka_bootstrap: str) -> None:
+    assert 42 == struct.unpack_from(">i", ask(kafka_bootstrap, API_VERSIONS))[0]
+
+
+def test_metrics_are_numbers() -> None:
+    with Cluster() as cluster:
+        assert cluster.metrics()["PartitionCount"] >= 100

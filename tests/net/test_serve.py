@@ -1,0 +1,145 @@
+"""`odradek serve` as a process: the ready line, the flags, the clear sentences, the end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_S = 60
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[tuple[str, int]]]]:
+    """A server on free ports, and the addresses of its brokers."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "odradek", "serve", "--port", "0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("odradek ready bootstrap="), line
+        yield process, [split(address) for address in line.strip().partition("=")[2].split(",")]
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
+def refused(*arguments: str) -> str:
+    """What a start that must not succeed says; its exit code is 2."""
+    done = subprocess.run(
+        [sys.executable, "-m", "odradek", "serve", *arguments], capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    assert 2 == done.returncode, done
+    assert "" == done.stdout
+    return done.stderr
+
+
+def api_versions(address: tuple[str, int]) -> tuple[int, int]:
+    """Correlation id and error code of the answer to ApiVersions v0."""
+    with socket.create_connection(address, timeout=TIMEOUT_S) as connection:
+        connection.sendall(struct.pack(">ihhih", 10, 18, 0, 42, -1))
+        answer = connection.makefile("rb").read(10)
+    _, correlation_id, error = struct.unpack(">iih", answer)
+    return correlation_id, error
+
+
+def test_it_serves_and_ends_gracefully() -> None:
+    with serving() as (process, [address]):
+        assert (42, 0) == api_versions(address)
+        process.send_signal(signal.SIGTERM)
+        assert 0 == process.wait(TIMEOUT_S)
+
+
+def test_several_brokers_each_have_a_listener() -> None:
+    with serving("--brokers", "3") as (_, addresses):
+        assert 3 == len({port for _, port in addresses})
+        assert [(42, 0)] * 3 == [api_versions(address) for address in addresses]
+
+
+def test_clients_are_told_the_advertised_address() -> None:
+    with serving("--advertised-host", "kafka.example", "--advertised-port", "9192") as (_, addresses):
+        assert [("kafka.example", 9192)] == addresses
+
+
+def test_logs_may_be_json() -> None:
+    with serving("--json", "--set", "num.network.threads=9") as (process, _):
+        process.terminate()
+        _, errors = process.communicate(timeout=TIMEOUT_S)
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert "configuration_without_effect" == lines[0]["event"]
+    assert ["num.network.threads"] == lines[0]["keys"]
+
+
+def test_a_hostile_client_harms_nobody() -> None:
+    with serving() as (process, [address]):
+        with socket.create_connection(address, timeout=TIMEOUT_S) as hostile:
+            hostile.sendall(struct.pack(">i", 2**31 - 1) + b"x" * 1000)
+            assert b"" == hostile.makefile("rb").read()
+        assert (42, 0) == api_versions(address)
+        assert process.poll() is None
+
+
+def test_a_taken_port_is_one_sentence() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"odradek: Cannot listen on 127.0.0.1:{port}: Address already in use.\n" == refused("--port", str(port))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--set", "no.such.key=1"], "Unknown configuration key no.such.key"),
+        (["--set", "num.partitions=zero"], "num.partitions"),
+        (["--set", "num.partitions"], "--set takes KEY=VALUE, not num.partitions."),
+        (["--topic", "a b"], "a b"),
+        (["--topic", "t:0"], "--topic takes"),
+        (["--log-level", "loud"], "Unknown log level loud"),
+        (["--port", "65535", "--brokers", "2"], "out of range"),
+        (["--events", "/no/such/folder/events"], "Cannot write events to /no/such/folder/events"),
+    ],
+)
+def test_a_wrong_start_is_one_sentence(arguments: list[str], sentence: str) -> None:
+    said = refused(*arguments)
+    assert sentence in said
+    assert 1 == said.count("\n")
+
+
+def test_events_are_written_as_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with serving("--events", str(path)) as (process, _):
+        process.terminate()
+        process.wait(TIMEOUT_S)
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    assert "controller_activated" in {event["kind"] for event in events}
+    assert list(range(1, len(events) + 1)) == [event["seq"] for event in events]
+
+
+def test_the_version() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "odradek", "--version"], capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    assert done.stdout.startswith("odradek 0.")

@@ -1,0 +1,173 @@
+"""Fetch: limits, waiting, sessions, and leaders that move."""
+
+from tests.unit.node.helpers import batch, fetch_request, only_fetched, produce_request, topic_id
+
+from odradek.sim import World
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch_request import ForgottenTopic
+from odradek.wire.messages.fetch_response import FetchResponse
+
+
+def fetched_partitions(response: FetchResponse) -> list[int]:
+    return [partition.partition_index for topic in response.responses for partition in topic.partitions]
+
+
+def test_what_was_produced_is_fetched_as_it_is() -> None:
+    client = World(topics=["t"]).client()
+    client.ask(produce_request(batch(b"a", b"b")), 9)
+    got = only_fetched(client.ask(fetch_request((0, 0)), 11))
+    assert got.records is not None
+    assert batch(b"a", b"b")[21:] == bytes(got.records)[21:]
+    assert (2, 2, 0) == (got.high_watermark, got.last_stable_offset, got.log_start_offset)
+
+
+def test_an_offset_out_of_range() -> None:
+    got = only_fetched(World(topics=["t"]).client().ask(fetch_request((0, 5)), 11))
+    assert ErrorCode.OFFSET_OUT_OF_RANGE == got.error_code
+
+
+def test_a_fetch_waits_until_there_is_something() -> None:
+    world = World(topics=["t"])
+    reader, writer = world.client(), world.client()
+    answer = reader.send(fetch_request((0, 0), max_wait_ms=500), 11)
+    world.advance(300)
+    assert not answer.arrived
+    writer.ask(produce_request(batch(b"a")), 9)
+    assert only_fetched(answer.response).records
+
+
+def test_a_fetch_waits_no_longer_than_it_was_told() -> None:
+    world = World(topics=["t"])
+    answer = world.client().send(fetch_request((0, 0), max_wait_ms=500), 11)
+    world.advance(499)
+    assert not answer.arrived
+    world.advance(1)
+    assert not only_fetched(answer.response).records
+
+
+def test_a_fetch_waits_for_min_bytes() -> None:
+    world = World(topics=["t"])
+    reader, writer = world.client(), world.client()
+    size = len(batch(b"a"))
+    answer = reader.send(fetch_request((0, 0), max_wait_ms=500, min_bytes=2 * size), 11)
+    writer.ask(produce_request(batch(b"a")), 9)
+    assert not answer.arrived
+    writer.ask(produce_request(batch(b"b")), 9)
+    assert 2 * size == len(only_fetched(answer.response).records or b"")
+
+
+def test_an_error_is_answered_at_once() -> None:
+    world = World(topics=["t:1"])
+    answer = world.client().send(fetch_request((0, 0), (9, 0), max_wait_ms=500), 11)
+    world.run()
+    assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION == answer.response.responses[0].partitions[1].error_code
+
+
+def test_the_first_batch_comes_whole_even_above_the_limits() -> None:
+    client = World(topics=["t"]).client()
+    large = batch(b"x" * 5000)
+    client.ask(produce_request(large), 9)
+    got = only_fetched(client.ask(fetch_request((0, 0), max_bytes=10, partition_max_bytes=10), 11))
+    assert len(large) == len(got.records or b"")
+
+
+def test_the_limit_of_the_response_holds_for_the_partitions_behind() -> None:
+    client = World(topics=["t:2"]).client()
+    for partition in (0, 1):
+        client.ask(produce_request(batch(b"x" * 1000), partition=partition), 9)
+    response = client.ask(fetch_request((0, 0), (1, 0), max_bytes=500), 11)
+    assert [True, False] == [bool(each.records) for each in response.responses[0].partitions]
+
+
+def test_a_client_that_goes_away_leaves_nothing_in_the_purgatory() -> None:
+    world = World(topics=["t"])
+    client = world.client()
+    client.send(fetch_request((0, 0), max_wait_ms=500), 11)
+    world.run()
+    assert 1 == len(world.nodes[1].purgatory)
+    client.close()
+    world.run()
+    assert 0 == len(world.nodes[1].purgatory)
+
+
+def test_a_fetch_that_waits_learns_that_the_leader_moved() -> None:
+    world = World(brokers=2, topics=["t"])
+    partition = world.nodes[1].image.partition("t", 0)
+    assert partition is not None
+    answer = world.client(partition.leader).send(fetch_request((0, 0), max_wait_ms=500), 11)
+    world.run()
+    world.move_leader("t", 0, to=3 - partition.leader)
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER == only_fetched(answer.response).error_code
+
+
+class TestSessions:
+    """KIP-227."""
+
+    def open(self, world: World) -> tuple[FetchResponse, bytes]:
+        the_id = topic_id(world)
+        opened = world.client().ask(fetch_request((0, 0), (1, 0), topic_id=the_id, session_epoch=0), 13)
+        assert isinstance(opened, FetchResponse)
+        return opened, the_id
+
+    def test_the_first_fetch_opens_a_session_and_lists_every_partition(self) -> None:
+        opened, _ = self.open(World(topics=["t:2"]))
+        assert 0 != opened.session_id
+        assert [0, 1] == fetched_partitions(opened)
+
+    def test_without_news_an_incremental_fetch_is_empty(self) -> None:
+        world = World(topics=["t:2"])
+        opened, _ = self.open(world)
+        response = world.client().ask(fetch_request(session_id=opened.session_id, session_epoch=1), 13)
+        assert [] == response.responses
+
+    def test_only_partitions_with_news_are_listed(self) -> None:
+        world = World(topics=["t:2"])
+        opened, _ = self.open(world)
+        world.client().ask(produce_request(batch(b"a"), partition=1), 9)
+        response = world.client().ask(fetch_request(session_id=opened.session_id, session_epoch=1), 13)
+        assert [1] == fetched_partitions(response)
+
+    def test_a_forgotten_partition_is_not_listed_any_more(self) -> None:
+        world = World(topics=["t:2"])
+        opened, the_id = self.open(world)
+        world.client().ask(produce_request(batch(b"a"), partition=1), 9)
+        request = fetch_request(session_id=opened.session_id, session_epoch=1)
+        request.forgotten_topics_data = [ForgottenTopic(topic_id=the_id, partitions=[1])]
+        assert [] == world.client().ask(request, 13).responses
+
+    def test_an_unknown_session(self) -> None:
+        response = World(topics=["t"]).client().ask(fetch_request(session_id=99, session_epoch=1), 13)
+        assert ErrorCode.FETCH_SESSION_ID_NOT_FOUND == response.error_code
+
+    def test_a_wrong_epoch(self) -> None:
+        world = World(topics=["t:2"])
+        opened, _ = self.open(world)
+        response = world.client().ask(fetch_request(session_id=opened.session_id, session_epoch=5), 13)
+        assert ErrorCode.INVALID_FETCH_SESSION_EPOCH == response.error_code
+
+    def test_mixing_names_and_ids(self) -> None:
+        world = World(topics=["t:2"])
+        opened, _ = self.open(world)
+        response = world.client().ask(fetch_request(session_id=opened.session_id, session_epoch=1), 12)
+        assert ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR == response.error_code
+
+    def test_the_final_epoch_closes_the_session(self) -> None:
+        world = World(topics=["t:2"])
+        opened, _ = self.open(world)
+        world.client().ask(fetch_request(session_id=opened.session_id, session_epoch=-1), 13)
+        assert 0 == len(world.nodes[1].fetch_sessions)
+
+    def test_who_was_served_goes_behind_the_others(self) -> None:
+        world = World(topics=["t:2"])
+        for partition in (0, 1):
+            world.client().ask(produce_request(batch(b"x" * 1000), partition=partition), 9)
+        the_id = topic_id(world)
+        opened = world.client().ask(fetch_request((0, 0), (1, 0), topic_id=the_id, session_epoch=0, max_bytes=500), 13)
+        request = fetch_request(session_id=opened.session_id, session_epoch=1, max_bytes=500)
+        assert [1] == fetched_partitions(world.client().ask(request, 13))
+
+    def test_a_full_cache_gives_no_session(self) -> None:
+        world = World(topics=["t:2"], config={"max.incremental.fetch.session.cache.slots": 1})
+        self.open(world)
+        opened, _ = self.open(world)
+        assert 0 == opened.session_id
