@@ -59,6 +59,9 @@ def serve(
         int, typer.Option(min=0, max=2, help="Finalized level of the feature transaction.version at the start.")
     ] = 2,
     events: Annotated[Path | None, typer.Option(help="Append every event to this file, as JSON lines.")] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve /metrics for Prometheus on this port; 0 picks a free one.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random choice.")] = None,
     cluster_id: Annotated[str | None, typer.Option(help="Cluster id; a random one if not given.")] = None,
 ) -> None:
@@ -97,6 +100,7 @@ def serve(
         seed=seed,
         cluster_id=cluster_id,
         events=events,
+        metrics_port=metrics_port,
     )
     serve_until_stopped(options, log=log, ready=_print_ready)
 

@@ -93,4 +93,4 @@ def test_the_fixtures_of_the_plugin(kafka_bootstrap: str) -> None:
 
 def test_metrics_are_numbers() -> None:
     with Cluster() as cluster:
-        assert cluster.metrics()["PartitionCount"] >= 100
+        assert cluster.metrics()["partitions"] >= 100

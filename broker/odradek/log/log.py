@@ -152,7 +152,6 @@ class Log:
             self._forget(dropped)
         self.epochs.truncate_start(offset)
         self.aborted.truncate_start(offset)
-        self.first_dirty_offset = max(self.first_dirty_offset, offset)
         return dropped
 
     def replace(self, old: Sequence[Segment], new: Segment | None) -> bool:

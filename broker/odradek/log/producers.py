@@ -125,7 +125,7 @@ class ProducerState:
         if (
             producer is not None
             and batch.producer_epoch == producer.epoch
-            and batch.base_sequence == (producer.last_sequence + 1) & _SEQUENCE_MAX
+            and batch.base_sequence == producer.last_sequence + 1
             and (batch.attributes & TRANSACTIONAL != 0) is (producer.first_offset != NO_OFFSET)
             and batch.producer_id not in self.guards.pending
             and origin is Origin.CLIENT

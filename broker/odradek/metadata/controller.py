@@ -265,7 +265,10 @@ class Controller(Machine):
         caught_up = request.current_metadata_offset >= broker.epoch
         leaves = request.want_fence or request.want_shut_down
         fenced = leaves or (broker.fenced and not caught_up)
-        if not leaves:
+        if leaves:
+            # Its next incarnation need not wait for the session to end.
+            self._heard.pop(broker.id, None)
+        else:
             self._hear(broker.id, now)
         reply = BrokerHeartbeatResponse(
             is_caught_up=caught_up, is_fenced=fenced, should_shut_down=request.want_shut_down

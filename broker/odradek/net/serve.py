@@ -19,6 +19,7 @@ from odradek.node.node import Logger
 
 if TYPE_CHECKING:
     from odradek.net.event_log import EventLog
+    from odradek.net.metrics_page import MetricsPage
 
 __all__ = ["ServeOptions", "serve"]
 
@@ -36,6 +37,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     cluster_id: str | None = None
     events: Path | None = None
+    metrics_port: int | None = None
 
 
 async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningCluster], None]) -> None:
@@ -54,6 +56,9 @@ async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningClust
             cluster_id=options.cluster_id,
             events=events,
         )
+        if options.metrics_port is not None:
+            page = exits.enter_context(closing(_metrics_page(cluster, options.host, options.metrics_port)))
+            log.info("metrics_served", host=options.host, port=page.port)
         # What was made so far lives as long as the process: the collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -68,6 +73,12 @@ def _event_log(path: Path) -> EventLog:
     from odradek.net.event_log import EventLog  # it imports structlog, which a start without events does not need
 
     return EventLog(path)
+
+
+def _metrics_page(cluster: RunningCluster, host: str, port: int) -> MetricsPage:
+    from odradek.net.metrics_page import MetricsPage  # it imports prometheus-client, which most starts do not need
+
+    return MetricsPage(cluster, host=host, port=port)
 
 
 def serve(options: ServeOptions, *, log: Logger, ready: Callable[[RunningCluster], None]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any
 
+from odradek.log.machine import Fact
 from odradek.node.events import Chunk
 from odradek.node.flow import Flow
 from odradek.node.router import Call, CloseConnection, Handler
@@ -30,6 +31,17 @@ _LENGTH_AND_CORRELATION = Layout(">ii")
 _LENGTH = Layout(">i")
 QUEUED_FRAMES_MAX = 64
 QUEUED_BYTES_MAX = 4 * 1024 * 1024
+
+
+def _request_fact(call: Call) -> Fact:
+    fields: dict[str, object] = {
+        "api": call.api_key.name,
+        "version": call.version,
+        "correlation": call.correlation_id,
+        "client_id": call.client_id,
+        "from_broker": call.is_broker,
+    }
+    return Fact("request", fields)
 
 
 class Connection:
@@ -177,7 +189,10 @@ class Connection:
         except (DecodeError, Malformed, UnicodeDecodeError, IndexError) as error:
             self.close("malformed_request", api=handler.api_key.name, version=version, error=str(error))
             return
+        node.metrics.requests += 1
         call = Call(handler.api_key, version, correlation_id, client_id, request, self)
+        if node.events is not None:
+            node.emit((_request_fact(call),))
         if node.faults is not None and node.faults.intercepts(call):
             self._run(handler, call, node.faults.serve(handler, call))
         else:

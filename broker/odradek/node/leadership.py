@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.config import Config, TopicConfig
+from odradek.log.machine import Fact
 from odradek.log.partition import Partition
 from odradek.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
 from odradek.node.machines import shard_for
@@ -17,6 +18,8 @@ __all__ = ["adopt"]
 
 def adopt(node: Node, before: MetadataImage, after: MetadataImage) -> None:
     """Bring the node from one image to the next."""
+    if before.features is not after.features:
+        _tell_features(node, before, after)
     if before.configs is not after.configs:
         _adopt_broker_config(node, after)
     if before.topics is not after.topics:
@@ -43,6 +46,9 @@ def _drop_topic(node: Node, topic: TopicImage) -> None:
     for index in topic.partitions:
         _resign(node, topic.name, index)
     node.store.drop(topic.id)
+    # What groups have committed for the topic goes with it.
+    for shard in node.group_shards():
+        node.spawn(shard.ask(shard.machine.topics_deleted, [(topic.name, topic.id)]))
 
 
 def _adopt_topic(node: Node, topic: TopicImage, image: MetadataImage) -> None:
@@ -74,6 +80,8 @@ def _lead(node: Node, topic: TopicImage, registered: PartitionImage, config: Top
         partition.facts = []
     key = (topic.name, registered.index)
     node.partitions[key] = partition
+    if node.events is not None:
+        _tell(node, "leadership_taken", topic.name, registered.index, leader_epoch=registered.leader_epoch)
     shard = shard_for(node, partition)
     if shard is not None:
         node.shards[key] = shard
@@ -83,12 +91,26 @@ def _lead(node: Node, topic: TopicImage, registered: PartitionImage, config: Top
 
 def _resign(node: Node, topic: str, index: int) -> None:
     key = (topic, index)
-    if node.partitions.pop(key, None) is None:
+    partition = node.partitions.pop(key, None)
+    if partition is None:
         return
+    if node.events is not None:
+        _tell(node, "leadership_given_up", topic, index, leader_epoch=partition.leader_epoch)
     shard = node.shards.pop(key, None)
     if shard is not None:
         shard.resign()
     node.purgatory.wake(("readable", key))
+
+
+def _tell(node: Node, kind: str, topic: str, index: int, **fields: object) -> None:
+    node.emit((Fact(kind, {"topic": topic, "partition": index, **fields}),))
+
+
+def _tell_features(node: Node, before: MetadataImage, after: MetadataImage) -> None:
+    for feature in sorted(before.features.keys() | after.features.keys()):
+        old, new = before.feature(feature), after.feature(feature)
+        if old != new:
+            node.emit((Fact("feature_changed", {"feature": feature, "level_from": old, "level_to": new}),))
 
 
 def _adopt_topic_configs(node: Node, before: MetadataImage, after: MetadataImage) -> None:

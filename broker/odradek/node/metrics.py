@@ -1,8 +1,10 @@
-"""The numbers of a broker, as plain counters; named as Kafka's metrics where Kafka has them."""
+"""The numbers of a broker, as plain counters and gauges (docs/metrics.md)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from odradek.txn.verification_metrics import BUCKETS_MS
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
@@ -11,31 +13,48 @@ __all__ = ["Metrics"]
 
 
 class Metrics:
-    """What a test or the `/metrics` page reads; nothing is computed until somebody looks."""
+    """What a test or the `/metrics` page reads; gauges are computed when somebody looks."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self.requests = 0
         self.markers_written = 0
-        self.partition_loads = 0
-        self.partition_load_time_ms = 0
+        self.coordinator_loads = 0
 
     def snapshot(self) -> dict[str, float]:
-        """Every number, by name."""
+        """Every number, by name; names that end in `_total` only grow."""
         node = self._node
-        verification = node.verification.verifier.metrics
+        shards = node.txn_shards()
         return {
-            "Verifications": float(verification.verifications),
-            "VerificationFailures": float(verification.failures),
-            "VerificationTimeMsSum": float(verification.duration_ms_sum),
-            "VerificationTimeMsMax": float(verification.duration_ms_max),
-            "PurgatorySize": float(len(node.purgatory)),
-            "ConnectionCount": float(len(node.connections)),
-            "PartitionCount": float(len(node.partitions)),
-            "LogBytes": float(node.store.bytes_held),
-            "PartitionLoads": float(self.partition_loads),
-            "PartitionLoadTimeMs": float(self.partition_load_time_ms),
-            "MarkersWritten": float(self.markers_written),
-            "TransactionsOwingMarkers": float(
-                sum(shard.machine.transactions_owing_markers for shard in node.txn_shards())
-            ),
+            "requests_total": self.requests,
+            "connections": len(node.connections),
+            "purgatory_size": len(node.purgatory),
+            "partitions": len(node.partitions),
+            "log_bytes": node.store.bytes_held,
+            "coordinator_loads_total": self.coordinator_loads,
+            "coordinators_loading": sum(shard.loading for shard in node.shards.values()),
+            "transactional_ids": sum(1 for shard in shards for _ in shard.machine.entries()),
+            "transactions_owing_markers": sum(shard.machine.transactions_owing_markers for shard in shards),
+            "markers_written_total": self.markers_written,
+            **self._verification(),
         }
+
+    def _verification(self) -> dict[str, float]:
+        """VerificationTimeMs and VerificationFailureRate (KIP-890, "Metrics") as what both are made of."""
+        verification = self._node.verification.verifier.metrics
+        return {
+            "verifications_total": verification.verifications,
+            "verification_failures_total": verification.failures,
+            "verification_time_ms_sum": verification.duration_ms_sum,
+            "verification_time_ms_max": verification.duration_ms_max,
+        }
+
+    def verification_time_buckets(self) -> list[tuple[float, int]]:
+        """Verifications by how long they took: pairs of an upper bound (ms) and the number up to it."""
+        counted = 0
+        buckets: list[tuple[float, int]] = []
+        counts = self._node.verification.verifier.metrics.counts
+        for bound, count in zip((*BUCKETS_MS, float("inf")), counts, strict=True):
+            counted += count
+            buckets.append((bound, counted))
+        return buckets

@@ -7,7 +7,7 @@ All machines, flows and connections live inside; a driver feeds it and carries o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -67,6 +67,11 @@ __all__ = ["EventSink", "Logger", "Node"]
 READABLE = "readable"
 """First part of the purgatory key of fetches that wait for a partition to grow."""
 IDLE_SWEEP_MS = 1000
+CLEAN_ON_MS = 5
+LOGGED_FACTS = frozenset(
+    {"log_segment_dropped", "replication_factor_lowered", "metadata_fault", "group_record_skipped", "broker_fenced"}
+)
+"""Facts that an operator should see without an event log."""
 
 
 class Logger(Protocol):
@@ -273,6 +278,9 @@ class Node:
         if partition.facts:
             facts, partition.facts = partition.facts, []
             self.emit(facts)
+        if self.store.facts:
+            facts, self.store.facts = self.store.facts, []
+            self.emit(facts)
 
     def sleep(self, milliseconds: int) -> Any:
         """Something to await that takes this long."""
@@ -350,8 +358,11 @@ class Node:
         """Pump the shard at this time (ms)."""
         self.timers.set(shard, at, partial(self.pump_soon, shard))
 
-    def emit(self, facts: Iterable[Fact]) -> None:
-        """Pass facts to the event log."""
+    def emit(self, facts: Sequence[Fact]) -> None:
+        """Pass facts to the event log, and those that matter to an operator to the log."""
+        for fact in facts:
+            if fact.kind in LOGGED_FACTS:
+                self.log.warning(fact.kind, node=self.node_id, **fact.fields)
         if self.events is not None:
             self.events.emit(self.node_id, facts)
 
@@ -371,10 +382,20 @@ class Node:
                 connection.close("idle")
         self.timers.set("sweep", self.now + max(1, min(IDLE_SWEEP_MS, idle_ms)), self._sweep)
 
-    def _clean_later(self) -> None:
-        self.timers.set("clean", self.now + self.config.log_retention_check_interval_ms, self._clean)
+    def _clean_later(self, *, soon: bool = False) -> None:
+        config = self.config
+        interval_ms = min(
+            config.log_retention_check_interval_ms,
+            config.log_cleaner_backoff_ms,
+            config.producer_id_expiration_check_interval_ms,
+        )
+        self.timers.set("clean", self.now + (CLEAN_ON_MS if soon else max(1, interval_ms)), self._clean)
 
     def _clean(self) -> None:
-        for partition in list(self.partitions.values()):
-            partition.clean(self.now)
-        self._clean_later()
+        """Retention, compaction and expiry; a large compaction is done in steps, so that clients do not wait for it."""
+        expiration_ms = self.config.producer_id_expiration_ms
+        unfinished = [
+            partition.clean(self.now, producer_id_expiration_ms=expiration_ms)
+            for partition in list(self.partitions.values())
+        ]
+        self._clean_later(soon=any(unfinished))

@@ -89,6 +89,7 @@ class Shard(Generic[M]):
         """Replay the log, then take up the duties that it shows."""
         self.advance()
         self.loading = False
+        self.node.metrics.coordinator_loads += 1
         self.settle()
 
     def settle(self) -> None:

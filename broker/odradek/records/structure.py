@@ -72,7 +72,7 @@ def _scan(data: bytes, count: int, claimed_delta: int) -> Extent:
                 length, position = read_varint(data, start)
                 byte = length << 1 if length >= 0 else 1
         end = position + (byte >> 1)
-        if byte & 1 or end > size:
+        if byte & 1:
             raise _invalid(f"Invalid record size in record {index}")
         byte = data[position + 1]  # the timestamp delta, behind the attributes
         if byte < 128:

@@ -116,15 +116,15 @@ class _ReaderEmitter:
         """A value behind a varint of its length plus one."""
         self.take("n", "B")
         self.flush()
-        is_string = field.kind == "string" and not field.is_array
+        rest, nullable_rest = _rest(field)
         if not nullable:
             with self.source.block("if not 0 < n < 128:"):
-                self.source(f"n, pos = {'long_string' if is_string else 'long_length'}(buf, pos, n)")
+                self.source(f"n, pos = {rest}(buf, pos, n)")
             self.content(field, name, "n - 1")
             return
         self.declare(name, annotation(field), "None")
         with self.source.block("if n > 127:"):
-            self.source(f"n, pos = {'long_nullable_string' if is_string else 'long_varint'}(buf, pos, n)")
+            self.source(f"n, pos = {nullable_rest}(buf, pos, n)")
         with self.source.block("if n:"):
             self.content(field, name, "n - 1")
 
@@ -133,12 +133,12 @@ class _ReaderEmitter:
         self.take("n", "h" if field.kind == "string" and not field.is_array else "i")
         self.flush()
         if not nullable:
-            with self.source.block("if n < 0:"):
+            with self.source.block("if not 0 <= n <= ARRAY_ELEMENTS_MAX:" if field.is_array else "if n < 0:"):
                 self.source('raise Malformed("length")')
             self.content(field, name, "n")
             return
         self.declare(name, annotation(field), "None")
-        with self.source.block("if n >= 0:"):
+        with self.source.block("if 0 <= n <= ARRAY_ELEMENTS_MAX:" if field.is_array else "if n >= 0:"):
             self.content(field, name, "n")
         with self.source.block("elif n != -1:"):
             self.source('raise Malformed("length")')
@@ -190,29 +190,37 @@ class _ReaderEmitter:
     def tags(self, struct: StructSpec, names: dict[str, str], tags: str) -> None:
         """The tagged fields at the end of a flexible struct."""
         known = struct.tagged(self.version)
+        absent = [field for field in struct.fields if field.tag is not None and field not in known]
         self.take("n", "B")
         self.flush()
         for field in known:
             self.declare(names[field.name], annotation(field), default_source(field))
         self.source(f"{tags}: list[tuple[int, bytes]] = []")
         with self.source.block("if n:"):
-            if not known:
+            if not known and not absent:
                 self.source(f"{tags}, pos = unknown_tags(buf, pos, n)")
                 return
             with self.source.block("if n > 127:"):
-                self.source("n, pos = long_varint(buf, pos, n)")
+                self.source("n, pos = long_tag_count(buf, pos, n)")
             with self.source.block("for _ in range(n):"):
-                self.tag_loop(known, names, tags)
+                self.tag_loop(known, absent, names, tags)
 
-    def tag_loop(self, known: list[Field], names: dict[str, str], tags: str) -> None:
+    def tag_loop(self, known: list[Field], absent: list[Field], names: dict[str, str], tags: str) -> None:
         stop = tags.replace("tags", "stop")
         self.source("tag, pos = read_varint(buf, pos)")
         self.source("n, pos = read_varint(buf, pos)")
         self.source(f"{stop} = pos + n")
-        for index, field in enumerate(known):
-            with self.source.block(f"{'elif' if index else 'if'} tag == {field.tag}:"):
+        branch = "if"
+        for field in known:
+            with self.source.block(f"{branch} tag == {field.tag}:"):
                 self.tagged_field(field, names[field.name])
                 self.flush()
+            branch = "elif"
+        for field in absent:
+            # A tag that the schema knows is not an unknown one, even if this version does not have it.
+            with self.source.block(f"{branch} tag == {field.tag}:"):
+                self.source('raise Malformed("tag of another version")')
+            branch = "elif"
         with self.source.block("else:"):
             self.source(f"{tags}.append((tag, bytes(buf[pos:{stop}])))")
             self.source(f"pos = {stop}")
@@ -238,6 +246,13 @@ _SIZES = {"B": 1} | dict(FIXED.values())
 _RESERVED = frozenset(
     {"buf", "pos", "start", "n", "end", "tag", "tags", "stop", "message", "len", "str", "bytes", "list", "range"}
 )
+
+
+def _rest(field: Field) -> tuple[str, str]:
+    """What reads a compact length that is not in one byte; where null is refused, and where it is allowed."""
+    if field.is_array:
+        return "long_count", "long_nullable_count"
+    return ("long_string", "long_nullable_string") if field.kind == "string" else ("long_length", "long_varint")
 
 
 def _size(code: str) -> int:

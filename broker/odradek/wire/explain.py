@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from odradek.wire.errors import DecodeError, EncodeError
-from odradek.wire.primitives import STRING_BYTES_MAX
+from odradek.wire.primitives import ARRAY_ELEMENTS_MAX, STRING_BYTES_MAX, TAGS_MAX
 from odradek.wire.schema import FIXED, Field, MessageSpec, StructSpec, parse
 
 __all__ = ["decode_error", "encode_error", "spec_of"]
@@ -132,6 +132,8 @@ class _Reader:
         left = len(self.buf) - self.pos
         if count > left:
             raise self.fail(f"{count} elements cannot be in the {left} bytes that are left", start)
+        if count > ARRAY_ELEMENTS_MAX:
+            raise self.fail(f"{count} elements are more than {ARRAY_ELEMENTS_MAX}", start)
         for index in range(count):
             with self.inside(f"[{index}]"):
                 if field.struct is not None:
@@ -150,11 +152,18 @@ class _Reader:
 
     def tags(self, struct: StructSpec) -> None:
         known = {field.tag: field for field in struct.tagged(self.version)}
+        absent = {field.tag for field in struct.fields} - known.keys()
         with self.inside(".tagged_fields"):
+            start = self.pos
             count = self.varint("their number")
+            if count > TAGS_MAX:
+                raise self.fail(f"{count} tagged fields are more than {TAGS_MAX}", start)
         for _ in range(count):
             with self.inside(".tagged_fields"):
+                start = self.pos
                 tag = self.varint("a tag")
+                if tag in absent:
+                    raise self.fail(f"this version has no tag {tag}", start)
             field = known.get(tag)
             with self.inside(f".tagged_fields[{tag}]" if field is None else f".{field.python_name}"):
                 start = self.pos

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 __all__ = [
+    "ARRAY_ELEMENTS_MAX",
     "PACK_INT8S",
     "PACK_INT16S",
     "PACK_INT32S",
@@ -20,6 +21,7 @@ __all__ = [
     "READ_ERRORS",
     "SPLICE_BYTES_MIN",
     "STRING_BYTES_MAX",
+    "TAGS_MAX",
     "UNPACK_INT8S",
     "UNPACK_INT16S",
     "UNPACK_INT32S",
@@ -28,9 +30,12 @@ __all__ = [
     "ZERO_UUID",
     "Malformed",
     "Splices",
+    "long_count",
     "long_length",
+    "long_nullable_count",
     "long_nullable_string",
     "long_string",
+    "long_tag_count",
     "long_varint",
     "read_varint",
     "replace_tags",
@@ -44,6 +49,10 @@ ZERO_UUID = bytes(16)
 
 STRING_BYTES_MAX = 0x7FFF
 """Kafka holds compact strings to the limit of the older ones."""
+
+ARRAY_ELEMENTS_MAX = 1_000_000
+TAGS_MAX = 10_000
+"""Kafka refuses to read more (`MessageUtil`): a struct may take two bytes in a frame and a hundred as an object."""
 
 SPLICE_BYTES_MIN = 1024
 """Records from this size on are not copied into the output. Below it a copy costs less than one more chunk."""
@@ -111,10 +120,34 @@ def long_nullable_string(buf: memoryview, pos: int, first: int) -> tuple[int, in
     return length, pos
 
 
+def long_count(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
+    """As `long_length`, held to the limit of arrays."""
+    length, pos = long_length(buf, pos, first)
+    if length > ARRAY_ELEMENTS_MAX + 1:
+        raise Malformed("array too long")
+    return length, pos
+
+
+def long_nullable_count(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
+    """As `long_varint`, held to the limit of arrays."""
+    length, pos = long_varint(buf, pos, first)
+    if length > ARRAY_ELEMENTS_MAX + 1:
+        raise Malformed("array too long")
+    return length, pos
+
+
+def long_tag_count(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
+    """As `long_varint`, held to the limit of tagged fields."""
+    count, pos = long_varint(buf, pos, first)
+    if count > TAGS_MAX:
+        raise Malformed("too many tagged fields")
+    return count, pos
+
+
 def unknown_tags(buf: memoryview, pos: int, count: int) -> tuple[list[tuple[int, bytes]], int]:
     """The tagged fields of a struct that has none of its own. `count` is the byte in front of them."""
     if count > 127:
-        count, pos = long_varint(buf, pos, count)
+        count, pos = long_tag_count(buf, pos, count)
     tags = []
     for _ in range(count):
         tag, pos = read_varint(buf, pos)

@@ -146,6 +146,15 @@ def test_a_pass_may_be_done_in_steps_while_the_log_changes() -> None:
     assert [(3, B), (4, C), (5, A)] == [(offset, key) for offset, key, _ in offsets_and_keys(log)]
 
 
+def test_what_was_not_looked_at_stays_as_it_is() -> None:
+    log = compacted_log(segment_bytes=1 << 20)
+    write(log, [(A, b"1")], [(A, b"2")], [(B, None), (None, b"")])
+    log.seal()
+    compact(log, until=2)
+    first, second = log.batches()
+    assert (1, 2, None) == (first.base_offset, second.record_count, second.delete_horizon_ms)
+
+
 def test_tombstones_stay_for_a_while() -> None:
     log = compacted_log()
     write(log, [(A, b"1"), (B, b"1")], [(A, None)], [(C, b"")])
@@ -296,6 +305,18 @@ def test_a_commit_marker_stays_as_long_as_its_records() -> None:
     for _ in range(3):
         writer.compact(after=10 * DELETE_RETENTION_MS)
     assert [(0, "data", 0), (1, "COMMIT", 0)] == kinds(writer.partition.log)[:2]
+
+
+def test_a_marker_that_ended_nothing_has_no_records_to_wait_for() -> None:
+    writer = Writer()
+    writer.put(A, b"1")
+    writer.marker(0, 0)
+    writer.marker(0, 0)
+    writer.put(C, b"")
+    writer.compact()
+    assert [None, None, NOW + DELETE_RETENTION_MS, None] == [
+        one.delete_horizon_ms for one in writer.partition.log.batches()
+    ]
 
 
 def test_producers_survive_that_their_batches_go() -> None:

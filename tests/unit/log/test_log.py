@@ -133,12 +133,23 @@ def test_advancing_the_start_drops_whole_segments() -> None:
     for _ in range(6):
         append(log)
     size = log.segments[0].size
+    log.lead(5)
     log.aborted.append(AbortedTransaction(1, 0, 1, 2))
     log.advance_start(3)
     assert [2, 4] == [segment.base_offset for segment in log.segments]
     assert (3, 2 * size) == (log.start_offset, log.size_bytes)
     assert log.size_bytes == store.bytes_held
     assert [] == log.aborted.entries
+    assert [(5, 6)] == log.epochs.entries()
+
+
+def test_epochs_begin_where_the_log_begins() -> None:
+    log = new_log()
+    for epoch in (1, 2, 3):
+        log.lead(epoch)
+        append(log, 2)
+    log.advance_start(3)
+    assert [(2, 3), (3, 4)] == log.epochs.entries()
 
 
 def test_advancing_the_start_to_the_end_empties_the_log_and_it_goes_on() -> None:

@@ -66,6 +66,12 @@ def test_earliest_is_the_log_start_with_its_epoch() -> None:
     assert OffsetAnswer(2, 3, 4) == partition.list_offset(1)
 
 
+def test_the_greatest_timestamp_of_what_was_deleted_is_gone() -> None:
+    partition = partition_with(30, 50, 20, 30)
+    partition.delete_records(2)
+    assert OffsetAnswer(3, 30, 4) == partition.list_offset(MAX_TIMESTAMP)
+
+
 @pytest.mark.parametrize("compression", list(Compression))
 def test_the_record_is_found_within_its_batch(compression: Compression) -> None:
     partition = partition_with(5)

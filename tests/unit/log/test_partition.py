@@ -131,7 +131,8 @@ def test_a_leader_that_was_replaced_appends_nothing() -> None:
         old.begin_verification(1, 0, 0, supports_epoch_bump=True, now=NOW),
     ]
     assert [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 4 == [error(answer) for answer in refused]
-    assert not old.clean(NOW)
+    assert not old.clean(NOW + 30 * DAY_MS)
+    assert 0 == old.log_start_offset
     assert 1 == new.high_watermark
     assert isinstance(new.append_client(batch(), now=NOW), Appended)
 

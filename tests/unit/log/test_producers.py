@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.log.helpers import NOW, batch, error, new_log, new_partition
 
+from odradek.log.compaction import Compaction
 from odradek.log.guards import Guard
 from odradek.log.machine import Refused
 from odradek.log.partition import Appended, Duplicate, Partition
@@ -204,6 +205,38 @@ def test_a_snapshot_is_a_copy() -> None:
     again.apply(batch(producer_id=PRODUCER, epoch=0, sequence=1, transactional=True), 1)
     assert before == snapshot
     assert {0: PRODUCER} == again.ongoing
+
+
+def test_open_transactions_are_restored_in_offset_order() -> None:
+    partition = new_partition(segment_bytes=1)
+    for producer_id, sequence, transactional in ((1, 0, False), (2, 0, True), (1, 1, True)):
+        one = batch(producer_id=producer_id, epoch=0, sequence=sequence, transactional=transactional)
+        partition.append_client(one, now=NOW, verification_enabled=False)
+    partition.append_client(batch(), now=NOW)
+    moved = new_partition(partition.log, leader_epoch=1)
+    assert [(1, 2), (2, 1)] == list(moved.producers.ongoing.items())
+    assert 1 == moved.last_stable_offset
+
+
+def test_a_truncation_forgets_what_was_learnt_behind_it() -> None:
+    partition = new_partition(segment_bytes=1)
+    for sequence in range(4):
+        partition.append_client(batch(producer_id=PRODUCER, epoch=0, sequence=sequence), now=NOW)
+    partition.log.truncate(2)
+    moved = new_partition(partition.log, leader_epoch=1)
+    assert [1] == [one.last_sequence for one in moved.describe_producers()]
+
+
+def test_a_truncated_segment_may_be_compacted_away() -> None:
+    partition = new_partition(new_log(cleanup_policy=("compact",)))
+    for sequence in range(3):
+        partition.append_client(batch((b"k", b"v"), producer_id=PRODUCER, epoch=0, sequence=sequence), now=NOW)
+    partition.log.truncate(2)
+    moved = new_partition(partition.log, leader_epoch=1)
+    moved.append_client(batch((b"k", b"v")), now=NOW)
+    assert Compaction(moved.log, NOW, until=2).step(1 << 20)
+    again = new_partition(moved.log, leader_epoch=2)
+    assert [1] == [one.last_sequence for one in again.describe_producers()]
 
 
 @pytest.mark.parametrize("flag", [True, False])

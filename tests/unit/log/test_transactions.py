@@ -159,6 +159,13 @@ def test_a_batch_that_failed_keeps_later_ones_out() -> None:
     assert 3 == leader.produce(0, 2)
 
 
+def test_a_batch_that_failed_keeps_plain_ones_out_as_well() -> None:
+    leader = Leader()
+    leader.append(0, 0, transactional=False)
+    leader.ask(0, 0)
+    assert OUT_OF_ORDER is error(leader.append(0, 1, transactional=False))
+
+
 def test_a_plain_batch_while_a_transaction_is_open() -> None:
     leader = Leader()
     leader.produce(0, 0)

@@ -1,5 +1,7 @@
 """Deleting topics by name and by id; texts are those of a real broker."""
 
+from tests.unit.metadata.helpers import image_of, override, topic, topic_id
+
 from odradek.config import Config
 from odradek.metadata.change import Change
 from odradek.metadata.deletion import delete_topics
@@ -7,7 +9,6 @@ from odradek.metadata.image import MetadataImage
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from odradek.wire.messages.delete_topics_response import DeleteTopicsResponse
-from tests.unit.metadata.helpers import image_of, override, topic, topic_id
 
 IMAGE = image_of(topic("a"), topic("b"), override("retention.ms", "5", of="a"))
 TWICE = "The provided topic name maps to an ID that was already supplied."

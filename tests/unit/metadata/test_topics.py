@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 import pytest
 from msgspec import Struct
+from tests.unit.metadata.helpers import broker, image_of, topic
 
 from odradek.config import Config
 from odradek.metadata.change import Change
@@ -29,13 +31,12 @@ from odradek.wire.messages.create_topics_request import (
 from odradek.wire.messages.create_topics_response import CreateTopicsResponse
 from odradek.wire.messages.partition_record import PartitionRecord
 from odradek.wire.messages.topic_record import TopicRecord
-from tests.unit.metadata.helpers import broker, image_of, override, topic
 
 BROKERS = [broker(1), broker(2), broker(3)]
 HAND = "The manual partition assignment includes"
 
 
-def cluster(*records: Struct | list[Struct], partitions_max: int = 1000, **settings: str) -> Cluster:
+def cluster(*records: Struct | Sequence[Struct], partitions_max: int = 1000, **settings: str) -> Cluster:
     config = Config.parse({name.replace("_", "."): value for name, value in settings.items()})
     return Cluster(image_of(*(records or (BROKERS,))), config, Random(5), partitions_max)
 
@@ -189,14 +190,18 @@ def test_no_time_at_all_is_too_little(timeout_ms: int) -> None:
         (
             by_hand((0, [1]), (1, [1, 2])),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{HAND} a partition with 2 replica(s), but this is not consistent with previous partitions, which have 1 "
-            "replica(s).",
+            (
+                f"{HAND} a partition with 2 replica(s), but this is not consistent with previous partitions, which "
+                "have 1 replica(s)."
+            ),
         ),
         (
             by_hand((0, [4])),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "All brokers specified in the manual partition assignment for partition 0 are fenced or in controlled "
-            "shutdown.",
+            (
+                "All brokers specified in the manual partition assignment for partition 0 are fenced or in controlled "
+                "shutdown."
+            ),
         ),
     ],
 )
@@ -241,8 +246,10 @@ def test_too_many_replicas_are_refused_where_that_is_wanted() -> None:
 
     assert (
         ErrorCode.INVALID_REPLICATION_FACTOR,
-        "Unable to replicate the partition 5 time(s): The target replication factor of 5 cannot be reached because only "
-        "3 broker(s) are registered or some brokers have all their log directories cordoned.",
+        (
+            "Unable to replicate the partition 5 time(s): The target replication factor of 5 cannot be reached because "
+            "only 3 broker(s) are registered or some brokers have all their log directories cordoned."
+        ),
     ) == outcome(change)
 
 
@@ -351,8 +358,10 @@ def test_growing_validated_only() -> None:
         (
             to(3, [1]),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{HAND} a partition with 1 replica(s), but this is not consistent with previous partitions, which have 2 "
-            "replica(s).",
+            (
+                f"{HAND} a partition with 1 replica(s), but this is not consistent with previous partitions, which "
+                "have 2 replica(s)."
+            ),
         ),
     ],
 )
@@ -372,7 +381,3 @@ def test_growing_where_nobody_is() -> None:
     at = cluster([broker(1, fenced=True)], topic("t"))
 
     assert [38] == [result.error_code for result in grow(to(3), at=at).reply.results]
-
-
-def test_a_dynamic_override_is_not_needed_to_resolve() -> None:
-    assert {} == cluster(BROKERS, [override("k", None, of="t")]).image.configs

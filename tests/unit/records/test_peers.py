@@ -50,13 +50,12 @@ SOME = [
 
 
 def seen_by_peer(reader: Any, data: bytes) -> list[tuple[object, ...]]:
-    found = []
+    found: list[tuple[object, ...]] = []
     records = reader(data)
     while records.has_next():
         batch = records.next_batch()
         assert batch.validate_crc()
         for record in batch:
-            # aiokafka gives a list of headers, kafka-python too; old messages have none.
             headers = tuple((name, value) for name, value in record.headers or ())
             found.append((record.offset, record.timestamp, record.key, record.value, headers))
     return found

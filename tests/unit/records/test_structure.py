@@ -111,6 +111,15 @@ def test_a_true_claim_is_never_left_open(top: int) -> None:
     assert top == scan(payload_of(built), len(built), top).max_delta
 
 
+@pytest.mark.parametrize(
+    ("claimed", "top"), [(5, 6), (63, 64), (5, 500), (100, 101), (127, 128), (127, 255), (8191, 8192)]
+)
+def test_a_claim_that_is_met_and_exceeded_is_not_believed(claimed: int, top: int) -> None:
+    for deltas in ([claimed] * 50 + [top] * 50, [top] * 50 + [claimed] * 50, [0, claimed, top, 0] * 50):
+        built = [Record(timestamp=NOW), *(Record(timestamp=NOW + delta) for delta in deltas)]
+        assert scan(payload_of(built), len(built), claimed).max_delta in (None, top)
+
+
 def test_a_count_that_lies_costs_no_time() -> None:
     with pytest.raises(InvalidBatch):
         scan(payload_of(plain(50)), 2**31 - 1, 49)

@@ -187,6 +187,13 @@ def test_timestamps_out_of_bounds_are_listed(codec: Compression) -> None:
     ) == rejected.record_errors
 
 
+@pytest.mark.parametrize("before", [3, 50])
+def test_a_record_may_be_older_than_the_first(before: int) -> None:
+    times = [NOW] * before + [NOW - 1001]
+    rejected = refused(build_batch([Record(timestamp=time) for time in times]), BOUNDED)
+    assert [before] == [index for index, _ in rejected.record_errors]
+
+
 @pytest.mark.parametrize("count", [1, 5, 300])
 def test_timestamps_at_the_bounds_pass(count: int) -> None:
     for time in (NOW - 1000, NOW, NOW + 1000, -1):

@@ -87,6 +87,7 @@ LONG_VARINT = "ff ff ff ff ff 01"
         (ApiVersionsRequest, 3, "01 01 01 05 03 6162", "tagged_fields[5]", 5),
         (ApiVersionsRequest, 3, "01 01 02 05 01 61 06 7f", "tagged_fields[6]", 8),
         (ApiVersionsRequest, 3, "01 01" + LONG_VARINT, "tagged_fields", 2),
+        (FetchRequest, 12, FETCH_12 + "01 01 0d" + "00" * 13, "tagged_fields", 29),
         (FetchRequest, 12, FETCH_12 + "01 00 05 0261", "cluster_id", 30),
         (FetchRequest, 12, FETCH_12 + "01 00 01 0261", "cluster_id", 30),
         (FetchRequest, 12, FETCH_12 + "01 00 02 0761", "cluster_id", 32),
@@ -99,6 +100,31 @@ def test_where_it_goes_wrong(cls: type[msgspec.Struct], version: int, data: str,
         registry.decode(cls, bytes.fromhex(data), version)
     assert (field, offset) == (caught.value.field, caught.value.offset), caught.value
     assert cls.__name__ == caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "start", "filler", "field"),
+    [
+        (DeleteTopicsRequest, 1, "000f4241", "0000", "topic_names"),
+        (DeleteTopicsRequest, 4, "c2843d", "01", "topic_names"),
+        (MetadataRequest, 1, "000f4241", "0000", "topics"),
+        (MetadataRequest, 9, "c2843d", "0100", "topics"),
+        (ApiVersionsRequest, 3, "01 01 914e", "000000", "tagged_fields"),
+        (FetchRequest, 12, FETCH_12 + "914e", "000261", "tagged_fields"),
+    ],
+)
+def test_more_than_kafka_reads(cls: type[msgspec.Struct], version: int, start: str, filler: str, field: str) -> None:
+    """One element above the limit, and all of them there."""
+    data = bytes.fromhex(start) + bytes.fromhex(filler) * 1_000_001 + bytes(10)
+    with pytest.raises(DecodeError, match="more than") as caught:
+        registry.decode(cls, data, version, exact=False)
+    assert field == caught.value.field
+
+
+def test_as_many_as_kafka_reads() -> None:
+    """The oldest version of the request, in which an element is one empty string."""
+    data = (1_000_000).to_bytes(4, "big") + bytes(2_000_000) + bytes(4)
+    assert 1_000_000 == len(registry.decode(DeleteTopicsRequest, data, 1).topic_names)
 
 
 def test_offset_counts_from_the_beginning_of_the_buffer() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from odradek.log.machine import Refused
 from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession, SessionPartition
 from odradek.node.router import Call
+from odradek.records.batch import InvalidBatch
 from odradek.records.legacy import down_convert
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_request import FetchRequest
@@ -30,6 +31,7 @@ __all__ = ["fetch"]
 
 READ_COMMITTED = 1
 BATCHES_SINCE = 4
+ZSTD_SINCE = 10
 TOPIC_IDS_SINCE = 13
 Key = tuple[object, int]
 
@@ -144,6 +146,8 @@ class _Reading:
         partition = node.partitions.get((wanted.topic, wanted.index))
         if partition is None or (self.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id):
             return self._unavailable(wanted)
+        if self.version < ZSTD_SINCE and partition.config.compression_type == "zstd":
+            return _failed(wanted.index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         epoch_error = partition.check_leader_epoch(wanted.current_leader_epoch)
         if epoch_error is not ErrorCode.NONE:
             return _failed(wanted.index, epoch_error)
@@ -163,7 +167,12 @@ class _Reading:
             )
         records: memoryview | bytes = result.records
         if self.version < BATCHES_SINCE and len(records):
-            records = down_convert(result.records, magic=1 if self.version >= 2 else 0)
+            try:
+                records = down_convert(
+                    result.records, magic=1 if self.version >= 2 else 0, first_offset=wanted.fetch_offset
+                )
+            except InvalidBatch as invalid:
+                return _failed(wanted.index, invalid.error)
         aborted = result.aborted
         return PartitionData(
             partition_index=wanted.index,

@@ -86,7 +86,10 @@ def _list_offset(
         return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
     found = partition.list_offset(wanted.timestamp, read_committed=request.isolation_level == READ_COMMITTED)
     return ListOffsetsPartitionResponse(
-        partition_index=index, timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
+        partition_index=index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch if version >= 4 else -1,
     )
 
 

@@ -60,6 +60,7 @@ def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> Err
     )
     if isinstance(appended, Refused):
         return appended.error
+    node.metrics.markers_written += 1
     node.appended(partition)
     return ErrorCode.NONE
 

@@ -66,7 +66,7 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
                 transactional.append(write)
         admitted.append(writes)
     if transactional:
-        await verify(node, request.transactional_id, transactional, version)
+        await verify(node, request, transactional, version)
     failed = False
     responses = []
     for topic, writes in zip(request.topic_data, admitted, strict=True):

@@ -18,6 +18,7 @@ from odradek.txn.verification_errors import (
     retry_add_after,
 )
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.produce_request import ProduceRequest
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
@@ -30,8 +31,9 @@ SEVERAL_PRODUCERS = Refused(
 )
 
 
-async def verify(node: Node, transactional_id: str | None, writes: list[Write], version: int) -> None:
+async def verify(node: Node, request: ProduceRequest, writes: list[Write], version: int) -> None:
     """Give each write its guard, or its refusal."""
+    transactional_id = request.transactional_id
     if transactional_id is None:
         _refuse_all(writes, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         return
@@ -61,7 +63,7 @@ async def verify(node: Node, transactional_id: str | None, writes: list[Write], 
             failures,
             elapsed_ms=node.now - started,
             backoff_ms=node.config.add_partitions_to_txn_retry_backoff_ms,
-            backoff_max_ms=node.config.add_partitions_to_txn_retry_backoff_max_ms,
+            backoff_max_ms=min(node.config.add_partitions_to_txn_retry_backoff_max_ms, request.timeout_ms),
         )
         if backoff_ms is None:
             break

@@ -98,21 +98,21 @@ async def add_partitions_to_txn(node: Node, call: Call) -> AddPartitionsToTxnRes
         )
         topics = request.v3_and_below_topics
         results = await _add(node, claim, topics, version=version, verify_only=False)
+        assert not isinstance(results, Refused), "what a client adds itself can be stored at every level"
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
-    if any(not transaction.verify_only for transaction in request.transactions) and node.transaction_version == 0:
-        # The log of such a cluster cannot hold what a broker adds; Kafka answers so, and leaves the id wedged.
-        return AddPartitionsToTxnResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     answers = []
     for transaction in request.transactions:
         claim = Claim(transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
         results = await _add(node, claim, transaction.topics, version=version, verify_only=transaction.verify_only)
+        if isinstance(results, Refused):
+            return AddPartitionsToTxnResponse(error_code=results.error)
         answers.append(AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results))
     return AddPartitionsToTxnResponse(results_by_transaction=answers)
 
 
 async def _add(
     node: Node, claim: Claim, topics: list[AddPartitionsToTxnTopic], *, version: int, verify_only: bool
-) -> list[AddPartitionsToTxnTopicResult]:
+) -> list[AddPartitionsToTxnTopicResult] | Refused:
     partitions = [(topic.name, index) for topic in topics for index in topic.partitions]
     errors = _not_addable(node, partitions, by_client=version < BROKER_FORM_SINCE)
     if errors:
@@ -131,6 +131,9 @@ async def _add(
             client_version=CLIENT_STYLE if version < BROKER_FORM_SINCE else BROKER_STYLE,
             timed=True,
         )
+        if isinstance(added, Refused) and added.error is ErrorCode.UNSUPPORTED_VERSION:
+            # The log of a cluster at level 0 cannot hold what a broker adds: as in Kafka the request fails as a whole.
+            return added
         error = added.error if isinstance(added, Refused) else added
         results = dict.fromkeys(partitions, for_client(ApiKey.ADD_PARTITIONS_TO_TXN, version, error))
     return [

@@ -1,0 +1,69 @@
+"""`/metrics` for Prometheus: the numbers of every broker of the process, read when somebody asks (docs/metrics.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from odradek.usage import UsageError
+
+if TYPE_CHECKING:
+    from odradek.net.cluster import RunningCluster
+
+__all__ = ["MetricsPage"]
+
+
+class _Numbers(Collector):
+    def __init__(self, cluster: RunningCluster) -> None:
+        self._cluster = cluster
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        times = HistogramMetricFamily(
+            "odradek_verification_time_ms", "How long the questions to transaction coordinators took", labels=["broker"]
+        )
+        for node_id, driver in self._cluster.drivers.items():
+            metrics = driver.node.metrics
+            numbers = metrics.snapshot()
+            for name, value in numbers.items():
+                kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+                family = families.get(name)
+                if family is None:
+                    family = families[name] = kind(f"odradek_{name}", name.replace("_", " "), labels=["broker"])
+                family.add_metric([str(node_id)], value)
+            buckets = [(_bound(bound), count) for bound, count in metrics.verification_time_buckets()]
+            times.add_metric([str(node_id)], buckets, sum_value=numbers["verification_time_ms_sum"])
+        families.pop("verification_time_ms_sum", None)
+        yield from families.values()
+        yield times
+
+
+def _bound(milliseconds: float) -> str:
+    return "+Inf" if milliseconds == float("inf") else str(milliseconds)
+
+
+class MetricsPage:
+    """The page, on a thread of its own, until it is closed."""
+
+    def __init__(self, cluster: RunningCluster, *, host: str, port: int) -> None:
+        registry = CollectorRegistry()
+        registry.register(_Numbers(cluster))
+        try:
+            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
+        except OSError as error:
+            raise UsageError(f"Cannot serve metrics on {host}:{port}: {error.strerror}.") from error
+
+    @property
+    def port(self) -> int:
+        """Where it is served."""
+        return int(self._server.server_port)
+
+    def close(self) -> None:
+        """Serve no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
