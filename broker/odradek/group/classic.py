@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from odradek.group.member import Member, Protocols
 from odradek.group.states import ALLOWED, GroupState
 from odradek.group.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.group.member import Member, Protocols
 
 __all__ = ["ClassicGroup"]
 

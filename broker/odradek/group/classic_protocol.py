@@ -7,24 +7,27 @@ a SyncGroup of a follower until the leader's assignment is in the log.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from odradek.config import Config
-from odradek.group.classic import ClassicGroup
 from odradek.group.member import Member, protocols_of, rebalance_timeout_of
 from odradek.group.rebalance import Rebalance, assigned, joined
 from odradek.group.records import group_record
 from odradek.group.states import HEARTBEAT, REJOIN, REPLACE, SYNC, GroupState, Rejoin, Replace, Sync
-from odradek.group.waits import Waits
 from odradek.log.machine import Answered, Decision, Parked, Proposed, Refused
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.heartbeat_request import HeartbeatRequest
 from odradek.wire.messages.heartbeat_response import HeartbeatResponse
-from odradek.wire.messages.join_group_request import JoinGroupRequest
 from odradek.wire.messages.join_group_response import JoinGroupResponse
-from odradek.wire.messages.leave_group_request import MemberIdentity
 from odradek.wire.messages.leave_group_response import LeaveGroupResponse, MemberResponse
-from odradek.wire.messages.sync_group_request import SyncGroupRequest
-from odradek.wire.messages.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from odradek.config import Config
+    from odradek.group.classic import ClassicGroup
+    from odradek.group.waits import Waits
+    from odradek.wire.messages.heartbeat_request import HeartbeatRequest
+    from odradek.wire.messages.join_group_request import JoinGroupRequest
+    from odradek.wire.messages.leave_group_request import MemberIdentity
+    from odradek.wire.messages.sync_group_request import SyncGroupRequest
+    from odradek.wire.messages.sync_group_response import SyncGroupResponse
 
 __all__ = ["ClassicProtocol"]
 

@@ -9,9 +9,8 @@ who waits for a rebalance, and for how long, is volatile and begins anew with ea
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from odradek.config import Config
 from odradek.group.alarms import Alarms
 from odradek.group.classic import ClassicGroup
 from odradek.group.classic_protocol import ClassicProtocol
@@ -25,34 +24,37 @@ from odradek.group.states import GroupState
 from odradek.group.waits import Waits
 from odradek.group.work import ExpireOffsets, GroupDue, Work
 from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
-from odradek.records.batch import Batch
 from odradek.records.control import read_marker
 from odradek.records.record import Record, iterate_records
 from odradek.records.state import decode_key, decode_value
 from odradek.wire.errors import DecodeError, ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult
-from odradek.wire.messages.describe_groups_response import DescribedGroup
 from odradek.wire.messages.group_metadata_key import GroupMetadataKey
 from odradek.wire.messages.group_metadata_value import GroupMetadataValue
-from odradek.wire.messages.heartbeat_request import HeartbeatRequest
-from odradek.wire.messages.heartbeat_response import HeartbeatResponse
-from odradek.wire.messages.join_group_request import JoinGroupRequest
-from odradek.wire.messages.join_group_response import JoinGroupResponse
 from odradek.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from odradek.wire.messages.leave_group_response import LeaveGroupResponse, MemberResponse
-from odradek.wire.messages.list_groups_response import ListedGroup
 from odradek.wire.messages.offset_commit_key import OffsetCommitKey
-from odradek.wire.messages.offset_commit_request import OffsetCommitRequest
-from odradek.wire.messages.offset_commit_response import OffsetCommitResponse
 from odradek.wire.messages.offset_commit_value import OffsetCommitValue
-from odradek.wire.messages.offset_delete_request import OffsetDeleteRequest
-from odradek.wire.messages.offset_delete_response import OffsetDeleteResponse
-from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
-from odradek.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
-from odradek.wire.messages.sync_group_request import SyncGroupRequest
-from odradek.wire.messages.sync_group_response import SyncGroupResponse
-from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
-from odradek.wire.messages.txn_offset_commit_response import TxnOffsetCommitResponse
+
+if TYPE_CHECKING:
+    from odradek.config import Config
+    from odradek.records.batch import Batch
+    from odradek.wire.messages.describe_groups_response import DescribedGroup
+    from odradek.wire.messages.heartbeat_request import HeartbeatRequest
+    from odradek.wire.messages.heartbeat_response import HeartbeatResponse
+    from odradek.wire.messages.join_group_request import JoinGroupRequest
+    from odradek.wire.messages.join_group_response import JoinGroupResponse
+    from odradek.wire.messages.list_groups_response import ListedGroup
+    from odradek.wire.messages.offset_commit_request import OffsetCommitRequest
+    from odradek.wire.messages.offset_commit_response import OffsetCommitResponse
+    from odradek.wire.messages.offset_delete_request import OffsetDeleteRequest
+    from odradek.wire.messages.offset_delete_response import OffsetDeleteResponse
+    from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
+    from odradek.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
+    from odradek.wire.messages.sync_group_request import SyncGroupRequest
+    from odradek.wire.messages.sync_group_response import SyncGroupResponse
+    from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+    from odradek.wire.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 
 __all__ = ["ExpireOffsets", "GroupCoordinator", "GroupDue", "Work"]
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from odradek.group.classic import ClassicGroup
 from odradek.group.states import GroupState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from odradek.wire.messages.list_groups_response import ListedGroup
+
+if TYPE_CHECKING:
+    from odradek.group.classic import ClassicGroup
 
 __all__ = ["GROUP_TYPE", "described", "listed", "matches"]
 

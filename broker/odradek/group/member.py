@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
-from odradek.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+if TYPE_CHECKING:
+    from odradek.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 
 __all__ = ["GONE", "Member", "Protocols", "Token", "protocols_of", "rebalance_timeout_of"]
 

@@ -6,21 +6,18 @@ Topics arrive resolved: whoever calls has put name and id into the request and h
 
 from __future__ import annotations
 
-from odradek.config import Config
-from odradek.group.classic import ClassicGroup
-from odradek.group.offsets import CommittedOffset, Offsets
+from typing import TYPE_CHECKING
+
 from odradek.group.records import offset_record, offset_tombstone
 from odradek.group.states import GroupState
 from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused, TransactionalAppend
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
 from odradek.wire.messages.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from odradek.wire.messages.offset_commit_value import OffsetCommitValue
-from odradek.wire.messages.offset_delete_request import OffsetDeleteRequest
 from odradek.wire.messages.offset_delete_response import (
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
@@ -39,6 +36,13 @@ from odradek.wire.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 from odradek.wire.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from odradek.config import Config
+    from odradek.group.classic import ClassicGroup
+    from odradek.group.offsets import CommittedOffset, Offsets
+    from odradek.wire.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
+    from odradek.wire.messages.offset_delete_request import OffsetDeleteRequest
 
 __all__ = ["OffsetProtocol"]
 

@@ -6,11 +6,13 @@ A fold over `__consumer_offsets`: nothing here changes but by a record or a mark
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from odradek.wire.messages.offset_commit_key import OffsetCommitKey
-from odradek.wire.messages.offset_commit_value import OffsetCommitValue
+if TYPE_CHECKING:
+    from odradek.wire.messages.offset_commit_key import OffsetCommitKey
+    from odradek.wire.messages.offset_commit_value import OffsetCommitValue
 
 __all__ = ["CommittedOffset", "Offsets", "TopicPartition"]
 

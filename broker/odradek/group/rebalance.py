@@ -6,17 +6,21 @@ The functions that may leave a group without members return the record that the 
 
 from __future__ import annotations
 
-from odradek.config import Config
-from odradek.group.classic import ClassicGroup
-from odradek.group.member import Member
+from typing import TYPE_CHECKING
+
 from odradek.group.records import empty_group_record, group_record
 from odradek.group.states import REBALANCEABLE, GroupState
-from odradek.group.waits import Waits
-from odradek.log.machine import LogRecord
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.group_metadata_value import GroupMetadataValue
 from odradek.wire.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from odradek.wire.messages.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from odradek.config import Config
+    from odradek.group.classic import ClassicGroup
+    from odradek.group.member import Member
+    from odradek.group.waits import Waits
+    from odradek.log.machine import LogRecord
+    from odradek.wire.messages.group_metadata_value import GroupMetadataValue
 
 __all__ = ["Rebalance", "assigned", "joined"]
 

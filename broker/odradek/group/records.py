@@ -6,6 +6,7 @@ Kafka's `GroupCoordinatorRecordHelpers` is the reference for which version of a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from odradek.group.classic import ClassicGroup
 from odradek.group.member import Member
@@ -15,7 +16,9 @@ from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.group_metadata_key import GroupMetadataKey
 from odradek.wire.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from odradek.wire.messages.offset_commit_key import OffsetCommitKey
-from odradek.wire.messages.offset_commit_value import OffsetCommitValue
+
+if TYPE_CHECKING:
+    from odradek.wire.messages.offset_commit_value import OffsetCommitValue
 
 __all__ = [
     "empty_group_record",

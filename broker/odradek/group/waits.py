@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from odradek.group.classic import ClassicGroup
 from odradek.group.member import GONE, Member, Token
 from odradek.log.machine import Answered, Parked
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.join_group_response import JoinGroupResponse
 from odradek.wire.messages.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from odradek.group.classic import ClassicGroup
 
 __all__ = ["Reply", "Waits"]
 

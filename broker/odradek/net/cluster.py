@@ -6,8 +6,8 @@ import asyncio
 import socket
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import TYPE_CHECKING
 
-from odradek.config import Config
 from odradek.log.log_store import LogStore
 from odradek.net.driver import Driver, wall_clock_ms
 from odradek.net.protocol import ClientProtocol
@@ -16,6 +16,9 @@ from odradek.node.controlling import StartRefused, StartTopic
 from odradek.node.events import Started, Stopping
 from odradek.node.node import EventSink, Logger, Node
 from odradek.usage import UsageError
+
+if TYPE_CHECKING:
+    from odradek.config import Config
 
 __all__ = ["ListenError", "RunningCluster", "start_cluster"]
 

@@ -24,10 +24,10 @@ from odradek.node.events import (
     Send,
     Tick,
 )
-from odradek.node.node import Node
 
 if TYPE_CHECKING:
     from odradek.net.protocol import ClientProtocol
+    from odradek.node.node import Node
 
 __all__ = ["Driver", "wall_clock_ms"]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, MutableMapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 import structlog
 
-from odradek.log.machine import Fact
 from odradek.usage import UsageError
+
+if TYPE_CHECKING:
+    from odradek.log.machine import Fact
 
 __all__ = ["EventLog"]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from msgspec import Struct
 
-from odradek.config import Config
 from odradek.net.cluster import RunningCluster, start_cluster
-from odradek.node.controlling import StartTopic
-from odradek.node.node import Logger
 
 if TYPE_CHECKING:
+    from odradek.config import Config
     from odradek.net.event_log import EventLog
     from odradek.net.metrics_page import MetricsPage
+    from odradek.node.controlling import StartTopic
+    from odradek.node.node import Logger
 
 __all__ = ["ServeOptions", "serve"]
 

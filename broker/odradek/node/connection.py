@@ -13,7 +13,6 @@ from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any
 
 from odradek.log.machine import Fact
-from odradek.node.events import Chunk
 from odradek.node.flow import Flow
 from odradek.node.router import Call, CloseConnection, Handler
 from odradek.wire.errors import DecodeError
@@ -22,6 +21,7 @@ from odradek.wire.primitives import Malformed, unknown_tags
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.node.events import Chunk
     from odradek.node.node import Node
 
 __all__ = ["Connection"]

@@ -20,12 +20,12 @@ from odradek.node.shards import Shard
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from odradek.wire.messages.create_topics_response import CreateTopicsResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.cluster_spec import BrokerSpec
     from odradek.node.node import Node
+    from odradek.wire.messages.create_topics_response import CreateTopicsResponse
 
 __all__ = ["ControllerShard", "Controlling", "StartRefused", "StartTopic", "internal_topic"]
 

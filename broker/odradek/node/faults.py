@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from odradek.node.router import Call, CloseConnection, Handler
-from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.wire.registry import ApiKey
 
 __all__ = ["Fault", "Faults"]
 

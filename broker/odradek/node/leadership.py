@@ -8,7 +8,7 @@ from odradek.config import Config, TopicConfig
 from odradek.log.machine import Fact
 from odradek.log.partition import Partition
 from odradek.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
-from odradek.node.machines import shard_for
+from odradek.node.coordinators import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
@@ -82,10 +82,9 @@ def _lead(node: Node, topic: TopicImage, registered: PartitionImage, config: Top
     node.partitions[key] = partition
     if node.events is not None:
         _tell(node, "leadership_taken", topic.name, registered.index, leader_epoch=registered.leader_epoch)
-    shard = shard_for(node, partition)
-    if shard is not None:
-        node.shards[key] = shard
-        node.load(shard)
+    if topic.name in INTERNAL_TOPICS and log.end_offset > 0:
+        # What the log says may be owed; an empty one owes nothing, and its machine is made when it is first asked.
+        node.begin_shard(partition)
     node.purgatory.wake(("readable", key))
 
 

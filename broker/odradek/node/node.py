@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from odradek.config import Config
-from odradek.group.coordinator import GroupCoordinator
-from odradek.log.log_store import LogStore
 from odradek.log.machine import Fact, Refused
-from odradek.log.partition import Partition
 from odradek.metadata.features import TRANSACTION_VERSION
-from odradek.metadata.image import MetadataImage
 from odradek.node import leadership
-from odradek.node.cluster_spec import ClusterSpec
 from odradek.node.connection import Connection
 from odradek.node.controlling import Controlling
 from odradek.node.coordinators import CoordinatorKind, partition_for
@@ -44,7 +39,6 @@ from odradek.node.events import (
     Stopping,
     Tick,
 )
-from odradek.node.faults import Faults
 from odradek.node.fetch_sessions import FetchSessions
 from odradek.node.flow import Kernel
 from odradek.node.metrics import Metrics
@@ -52,20 +46,32 @@ from odradek.node.peers import Peers
 from odradek.node.producer_ids import ProducerIdSupply
 from odradek.node.purgatory import Purgatory
 from odradek.node.router import Router
-from odradek.node.shards import Shard
 from odradek.node.timers import Timers
-from odradek.node.verification import Verification
-from odradek.txn.coordinator import TxnCoordinator
 from odradek.wire.errors import ErrorCode
-from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from random import Random
+
+    from odradek.config import Config
+    from odradek.group.coordinator import GroupCoordinator
+    from odradek.log.log_store import LogStore
+    from odradek.log.partition import Partition
+    from odradek.metadata.image import MetadataImage
+    from odradek.node.cluster_spec import ClusterSpec
+    from odradek.node.faults import Faults
+    from odradek.node.shards import Shard
+    from odradek.node.verification import Verification
+    from odradek.txn.coordinator import TxnCoordinator
+    from odradek.wire.registry import ApiKey
 
 __all__ = ["EventSink", "Logger", "Node"]
 
 READABLE = "readable"
 """First part of the purgatory key of fetches that wait for a partition to grow."""
+MACHINES = {
+    CoordinatorKind.GROUP.topic: "odradek.node.group_machine",
+    CoordinatorKind.TRANSACTION.topic: "odradek.node.txn_machine",
+}
 IDLE_SWEEP_MS = 1000
 CLEAN_ON_MS = 5
 LOGGED_FACTS = frozenset(
@@ -125,7 +131,6 @@ class Node:
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, random)
         self.peers = Peers(self)
         self.producer_ids = ProducerIdSupply(self)
-        self.verification = Verification(self)
         self.metrics = Metrics(self)
         self.connections: dict[int, Connection] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}
@@ -299,9 +304,11 @@ class Node:
         topic = self.image.topic(kind.topic)
         if topic is None:
             return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        shard = self.shards.get((kind.topic, partition_for(key, len(topic.partitions))))
-        if shard is None:
+        place = (kind.topic, partition_for(key, len(topic.partitions)))
+        partition = self.partitions.get(place)
+        if partition is None:
             return Refused(ErrorCode.NOT_COORDINATOR)
+        shard = self.shards.get(place) or self.begin_shard(partition)
         if shard.loading:
             return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return shard
@@ -336,14 +343,29 @@ class Node:
         deadline = self.now + self.config.request_timeout_ms
         return await self.peers.call(self.cluster.controller_id, api_key, version, request, deadline=deadline)
 
+    @cached_property
+    def verification(self) -> Verification:
+        """The questions to transaction coordinators; imported by the first transaction."""
+        from odradek.node.verification import Verification
+
+        return Verification(self)
+
     # ------------------------------------------------------------------ shards
 
-    def load(self, shard: Shard[Any]) -> None:
-        """Have a coordinator replay its log; until it has, it answers COORDINATOR_LOAD_IN_PROGRESS."""
+    def begin_shard(self, partition: Partition) -> Shard[Any]:
+        """Make the coordinator of a partition of an internal topic, and have it replay its log.
+
+        Until it has, it answers COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        # A machine and its messages are imported by the first who needs one.
+        begin = import_module(MACHINES[partition.topic]).begin
+        shard: Shard[Any] = begin(self, partition)
+        self.shards[partition.topic, partition.index] = shard
         if self.coordinator_load_ms:
             self.spawn(self._load_later(shard))
         else:
             shard.load()
+        return shard
 
     async def _load_later(self, shard: Shard[Any]) -> None:
         await self.sleep(self.coordinator_load_ms)

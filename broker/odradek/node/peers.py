@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from odradek.node.events import Chunk, Dial, Hangup, Send
-from odradek.node.flow import Wait
 from odradek.wire import registry
 from odradek.wire.errors import DecodeError
 from odradek.wire.frame import FrameBuffer
 from odradek.wire.primitives import Malformed, unknown_tags
-from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.node.flow import Wait
     from odradek.node.node import Node
+    from odradek.wire.registry import ApiKey
 
 __all__ = ["Peers"]
 

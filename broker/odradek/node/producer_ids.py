@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from odradek.txn.producer_ids import ProducerIds
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
-from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 
 __all__ = ["ProducerIdSupply"]
 

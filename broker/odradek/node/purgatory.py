@@ -6,9 +6,10 @@ Keys say what is waited for: a partition that becomes readable, a transactional 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from odradek.node.flow import Kernel, Wait
+if TYPE_CHECKING:
+    from odradek.node.flow import Kernel, Wait
 
 __all__ = ["Purgatory"]
 

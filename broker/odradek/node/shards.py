@@ -11,11 +11,11 @@ from collections.abc import Callable, Coroutine, Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from odradek.log.machine import Answered, Decision, Machine, Parked, Proposed, Refused
-from odradek.log.partition import Guard, Partition
-from odradek.node.flow import Wait
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from odradek.log.partition import Guard, Partition
+    from odradek.node.flow import Wait
     from odradek.node.node import Node
 
 __all__ = ["Perform", "Shard"]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from odradek.log.machine import Answered, Fact, Parked
 from odradek.node.coordinators import CoordinatorKind, partition_for
-from odradek.txn.entry import TopicPartition
 from odradek.txn.verification import Failures, VerificationRequest, Verifier
-from odradek.txn.verification_errors import TransactionOperation
-from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.txn.entry import TopicPartition
+    from odradek.txn.verification_errors import TransactionOperation
+    from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 
 __all__ = ["Verification"]
 

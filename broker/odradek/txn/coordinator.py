@@ -20,14 +20,14 @@ from odradek.txn.listing import TransactionFilter, described
 from odradek.txn.markers import MarkerFate, WriteMarkers, marker_fate
 from odradek.txn.states import PREPARED, Outcome, TxnState, outcome_of
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages import describe_transactions_response, list_transactions_response
-from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.end_txn_response import EndTxnResponse
-from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
     from odradek.txn.producer_ids import ProducerIds
+    from odradek.wire.messages import describe_transactions_response, list_transactions_response
+    from odradek.wire.messages.end_txn_request import EndTxnRequest
+    from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 
 __all__ = ["TxnCoordinator"]
 

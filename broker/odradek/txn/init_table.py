@@ -9,15 +9,18 @@ from collections.abc import Callable
 from enum import Enum
 from itertools import product
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from odradek.config import Config
 from odradek.log.machine import Refused
 from odradek.txn.entry import EPOCH_LAST_USABLE, NONE, TIMEOUT_NEVER, Entry
 from odradek.txn.states import PREPARED, RESTING, TxnState
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+
+if TYPE_CHECKING:
+    from odradek.config import Config
+    from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 
 __all__ = [
     "INIT",

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from odradek.config import Config
 from odradek.log.machine import Fact, LogRecord, Machine, Proposed
 from odradek.records.record import iterate_records
 from odradek.txn.deadlines import Deadlines, next_tick
@@ -26,6 +25,7 @@ from odradek.txn.states import EXPIRABLE, PREPARED, TxnState
 from odradek.txn.transitions import check_transition
 
 if TYPE_CHECKING:
+    from odradek.config import Config
     from odradek.records.batch import Batch
 
 __all__ = [

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
-from odradek.txn.entry import Entry, TopicPartition
 from odradek.txn.states import STATE_NAMES
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import describe_transactions_response, list_transactions_response
-from odradek.wire.messages.list_transactions_request import ListTransactionsRequest
+
+if TYPE_CHECKING:
+    from odradek.txn.entry import Entry, TopicPartition
+    from odradek.wire.messages.list_transactions_request import ListTransactionsRequest
 
 __all__ = ["TransactionFilter", "described"]
 

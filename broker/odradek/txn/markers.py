@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from odradek.txn.client_errors import error_of
-from odradek.txn.entry import Entry, TopicPartition
 from odradek.txn.states import TxnState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers_request import (
@@ -20,7 +20,10 @@ from odradek.wire.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from odradek.wire.messages.write_txn_markers_response import WriteTxnMarkersResponse
+
+if TYPE_CHECKING:
+    from odradek.txn.entry import Entry, TopicPartition
+    from odradek.wire.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
 __all__ = [
     "MARKER_FATES",

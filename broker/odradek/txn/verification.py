@@ -12,6 +12,7 @@ wait. A verdict lists the partitions that failed; empty means that the append ma
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -26,7 +27,12 @@ from odradek.wire.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse, AddPartitionsToTxnResult
+
+if TYPE_CHECKING:
+    from odradek.wire.messages.add_partitions_to_txn_response import (
+        AddPartitionsToTxnResponse,
+        AddPartitionsToTxnResult,
+    )
 
 __all__ = ["Failures", "VerificationRequest", "Verifier"]
 

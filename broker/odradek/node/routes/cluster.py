@@ -7,26 +7,21 @@ from typing import TYPE_CHECKING
 
 from odradek.metadata.features import SUPPORTED
 from odradek.metadata.topic_names import CLUSTER_METADATA
-from odradek.node.router import Call
 from odradek.node.routes.metadata import CLUSTER_OPERATIONS
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 from odradek.wire.messages.api_versions_response import (
     ApiVersion,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
 from odradek.wire.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
-from odradek.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from odradek.wire.messages.describe_log_dirs_response import (
     DescribeLogDirsPartition,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from odradek.wire.messages.describe_quorum_request import DescribeQuorumRequest
 from odradek.wire.messages.describe_quorum_response import (
     DescribeQuorumResponse,
     Listener,
@@ -39,6 +34,11 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+    from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
+    from odradek.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
+    from odradek.wire.messages.describe_quorum_request import DescribeQuorumRequest
 
 __all__ = ["api_versions", "describe_cluster", "describe_log_dirs", "describe_quorum", "unsupported_api_versions"]
 

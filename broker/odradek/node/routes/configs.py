@@ -11,15 +11,12 @@ from odradek.metadata import describe
 from odradek.metadata.change import Failure
 from odradek.metadata.configs import misdirected
 from odradek.metadata.controller import Controller
-from odradek.metadata.describe import Entry
 from odradek.metadata.image import ResourceType
 from odradek.metadata.topic_names import invalid_name
-from odradek.node.router import Call
 from odradek.node.routes.forwarding import ask_controller
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_configs_response import AlterConfigsResourceResponse as AlteredConfigs
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
-from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.wire.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -30,11 +27,14 @@ from odradek.wire.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse as IncrementallyAlteredConfigs,
 )
 from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-from odradek.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 from odradek.wire.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
+    from odradek.metadata.describe import Entry
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+    from odradek.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 
 __all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.node.router import Call
 from odradek.node.routes.forwarding import ask_controller
-from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
-from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
 from odradek.wire.messages.update_features_response import UpdateFeaturesResponse
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.wire.errors import ErrorCode
+    from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+    from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
 
 __all__ = ["allocate_producer_ids", "update_features"]
 

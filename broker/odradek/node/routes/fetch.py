@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
 from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession, SessionPartition
-from odradek.node.router import Call
 from odradek.records.batch import InvalidBatch
 from odradek.records.legacy import down_convert
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.fetch_request import FetchRequest
 from odradek.wire.messages.fetch_response import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -26,6 +24,8 @@ from odradek.wire.messages.fetch_response import (
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.wire.messages.fetch_request import FetchRequest
 
 __all__ = ["fetch"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.node.coordinators import CoordinatorKind, partition_for
-from odradek.node.router import Call
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 
 __all__ = ["find_coordinator"]
 

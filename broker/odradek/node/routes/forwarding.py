@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from odradek.log.machine import Refused
-from odradek.metadata.controller import Controller
-from odradek.node.router import Call
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from odradek.metadata.controller import Controller
     from odradek.node.node import Node
+    from odradek.node.router import Call
 
 __all__ = ["ask_controller"]
 

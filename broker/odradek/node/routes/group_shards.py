@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.group.coordinator import GroupCoordinator
 from odradek.log.machine import Refused
-from odradek.node.shards import Shard
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from odradek.group.coordinator import GroupCoordinator
     from odradek.node.node import Node
+    from odradek.node.shards import Shard
 
 __all__ = ["group_shard", "refusal"]
 

@@ -17,26 +17,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
-from odradek.node.router import Call
 from odradek.node.routes.group_shards import group_shard, refusal
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
-from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
-from odradek.wire.messages.heartbeat_request import HeartbeatRequest
 from odradek.wire.messages.heartbeat_response import HeartbeatResponse
-from odradek.wire.messages.join_group_request import JoinGroupRequest
 from odradek.wire.messages.join_group_response import JoinGroupResponse
-from odradek.wire.messages.leave_group_request import LeaveGroupRequest
 from odradek.wire.messages.leave_group_response import LeaveGroupResponse
-from odradek.wire.messages.list_groups_request import ListGroupsRequest
 from odradek.wire.messages.list_groups_response import ListedGroup, ListGroupsResponse
-from odradek.wire.messages.sync_group_request import SyncGroupRequest
 from odradek.wire.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
+    from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
+    from odradek.wire.messages.heartbeat_request import HeartbeatRequest
+    from odradek.wire.messages.join_group_request import JoinGroupRequest
+    from odradek.wire.messages.leave_group_request import LeaveGroupRequest
+    from odradek.wire.messages.list_groups_request import ListGroupsRequest
+    from odradek.wire.messages.sync_group_request import SyncGroupRequest
 
 __all__ = [
     "delete_groups",

@@ -6,32 +6,23 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
-from odradek.log.partition import Partition
 from odradek.node.coordinators import INTERNAL_TOPICS
-from odradek.node.router import Call
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.delete_records_request import DeleteRecordsRequest
 from odradek.wire.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from odradek.wire.messages.describe_producers_request import DescribeProducersRequest
 from odradek.wire.messages.describe_producers_response import (
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from odradek.wire.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
-)
-from odradek.wire.messages.offset_for_leader_epoch_request import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
 )
 from odradek.wire.messages.offset_for_leader_epoch_response import (
     EpochEndOffset,
@@ -40,7 +31,16 @@ from odradek.wire.messages.offset_for_leader_epoch_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.log.partition import Partition
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.wire.messages.delete_records_request import DeleteRecordsRequest
+    from odradek.wire.messages.describe_producers_request import DescribeProducersRequest
+    from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+    from odradek.wire.messages.offset_for_leader_epoch_request import (
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderPartition,
+    )
 
 __all__ = ["delete_records", "describe_producers", "list_offsets", "offset_for_leader_epoch"]
 

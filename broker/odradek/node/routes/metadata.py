@@ -9,10 +9,8 @@ from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, Top
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.node.controlling import internal_topic
 from odradek.node.coordinators import CoordinatorKind
-from odradek.node.router import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from odradek.wire.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -24,6 +22,8 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 
 __all__ = ["CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "metadata", "offline"]
 

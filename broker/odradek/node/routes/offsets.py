@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
-from odradek.node.router import Call
 from odradek.node.routes.group_shards import group_shard, refusal
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
@@ -47,6 +46,7 @@ from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.node.router import Call
 
 __all__ = ["offset_commit", "offset_delete", "offset_fetch"]
 

@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from odradek.log.machine import Refused
-from odradek.log.partition import Partition
 from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.node.router import Call, CloseConnection
 from odradek.node.routes.transactional_produce import verify
-from odradek.records.batch import Batch
 from odradek.records.validate import Rejected, validate_produce
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest
 from odradek.wire.messages.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -29,8 +26,10 @@ from odradek.wire.messages.produce_response import (
 )
 
 if TYPE_CHECKING:
-    from odradek.log.partition import Guard
+    from odradek.log.partition import Guard, Partition
     from odradek.node.node import Node
+    from odradek.records.batch import Batch
+    from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest
 
 __all__ = ["Write", "produce"]
 

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
-from odradek.node.router import Call
 from odradek.node.routes.metadata import TOPIC_OPERATIONS, offline
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from odradek.wire.messages.describe_topic_partitions_response import (
     Cursor,
     DescribeTopicPartitionsResponse,
@@ -19,6 +17,8 @@ from odradek.wire.messages.describe_topic_partitions_response import (
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 
 __all__ = ["describe_topic_partitions"]
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.node.router import Call
 from odradek.node.routes.forwarding import ask_controller
-from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
 from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
-from odradek.wire.messages.create_topics_request import CreateTopicsRequest
 from odradek.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
-from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
 from odradek.wire.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.wire.errors import ErrorCode
+    from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
+    from odradek.wire.messages.create_topics_request import CreateTopicsRequest
+    from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
 
 __all__ = ["create_partitions", "create_topics", "delete_topics"]
 

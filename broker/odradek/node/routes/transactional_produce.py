@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
 from odradek.log.partition import AlreadyOpen
-from odradek.txn.verification import Failures
 from odradek.txn.verification_errors import (
     TransactionOperation,
     produce_error,
@@ -18,11 +17,12 @@ from odradek.txn.verification_errors import (
     retry_add_after,
 )
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.produce_request import ProduceRequest
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
     from odradek.node.routes.produce import Write
+    from odradek.txn.verification import Failures
+    from odradek.wire.messages.produce_request import ProduceRequest
 
 __all__ = ["verify"]
 

@@ -12,37 +12,37 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.log.machine import Refused
 from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind, partition_for
-from odradek.node.router import Call
-from odradek.node.shards import Shard
 from odradek.txn.checks import Claim
 from odradek.txn.client_errors import append_error, for_client
-from odradek.txn.coordinator import TxnCoordinator
-from odradek.txn.entry import TopicPartition
 from odradek.txn.init_table import request_refusal
 from odradek.txn.listing import TransactionFilter
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from odradek.wire.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
-from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.wire.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
-from odradek.wire.messages.describe_transactions_request import DescribeTransactionsRequest
 from odradek.wire.messages.describe_transactions_response import DescribeTransactionsResponse
 from odradek.wire.messages.describe_transactions_response import TransactionState as DescribedTransaction
-from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.end_txn_response import EndTxnResponse
-from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
-from odradek.wire.messages.list_transactions_request import ListTransactionsRequest
 from odradek.wire.messages.list_transactions_response import ListTransactionsResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.node.shards import Shard
+    from odradek.txn.coordinator import TxnCoordinator
+    from odradek.txn.entry import TopicPartition
+    from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+    from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+    from odradek.wire.messages.describe_transactions_request import DescribeTransactionsRequest
+    from odradek.wire.messages.end_txn_request import EndTxnRequest
+    from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+    from odradek.wire.messages.list_transactions_request import ListTransactionsRequest
 
 __all__ = [
     "add_offsets_to_txn",

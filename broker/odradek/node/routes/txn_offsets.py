@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.group.coordinator import GroupCoordinator
 from odradek.log.machine import Refused
 from odradek.log.partition import Guard
-from odradek.node.router import Call
 from odradek.node.routes.group_shards import group_shard
-from odradek.node.shards import Shard
 from odradek.txn.verification_errors import offset_commit_error, offset_commit_operation
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
@@ -24,7 +21,10 @@ from odradek.wire.messages.txn_offset_commit_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.group.coordinator import GroupCoordinator
     from odradek.node.node import Node
+    from odradek.node.router import Call
+    from odradek.node.shards import Shard
 
 __all__ = ["txn_offset_commit"]
 

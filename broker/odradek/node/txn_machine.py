@@ -1,54 +1,34 @@
-"""Which partitions carry a machine, and how its works are done: the coordinators of groups and of transactions."""
+"""The transaction coordinator on a node: its shard, and how its works are done."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import TYPE_CHECKING
 
-from odradek.group.coordinator import GroupCoordinator, Work
-from odradek.node.coordinators import CoordinatorKind
 from odradek.node.shards import Shard
 from odradek.txn.coordinator import TxnCoordinator
-from odradek.txn.entry import TopicPartition
 from odradek.txn.ledger import AbortTimedOut, ExpireId, TxnWork
 from odradek.txn.markers import NO_LEADER, WriteMarkers, marker_results, markers_request
-from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.write_txn_markers_response import WriteTxnMarkersResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
     from odradek.node.node import Node
+    from odradek.txn.entry import TopicPartition
+    from odradek.wire.errors import ErrorCode
+    from odradek.wire.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
-__all__ = ["shard_for"]
+__all__ = ["begin"]
 
 MARKERS_VERSION = 2
 
 
-def shard_for(node: Node, partition: Partition) -> Shard[Any] | None:
-    """A shard for a partition of a coordinator's topic, not loaded yet; None for any other partition."""
-    if partition.topic == CoordinatorKind.GROUP.topic:
-        return _group_shard(node, partition)
-    if partition.topic == CoordinatorKind.TRANSACTION.topic:
-        return _txn_shard(node, partition)
-    return None
-
-
-def _group_shard(node: Node, partition: Partition) -> Shard[GroupCoordinator]:
-    machine = GroupCoordinator(node.config, member_suffix=lambda: _random_uuid(node))
-    return Shard(node, partition, machine, _perform_group)
-
-
-async def _perform_group(shard: Shard[GroupCoordinator], work: Work) -> None:
-    await shard.ask(shard.machine.perform, work, shard.node.now)
-
-
-def _txn_shard(node: Node, partition: Partition) -> Shard[TxnCoordinator]:
+def begin(node: Node, partition: Partition) -> Shard[TxnCoordinator]:
+    """A shard over a partition of `__transaction_state`, not loaded yet."""
     machine = TxnCoordinator(
         config=node.config, coordinator_epoch=partition.leader_epoch, leader_of=lambda *key: _leader_of(node, *key)
     )
-    return Shard(node, partition, machine, _perform_txn)
+    return Shard(node, partition, machine, _perform)
 
 
 def _leader_of(node: Node, topic: str, index: int) -> int | None:
@@ -58,7 +38,7 @@ def _leader_of(node: Node, topic: str, index: int) -> int | None:
     return registered.leader if node.image.is_alive(registered.leader) else NO_LEADER
 
 
-async def _perform_txn(shard: Shard[TxnCoordinator], work: TxnWork) -> None:
+async def _perform(shard: Shard[TxnCoordinator], work: TxnWork) -> None:
     node, machine = shard.node, shard.machine
     key = work.transactional_id
     results: Mapping[TopicPartition, ErrorCode] = {}
@@ -88,7 +68,3 @@ async def _write_markers(node: Node, work: WriteMarkers) -> Mapping[TopicPartiti
         deadline=node.now + node.config.request_timeout_ms,
     )
     return {} if response is None else marker_results(response, work.producer_id)
-
-
-def _random_uuid(node: Node) -> str:
-    return str(UUID(int=node.random.getrandbits(128), version=4))
