@@ -146,9 +146,19 @@ def _topic(text: str) -> StartTopic:
     return StartTopic(name, *map(int, numbers))
 
 
+def _add_pipeline() -> None:
+    try:
+        from odradek_pipeline.cli import add_commands
+    except ModuleNotFoundError:  # a checkout whose import path holds the broker alone
+        return
+    add_commands(app)
+
+
 def main() -> None:
     """Run the command; what cannot be done ends in one sentence and exit code 2."""
     try:
+        if sys.argv[1:2] not in (["serve"], ["codec-check"]):  # serving need not wait for what it does not use
+            _add_pipeline()
         app()
     except UsageError as error:
         print(f"odradek: {error}", file=sys.stderr)

@@ -100,12 +100,19 @@ ssl.truststore.password ssl.truststore.type telemetry.max.bytes transaction.stat
 unclean.leader.election.interval.ms unstable.feature.versions.enable
 """
 
-# In the table, because they are shown and topics inherit them; the mechanism behind them does not exist here.
+# In the table, because they are shown and topics inherit them; the mechanism behind them does not exist here (yet).
 _NOMINAL = """
-broker.heartbeat.interval.ms broker.session.timeout.ms log.flush.interval.messages log.flush.interval.ms
-log.flush.scheduler.interval.ms log.index.interval.bytes log.index.size.max.bytes log.local.retention.bytes
-log.local.retention.ms log.preallocate log.remote.copy.lag.bytes log.remote.copy.lag.ms log.segment.delete.delay.ms
-offsets.topic.compression.codec unclean.leader.election.enable
+broker.heartbeat.interval.ms broker.rack broker.session.timeout.ms compression.gzip.level compression.lz4.level
+compression.zstd.level group.consumer.assignment.interval.ms group.consumer.assignors
+group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
+group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
+group.consumer.migration.policy group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
+group.consumer.min.session.timeout.ms group.consumer.session.timeout.ms group.coordinator.rebalance.protocols
+log.cleaner.enable log.flush.interval.messages log.flush.interval.ms log.flush.scheduler.interval.ms
+log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms log.preallocate
+log.remote.copy.lag.bytes log.remote.copy.lag.ms log.roll.jitter.hours log.roll.jitter.ms log.segment.delete.delay.ms
+max.connections max.connections.per.ip metadata.max.idle.interval.ms offsets.commit.timeout.ms
+offsets.topic.compression.codec queued.max.request.bytes queued.max.requests unclean.leader.election.enable
 """
 
 # Those of the first list that Kafka lets an operator change while brokers run, for the whole cluster.

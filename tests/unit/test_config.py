@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek import config
 from odradek.config import BROKER_KEYS, TOPIC_KEYS, Config, ConfigError, ConfigSource, TopicConfig
 from odradek.config_inert import INERT_DYNAMIC_KEYS, INERT_KEYS, NOMINAL_KEYS
-from odradek.config_keys import BadValue, Kind, Scope, text_of
+from odradek.config_keys import BadValue, Kind, Scope, name_of, text_of
 
 HOUR_MS = 3_600_000
+SOURCES = Path(config.__file__).parent
 
 
 def test_defaults_are_kafkas() -> None:
@@ -207,3 +211,19 @@ def test_scopes_are_kafkas() -> None:
     assert BROKER_KEYS["message.max.bytes"].rule.scope is Scope.CLUSTER_WIDE
     assert BROKER_KEYS["num.partitions"].rule.scope is Scope.READ_ONLY
     assert BROKER_KEYS["log.retention.hours"].rule.kind is Kind.INT
+
+
+def test_a_key_is_used_or_said_to_be_without_effect() -> None:
+    text = "\n".join(path.read_text() for path in SOURCES.rglob("*.py") if not path.name.startswith("config"))
+    used = {key.name for key in BROKER_KEYS.values() if f".{key.attribute}" in text}
+    for key in TOPIC_KEYS.values():
+        if f".{key.attribute}" in text or key.name == "cleanup.policy":
+            used |= {name_of(synonym) for synonym in key.rule.synonyms}
+
+    unused = BROKER_KEYS.keys() - used
+
+    assert unused - NOMINAL_KEYS == set(), "a setting that nobody reads: use it, or list it in config_inert.py"
+    # The controller knows sessions, but nodes send it no heartbeats.
+    assert NOMINAL_KEYS - unused <= {"broker.session.timeout.ms"}, (
+        "a setting that is used: take it out of config_inert.py"
+    )

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from odradek.log.log import Log
 from odradek.log.segment import Segment
-from odradek.records.batch import Batch, InvalidBatch, TimestampType, parse_batch
+from odradek.records.batch import Batch, InvalidBatch, parse_batch
 from odradek.records.record import Record, build_batch, iterate_records
 
 __all__ = ["KEYS_MAX", "STEP_BYTES", "Compaction", "cleanable_until", "is_due"]
@@ -122,7 +122,7 @@ class Compaction:
                 break
             if segment.size > room:
                 groups.append([])
-                room = max(segment.size, min(self.log.config.segment_bytes, self.log.store.segment_bytes))
+                room = min(self.log.config.segment_bytes, self.log.store.segment_bytes)
             groups[-1].append(segment)
             room -= segment.size
         return groups
@@ -204,7 +204,6 @@ def _records(batch: Batch) -> list[Record]:
 
 def _rebuilt(batch: Batch, records: list[Record], *, horizon: int | None) -> Batch:
     """The batch with these records only: offsets, producer and sequence stay what they were."""
-    is_log_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     data = build_batch(
         records,
         base_offset=batch.base_offset,
@@ -218,7 +217,6 @@ def _rebuilt(batch: Batch, records: list[Record], *, horizon: int | None) -> Bat
         leader_epoch=batch.partition_leader_epoch,
         timestamp_type=batch.timestamp_type,
         base_timestamp=batch.base_timestamp,
-        max_timestamp=batch.max_timestamp if is_log_append_time else None,
         delete_horizon_ms=horizon,
     )
     return parse_batch(memoryview(data))

@@ -18,7 +18,17 @@ from odradek.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from odradek.records.batch import Batch
 
-__all__ = ["Answered", "Decision", "Fact", "LogRecord", "Machine", "Parked", "Proposed", "Refused", "TransactionalAppend"]
+__all__ = [
+    "Answered",
+    "Decision",
+    "Fact",
+    "LogRecord",
+    "Machine",
+    "Parked",
+    "Proposed",
+    "Refused",
+    "TransactionalAppend",
+]
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from odradek.wire.messages.broker_registration_change_record import BrokerRegist
 from odradek.wire.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
 from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 
-__all__ = ["fence", "move_leader", "register", "registration", "unfence"]
+__all__ = ["fence", "move_leader", "register", "registration", "stale", "unfence"]
 
 FENCE, UNFENCE = 1, -1
 
@@ -75,6 +75,14 @@ def fence(image: MetadataImage, broker: BrokerImage) -> list[Struct]:
 def unfence(image: MetadataImage, broker: BrokerImage) -> list[Struct]:
     """The broker is there: it is in sync at once, and leads what had no leader."""
     return [_flagged(broker, UNFENCE), *_consequences(image, replace(broker, fenced=False))]
+
+
+def stale(image: MetadataImage, *, broker_id: int, epoch: int) -> ErrorCode:
+    """Why a broker that says this of itself is not listened to, or NONE."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        return ErrorCode.BROKER_ID_NOT_REGISTERED
+    return ErrorCode.NONE if broker.epoch == epoch else ErrorCode.STALE_BROKER_EPOCH
 
 
 def move_leader(topic: TopicImage, partition: PartitionImage, to: int, image: MetadataImage) -> PartitionChangeRecord:

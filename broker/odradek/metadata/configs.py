@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -15,15 +15,18 @@ from odradek.config_keys import BadValue, Key, Kind, Scope, text_of
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.describe import GROUP_KEYS
 from odradek.metadata.image import MetadataImage, ResourceType
+from odradek.metadata.topic_configs import invalid_topic_configs
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs_response, incremental_alter_configs_response
-from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
 from odradek.wire.messages.config_record import ConfigRecord
-from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 
-__all__ = ["Operation", "alter_configs", "incremental_alter_configs", "invalid_topic_configs", "misdirected"]
+if TYPE_CHECKING:
+    from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
+    from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+
+__all__ = ["Operation", "alter_configs", "incremental_alter_configs", "misdirected"]
 
 Values = dict[str, str]
 R = TypeVar("R")
@@ -54,43 +57,6 @@ class Alteration(Struct, frozen=True):
     steps: list[Step]
     replaces: bool = False
     """Whether overrides that no step sets go."""
-
-
-def invalid_topic_configs(overrides: Mapping[str, str | None], config: Config) -> Failure | None:
-    """Why a topic cannot have these overrides, or None (`LogConfig.validate`)."""
-    nulls = [name for name, value in overrides.items() if value is None]
-    if nulls:
-        message = f"Null value not supported for topic configs: {','.join(nulls)}"
-        return Failure(ErrorCode.INVALID_CONFIG, message)
-    parsed = {}
-    for name in overrides:
-        if name not in TOPIC_KEYS:
-            return Failure(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
-    for name, value in overrides.items():
-        try:
-            parsed[name] = TOPIC_KEYS[name].parse(value or "")
-        except BadValue as error:
-            return Failure(ErrorCode.INVALID_CONFIG, str(error))
-    return _contradiction(parsed, config)
-
-
-def _contradiction(parsed: Mapping[str, object], config: Config) -> Failure | None:
-    low = parsed.get("min.compaction.lag.ms", config.log_cleaner_min_compaction_lag_ms)
-    high = parsed.get("max.compaction.lag.ms", config.log_cleaner_max_compaction_lag_ms)
-    assert isinstance(low, int), "a lag is a number"
-    assert isinstance(high, int), "a lag is a number"
-    if low > high:
-        return Failure(
-            ErrorCode.INVALID_CONFIG,
-            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})",
-        )
-    if parsed.get("remote.storage.enable"):
-        return Failure(
-            ErrorCode.INVALID_CONFIG,
-            "Tiered Storage functionality is disabled in the broker. "
-            "Topic cannot be configured with remote log storage.",
-        )
-    return None
 
 
 def misdirected(resource_type: int, name: str, node_id: int) -> Failure | None:

@@ -15,42 +15,49 @@ from msgspec import Struct
 
 from odradek.config import Config
 from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
-from odradek.metadata import brokers, configs, deletion, features, topics
+from odradek.metadata import brokers
+from odradek.metadata.assignment import PARTITIONS_PER_REQUEST_MAX, Cluster
 from odradek.metadata.change import Change, Failure
-from odradek.metadata.features import GROUP_VERSION, METADATA_TRANSACTIONS, METADATA_VERSION, TRANSACTION_VERSION
+from odradek.metadata.features import (
+    GROUP_VERSION,
+    METADATA_TRANSACTIONS,
+    METADATA_VERSION,
+    TRANSACTION_VERSION,
+    record_version,
+)
 from odradek.metadata.image import BrokerImage, MetadataImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
 from odradek.metadata.placement import Dice
+from odradek.metadata.topics import create_topics
 from odradek.records.state import encode_metadata
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.abort_transaction_record import AbortTransactionRecord
-from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
-from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
-from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
-from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
 from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
-from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from odradek.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
-from odradek.wire.messages.broker_registration_request import BrokerRegistrationRequest
 from odradek.wire.messages.broker_registration_response import BrokerRegistrationResponse
-from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
-from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse
-from odradek.wire.messages.create_topics_request import CreateTopicsRequest
-from odradek.wire.messages.create_topics_response import CreateTopicsResponse
-from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
-from odradek.wire.messages.delete_topics_response import DeleteTopicsResponse
 from odradek.wire.messages.end_transaction_record import EndTransactionRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
-from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
-from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
-from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
-from odradek.wire.messages.update_features_response import UpdateFeaturesResponse
 
 if TYPE_CHECKING:
     from odradek.records.batch import Batch
+    from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+    from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+    from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
+    from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
+    from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+    from odradek.wire.messages.broker_registration_request import BrokerRegistrationRequest
+    from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
+    from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse
+    from odradek.wire.messages.create_topics_request import CreateTopicsRequest
+    from odradek.wire.messages.create_topics_response import CreateTopicsResponse
+    from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
+    from odradek.wire.messages.delete_topics_response import DeleteTopicsResponse
+    from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+    from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+    from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
+    from odradek.wire.messages.update_features_response import UpdateFeaturesResponse
 
-__all__ = ["BOOTSTRAP", "FAILOVER", "PRODUCER_ID_BLOCK", "Activation", "Controller", "Fencing"]
+__all__ = ["BOOTSTRAP", "FAILOVER", "Activation", "Controller", "Fencing"]
 
 T = TypeVar("T")
 
@@ -58,7 +65,6 @@ BOOTSTRAP = "Bootstrap records"
 """Name of the metadata transaction that a new cluster begins with."""
 FAILOVER = "Controller failover"
 """Reason of the Abort that a new controller writes."""
-PRODUCER_ID_BLOCK = 1000
 
 
 class Activation(Struct, frozen=True):
@@ -173,65 +179,60 @@ class Controller(Machine):
     def _is_active(self) -> bool:
         return METADATA_VERSION in self.image.features and not self.loader.in_transaction
 
-    # ------------------------------------------------------------------ topics
+    # ------------------------------------------------------------------ topics, configs, features, producer ids
+
+    # What a start does not need is imported when it is first asked for: message classes take their time.
 
     def create_topics(self, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
         """CreateTopics."""
-        return self._carry_out("CreateTopics", lambda: topics.create_topics(request, self._cluster()))
+        return self._carry_out("CreateTopics", lambda: create_topics(request, self._cluster()))
 
     def create_partitions(self, request: CreatePartitionsRequest) -> Decision[CreatePartitionsResponse]:
         """CreatePartitions."""
-        return self._carry_out("CreatePartitions", lambda: topics.create_partitions(request, self._cluster()))
+        from odradek.metadata.partitions import create_partitions
+
+        return self._carry_out("CreatePartitions", lambda: create_partitions(request, self._cluster()))
 
     def delete_topics(self, request: DeleteTopicsRequest, version: int) -> Decision[DeleteTopicsResponse]:
         """DeleteTopics."""
-        return self._carry_out(
-            "DeleteTopics", lambda: deletion.delete_topics(request, version, self.image, self.config)
-        )
+        from odradek.metadata.deletion import delete_topics
 
-    def _cluster(self) -> topics.Cluster:
-        largest = topics.PARTITIONS_PER_REQUEST_MAX
-        if self.image.feature(METADATA_VERSION) < METADATA_TRANSACTIONS:
-            largest = self.config.odradek_metadata_batch_records_max
-        return topics.Cluster(self.image, self._effective_config(), self._dice, largest)
-
-    # ------------------------------------------------------------------ configs, features, producer ids
+        return self._carry_out("DeleteTopics", lambda: delete_topics(request, version, self.image, self.config))
 
     def alter_configs(self, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
         """AlterConfigs."""
-        return self._carry_out(
-            "AlterConfigs", lambda: configs.alter_configs(request, self.image, self._effective_config())
-        )
+        from odradek.metadata.configs import alter_configs
+
+        return self._carry_out("AlterConfigs", lambda: alter_configs(request, self.image, self._effective_config()))
 
     def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest
     ) -> Decision[IncrementalAlterConfigsResponse]:
         """IncrementalAlterConfigs."""
+        from odradek.metadata.configs import incremental_alter_configs
+
         return self._carry_out(
             "IncrementalAlterConfigs",
-            lambda: configs.incremental_alter_configs(request, self.image, self._effective_config()),
+            lambda: incremental_alter_configs(request, self.image, self._effective_config()),
         )
 
     def update_features(self, request: UpdateFeaturesRequest) -> Decision[UpdateFeaturesResponse]:
         """UpdateFeatures."""
-        return self._carry_out("UpdateFeatures", lambda: features.update_features(request, self.image, self.node_id))
+        from odradek.metadata.feature_updates import update_features
+
+        return self._carry_out("UpdateFeatures", lambda: update_features(request, self.image, self.node_id))
 
     def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> Decision[AllocateProducerIdsResponse]:
         """AllocateProducerIds: the next block for a broker (KIP-730)."""
-        return self._carry_out("AllocateProducerIds", lambda: self._next_block(request))
+        from odradek.metadata.producer_ids import next_block
 
-    def _next_block(self, request: AllocateProducerIdsRequest) -> Change[AllocateProducerIdsResponse]:
-        error = self._unknown_broker(request.broker_id, request.broker_epoch)
-        if error is not ErrorCode.NONE:
-            return Change(AllocateProducerIdsResponse(error_code=error))
-        start = self.image.next_producer_id
-        record = ProducerIdsRecord(
-            broker_id=request.broker_id,
-            broker_epoch=request.broker_epoch,
-            next_producer_id=start + PRODUCER_ID_BLOCK,
-        )
-        reply = AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=PRODUCER_ID_BLOCK)
-        return Change(reply, [record])
+        return self._carry_out("AllocateProducerIds", lambda: next_block(request, self.image))
+
+    def _cluster(self) -> Cluster:
+        largest = PARTITIONS_PER_REQUEST_MAX
+        if self.image.feature(METADATA_VERSION) < METADATA_TRANSACTIONS:
+            largest = self.config.odradek_metadata_batch_records_max
+        return Cluster(self.image, self._effective_config(), self._dice, largest)
 
     # ------------------------------------------------------------------ brokers and leaders
 
@@ -258,7 +259,7 @@ class Controller(Machine):
         return self._carry_out("BrokerHeartbeat", lambda: self._beat(request, now))
 
     def _beat(self, request: BrokerHeartbeatRequest, now: int) -> Change[BrokerHeartbeatResponse]:
-        error = self._unknown_broker(request.broker_id, request.broker_epoch)
+        error = brokers.stale(self.image, broker_id=request.broker_id, epoch=request.broker_epoch)
         if error is not ErrorCode.NONE:
             return Change(BrokerHeartbeatResponse(error_code=error))
         broker = self.image.brokers[request.broker_id]
@@ -297,12 +298,6 @@ class Controller(Machine):
         record = brokers.move_leader(topic_image, state, to, image)
         return self._carry_out("LeaderMove", lambda: Change(None, [record]))
 
-    def _unknown_broker(self, broker_id: int, epoch: int) -> ErrorCode:
-        broker = self.image.brokers.get(broker_id)
-        if broker is None:
-            return ErrorCode.BROKER_ID_NOT_REGISTERED
-        return ErrorCode.NONE if broker.epoch == epoch else ErrorCode.STALE_BROKER_EPOCH
-
     def _in_service(self) -> list[BrokerImage]:
         return [broker for broker in self.image.brokers.values() if not broker.fenced]
 
@@ -335,4 +330,4 @@ class Controller(Machine):
 
 
 def _encoded(records: Iterable[Struct], level: int) -> tuple[LogRecord, ...]:
-    return tuple(LogRecord(None, encode_metadata(record, features.record_version(record, level))) for record in records)
+    return tuple(LogRecord(None, encode_metadata(record, record_version(record, level))) for record in records)

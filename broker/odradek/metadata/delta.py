@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,19 +16,21 @@ from odradek.metadata.image import (
     ResourceType,
     TopicImage,
 )
-from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
-from odradek.wire.messages.config_record import ConfigRecord
-from odradek.wire.messages.feature_level_record import FeatureLevelRecord
-from odradek.wire.messages.fence_broker_record import FenceBrokerRecord
-from odradek.wire.messages.no_op_record import NoOpRecord
-from odradek.wire.messages.partition_change_record import PartitionChangeRecord
-from odradek.wire.messages.partition_record import PartitionRecord
-from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
-from odradek.wire.messages.register_broker_record import RegisterBrokerRecord
-from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
-from odradek.wire.messages.topic_record import TopicRecord
-from odradek.wire.messages.unfence_broker_record import UnfenceBrokerRecord
-from odradek.wire.messages.unregister_broker_record import UnregisterBrokerRecord
+
+if TYPE_CHECKING:
+    from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+    from odradek.wire.messages.config_record import ConfigRecord
+    from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+    from odradek.wire.messages.fence_broker_record import FenceBrokerRecord
+    from odradek.wire.messages.no_op_record import NoOpRecord
+    from odradek.wire.messages.partition_change_record import PartitionChangeRecord
+    from odradek.wire.messages.partition_record import PartitionRecord
+    from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
+    from odradek.wire.messages.register_broker_record import RegisterBrokerRecord
+    from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
+    from odradek.wire.messages.topic_record import TopicRecord
+    from odradek.wire.messages.unfence_broker_record import UnfenceBrokerRecord
+    from odradek.wire.messages.unregister_broker_record import UnregisterBrokerRecord
 
 __all__ = ["Delta"]
 
@@ -53,7 +55,7 @@ class Delta:
 
     def replay(self, record: Struct) -> bool:
         """Take up one record; False if it says nothing to us (a kind that this broker has no use for)."""
-        handler = _HANDLERS.get(type(record))
+        handler = _HANDLERS.get(type(record).__name__)
         if handler is None:
             return False
         self.empty = False
@@ -235,18 +237,19 @@ class Delta:
         """NoOpRecord: only the offset moves."""
 
 
-_HANDLERS: dict[type[Struct], Callable[[Delta, Any], None]] = {
-    BrokerRegistrationChangeRecord: Delta.broker_changed,
-    ConfigRecord: Delta.config_set,
-    FeatureLevelRecord: Delta.feature_set,
-    FenceBrokerRecord: Delta.broker_fenced,
-    NoOpRecord: Delta.nothing,
-    PartitionChangeRecord: Delta.partition_changed,
-    PartitionRecord: Delta.partition_set,
-    ProducerIdsRecord: Delta.producer_ids_allocated,
-    RegisterBrokerRecord: Delta.broker_registered,
-    RemoveTopicRecord: Delta.topic_removed,
-    TopicRecord: Delta.topic_added,
-    UnfenceBrokerRecord: Delta.broker_unfenced,
-    UnregisterBrokerRecord: Delta.broker_unregistered,
+# By name, so that a kind of record is imported only where there is one.
+_HANDLERS: dict[str, Callable[[Delta, Any], None]] = {
+    "BrokerRegistrationChangeRecord": Delta.broker_changed,
+    "ConfigRecord": Delta.config_set,
+    "FeatureLevelRecord": Delta.feature_set,
+    "FenceBrokerRecord": Delta.broker_fenced,
+    "NoOpRecord": Delta.nothing,
+    "PartitionChangeRecord": Delta.partition_changed,
+    "PartitionRecord": Delta.partition_set,
+    "ProducerIdsRecord": Delta.producer_ids_allocated,
+    "RegisterBrokerRecord": Delta.broker_registered,
+    "RemoveTopicRecord": Delta.topic_removed,
+    "TopicRecord": Delta.topic_added,
+    "UnfenceBrokerRecord": Delta.broker_unfenced,
+    "UnregisterBrokerRecord": Delta.broker_unregistered,
 }

@@ -6,6 +6,7 @@ key itself is left out, so a retention given in `log.retention.hours` is no syno
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
@@ -20,6 +21,9 @@ UNKNOWN_KIND = 0
 
 _INTERNAL_TOPIC_KEYS = frozenset({"internal.segment.bytes"})
 """Shown only where they are set."""
+
+_SECRET = re.compile("password|passphrase|secret|jaas|certificate|keystore[.]key")
+"""In the names of Kafka's keys of type PASSWORD, whose values are never shown."""
 
 _BROKER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     name: names
@@ -140,8 +144,8 @@ def _others(config: Config, known: Iterable[str]) -> Iterator[Entry]:
         for name in texts:
             if name not in seen:
                 seen.add(name)
-                static = source is ConfigSource.STATIC_BROKER and name in INERT_KEYS
-                yield Entry(name, texts[name], source, Kind.STRING, True) if static else _hidden(name, source)
+                plain = source is ConfigSource.STATIC_BROKER and name in INERT_KEYS and not _SECRET.search(name)
+                yield Entry(name, texts[name], source, Kind.STRING, True) if plain else _hidden(name, source)
 
 
 def _hidden(name: str, source: int) -> Entry:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-__all__ = ["CLUSTER_METADATA", "INTERNAL_TOPICS", "collision", "invalid_name"]
+__all__ = ["CLUSTER_METADATA", "INTERNAL_TOPICS", "collision", "invalid_name", "similar_names"]
 
 CLUSTER_METADATA = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -31,9 +31,12 @@ def invalid_name(name: str) -> str | None:
     return None
 
 
-def collision(name: str, existing: Iterable[str]) -> str | None:
-    """A topic whose name differs only in `.` and `_`: names of metrics could not tell them apart."""
-    if "." not in name and "_" not in name:
-        return None
-    normal = name.replace(".", "_")
-    return next((other for other in existing if other != name and other.replace(".", "_") == normal), None)
+def similar_names(existing: Iterable[str]) -> dict[str, str]:
+    """Topics by what is left of their names when `.` and `_` are the same: names of metrics cannot tell them apart."""
+    return {name.replace(".", "_"): name for name in existing if "." in name or "_" in name}
+
+
+def collision(name: str, similar: Mapping[str, str]) -> str | None:
+    """Another topic whose name differs only in `.` and `_`, or None."""
+    other = similar.get(name.replace(".", "_"))
+    return None if other == name else other

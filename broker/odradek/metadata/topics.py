@@ -1,52 +1,43 @@
-"""Creating and deleting topics, and adding partitions (Kafka's `ReplicationControlManager`, rules and texts)."""
+"""Creating topics (Kafka's `ReplicationControlManager`, rules and texts)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from odradek.config import Config
 from odradek.log.machine import Fact
-from odradek.metadata import configs, describe
+from odradek.metadata.assignment import (
+    Assignments,
+    Cluster,
+    all_fenced,
+    bad_assignment,
+    bad_replicas,
+    new_partition,
+    nobody_there,
+)
 from odradek.metadata.change import Change, Failure
-from odradek.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
-from odradek.metadata.placement import Dice, elect, in_sync, place, random_id
+from odradek.metadata.describe import topic_entries
+from odradek.metadata.image import MetadataImage, ResourceType, TopicImage
+from odradek.metadata.placement import place, random_id
 from odradek.metadata.snapshot import topic_records
-from odradek.metadata.topic_names import CLUSTER_METADATA, collision, invalid_name
+from odradek.metadata.topic_configs import invalid_topic_configs
+from odradek.metadata.topic_names import CLUSTER_METADATA, collision, invalid_name, similar_names
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.config_record import ConfigRecord
-from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
-from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
-from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.create_topics_response import (
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsResponse,
 )
 
-__all__ = ["DEFAULT", "PARTITIONS_PER_REQUEST_MAX", "Cluster", "create_partitions", "create_topics"]
+if TYPE_CHECKING:
+    from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+
+__all__ = ["DEFAULT", "create_topics"]
 
 DEFAULT = -1
 """Number of partitions, or replication factor, that is left to the broker's configuration."""
-
-PARTITIONS_PER_REQUEST_MAX = 100_000
-"""Kafka stops at 10,000, the records of one batch; a metadata transaction can hold more (KIP-868)."""
-
-Assignments = list[list[int]]
-
-
-class Cluster(Struct, frozen=True):
-    """What the rules need besides the request."""
-
-    image: MetadataImage
-    config: Config
-    dice: Dice
-    partitions_max: int = PARTITIONS_PER_REQUEST_MAX
-
-
-# ---------------------------------------------------------------------- CreateTopics
 
 
 def create_topics(request: CreateTopicsRequest, cluster: Cluster) -> Change[CreateTopicsResponse]:
@@ -54,9 +45,10 @@ def create_topics(request: CreateTopicsRequest, cluster: Cluster) -> Change[Crea
     change: Change[CreateTopicsResponse] = Change(CreateTopicsResponse())
     failed = Failure(ErrorCode.REQUEST_TIMED_OUT) if request.timeout_ms <= 0 else _too_many(request.topics, cluster)
     times = Counter(topic.name for topic in request.topics)
+    similar = similar_names(cluster.image.topics)
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         duplicate = Failure(ErrorCode.INVALID_REQUEST, "Duplicate topic name.") if times[name] > 1 else None
-        outcome = failed or duplicate or _create(topic, cluster, change)
+        outcome = failed or duplicate or _create(topic, similar, cluster, change)
         if isinstance(outcome, Failure):
             outcome = CreatableTopicResult(
                 name=name,
@@ -84,10 +76,10 @@ def _too_many(topics: Sequence[CreatableTopic], cluster: Cluster) -> Failure | N
 
 
 def _create(
-    topic: CreatableTopic, cluster: Cluster, change: Change[CreateTopicsResponse]
+    topic: CreatableTopic, similar: Mapping[str, str], cluster: Cluster, change: Change[CreateTopicsResponse]
 ) -> CreatableTopicResult | Failure:
     overrides = {config.name: config.value for config in topic.configs}
-    failure = _unusable_name(topic.name, cluster.image) or configs.invalid_topic_configs(overrides, cluster.config)
+    failure = _unusable_name(topic.name, similar, cluster.image) or invalid_topic_configs(overrides, cluster.config)
     assigned = failure or _assign(topic, cluster, change)
     if isinstance(assigned, Failure):
         return assigned
@@ -109,12 +101,12 @@ def _create(
         configs=[
             # Overrides come back as they were written, whatever they mean.
             CreatableTopicConfigs(name=e.name, value=values.get(e.name, e.value), config_source=e.source)
-            for e in describe.topic_entries(values, cluster.config)
+            for e in topic_entries(values, cluster.config)
         ],
     )
 
 
-def _unusable_name(name: str, image: MetadataImage) -> Failure | None:
+def _unusable_name(name: str, similar: Mapping[str, str], image: MetadataImage) -> Failure | None:
     if name == CLUSTER_METADATA:
         return Failure(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     reason = invalid_name(name)
@@ -122,25 +114,14 @@ def _unusable_name(name: str, image: MetadataImage) -> Failure | None:
         return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if name in image.topics:
         return Failure(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = collision(name, image.topics)
+    other = collision(name, similar)
     if other is not None:
         return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
     return None
 
 
 def _topic(name: str, topic_id: bytes, assigned: Assignments, image: MetadataImage) -> TopicImage:
-    return TopicImage(name, topic_id, {i: _partition(i, replicas, image) for i, replicas in enumerate(assigned)})
-
-
-def _partition(index: int, replicas: list[int], image: MetadataImage) -> PartitionImage:
-    return PartitionImage(
-        index=index,
-        leader=elect(replicas, image),
-        leader_epoch=0,
-        partition_epoch=0,
-        replicas=tuple(replicas),
-        isr=tuple(in_sync(replicas, image)),
-    )
+    return TopicImage(name, topic_id, {i: new_partition(i, replicas, image) for i, replicas in enumerate(assigned)})
 
 
 # ---------------------------------------------------------------------- who gets the replicas
@@ -168,11 +149,9 @@ def _assign(topic: CreatableTopic, cluster: Cluster, change: Change[CreateTopics
 def _affordable(name: str, wanted: int, cluster: Cluster, change: Change[CreateTopicsResponse]) -> int | Failure:
     """The replication factor there are brokers for; one broker in a test must do for a topic that asks for three."""
     brokers = cluster.image.brokers
-    if not any(not broker.fenced for broker in brokers.values()):
-        return Failure(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {wanted} time(s): All brokers are currently fenced.",
-        )
+    failure = all_fenced(wanted, cluster.image)
+    if failure is not None:
+        return failure
     if wanted <= len(brokers):
         return wanted
     if cluster.config.odradek_strict_replication:
@@ -197,122 +176,12 @@ def _assign_by_hand(topic: CreatableTopic, image: MetadataImage) -> Assignments 
     for assignment in topic.assignments:
         index, replicas = assignment.partition_index, assignment.broker_ids
         if index in assigned:
-            return _bad_assignment(f"Found multiple manual partition assignments for partition {index}")
+            return bad_assignment(f"Found multiple manual partition assignments for partition {index}")
         first = next(iter(assigned.values()), replicas)
-        failure = _bad_replicas(replicas, len(first), image) or _nobody_there(index, replicas, image)
+        failure = bad_replicas(replicas, len(first), image) or nobody_there(index, replicas, image)
         if failure is not None:
             return failure
         assigned[index] = replicas
     if sorted(assigned) != list(range(len(assigned))):
-        return _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        return bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return [assigned[index] for index in range(len(assigned))]
-
-
-def _bad_assignment(message: str) -> Failure:
-    return Failure(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-
-
-def _bad_replicas(replicas: list[int], expected: int, image: MetadataImage) -> Failure | None:
-    if not replicas:
-        return _bad_assignment("The manual partition assignment includes an empty replica list.")
-    for broker in sorted(replicas):
-        if replicas.count(broker) > 1:
-            return _bad_assignment(f"The manual partition assignment includes the broker {broker} more than once.")
-        if broker not in image.brokers:
-            return _bad_assignment(
-                f"The manual partition assignment includes broker {broker}, but no such broker is registered."
-            )
-    if len(replicas) != expected:
-        return _bad_assignment(
-            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
-            f"consistent with previous partitions, which have {expected} replica(s)."
-        )
-    return None
-
-
-def _nobody_there(index: int, replicas: list[int], image: MetadataImage) -> Failure | None:
-    if in_sync(replicas, image):
-        return None
-    return _bad_assignment(
-        f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled "
-        "shutdown."
-    )
-
-
-# ---------------------------------------------------------------------- CreatePartitions
-
-
-def create_partitions(request: CreatePartitionsRequest, cluster: Cluster) -> Change[CreatePartitionsResponse]:
-    """Each topic grows or is refused by itself."""
-    change: Change[CreatePartitionsResponse] = Change(CreatePartitionsResponse())
-    late = Failure(ErrorCode.REQUEST_TIMED_OUT) if request.timeout_ms <= 0 else None
-    times = Counter(topic.name for topic in request.topics)
-    for name, topic in {topic.name: topic for topic in request.topics}.items():
-        duplicate = Failure(ErrorCode.INVALID_REQUEST, "Duplicate topic name.") if times[name] > 1 else None
-        outcome = late or duplicate or _grow(topic, cluster)
-        if isinstance(outcome, Failure):
-            result = CreatePartitionsTopicResult(name=name, error_code=outcome.error, error_message=outcome.message)
-        else:
-            result = CreatePartitionsTopicResult(name=name, error_message=None)
-            change.records += outcome
-        change.reply.results.append(result)
-    if request.validate_only:
-        change.records = []
-    return change
-
-
-def _grow(topic: CreatePartitionsTopic, cluster: Cluster) -> list[Struct] | Failure:
-    image = cluster.image
-    old = image.topic(topic.name)
-    if old is None:
-        return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    has = len(old.partitions)
-    added = topic.count - has
-    if added == 0:
-        return Failure(ErrorCode.INVALID_PARTITIONS, f"Topic already has {has} partition(s).")
-    if added < 0:
-        return Failure(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {has} partition(s); {topic.count} would not be an increase.",
-        )
-    if added > cluster.partitions_max:
-        return Failure(ErrorCode.POLICY_VIOLATION, "Excessively large number of additional partitions per request.")
-    assigned = _assign_more(topic, added, old, cluster)
-    if isinstance(assigned, Failure):
-        return assigned
-    grown = TopicImage(
-        old.name, old.id, {has + i: _partition(has + i, replicas, image) for i, replicas in enumerate(assigned)}
-    )
-    return list(_partitions_only(grown))
-
-
-def _partitions_only(topic: TopicImage) -> Iterator[Struct]:
-    records = topic_records(topic)
-    next(records)  # the topic itself exists
-    return records
-
-
-def _assign_more(topic: CreatePartitionsTopic, added: int, old: TopicImage, cluster: Cluster) -> Assignments | Failure:
-    image = cluster.image
-    replicas = old.replication_factor
-    if topic.assignments is not None:
-        if len(topic.assignments) != added:
-            return _bad_assignment(
-                f"Attempted to add {added} additional partition(s), but only {len(topic.assignments)} assignment(s) "
-                "were specified."
-            )
-        for index, assignment in enumerate(topic.assignments, len(old.partitions)):
-            failure = _bad_replicas(assignment.broker_ids, replicas, image) or _nobody_there(
-                index, assignment.broker_ids, image
-            )
-            if failure is not None:
-                return failure
-        return [assignment.broker_ids for assignment in topic.assignments]
-    if not any(not broker.fenced for broker in image.brokers.values()):
-        return Failure(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replicas} time(s): All brokers are currently fenced.",
-        )
-    return place(
-        image.brokers.values(), partitions=added, replicas=min(replicas, len(image.brokers)), dice=cluster.dice
-    )

@@ -34,6 +34,8 @@ T = TypeVar("T")
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = (1).to_bytes(16, "big")
 """Kafka's reserved id of the metadata log."""
+METADATA_CONFIG = TopicConfig(cleanup_policy=())
+"""The metadata log is never deleted from, nor compacted, nor given up for memory."""
 START_TIMEOUT_MS = 30_000
 
 
@@ -58,7 +60,7 @@ class Controlling:
         self.topics_at_start: Sequence[StartTopic] = ()
         self.shard: ControllerShard | None = None
         self._loader = MetadataLoader()
-        self._log = node.store.open(METADATA_TOPIC_ID, 0, TopicConfig())
+        self._log = node.store.open(METADATA_TOPIC_ID, 0, METADATA_CONFIG)
 
     @property
     def is_controller(self) -> bool:
@@ -88,7 +90,7 @@ class Controlling:
             index=0,
             log=self._log,
             leader_epoch=self._log.leader_epoch + 1,
-            config=TopicConfig(),
+            config=METADATA_CONFIG,
             now=node.now,
         )
         machine = Controller(

@@ -23,6 +23,7 @@ class Fault(Struct):
     `delay_ms` serves them later; `hold` serves them when `Faults.release` is called;
     `reply` answers in place of the broker; `drop` never answers; `disconnect` closes the connection;
     `drop_reply` serves the request but closes the connection in place of the answer.
+    A request that is delayed or held is served even if its client goes away meanwhile: it is on its way, not lost.
     """
 
     api_key: ApiKey
@@ -37,6 +38,11 @@ class Fault(Struct):
     disconnect: bool = False
     reply: Callable[[Call], Any] | None = None
     hits: int = 0
+
+    @property
+    def postpones(self) -> bool:
+        """Whether a request that is hit is served later."""
+        return self.hold or self.delay_ms > 0
 
     def takes(self, call: Call) -> bool:
         """Whether this request is hit; counts it."""
@@ -82,6 +88,11 @@ class Faults:
         """Whether a fault takes this request; `serve` must follow if so."""
         self._taken = next((fault for fault in self._faults if fault.takes(call)), None)
         return self._taken is not None
+
+    @property
+    def postpones(self) -> bool:
+        """Whether the request that `intercepts` has just taken is served later."""
+        return self._taken is not None and self._taken.postpones
 
     async def serve(self, handler: Handler, call: Call) -> Any:
         """Serve the request that `intercepts` has just taken, as its fault demands."""

@@ -1,6 +1,8 @@
 """Calls to other brokers: real, encoded requests over the inter-broker channel, so that they can be delayed or lost.
 
 A node calls itself over the same channel.
+Each API has a connection of its own to each broker, as Kafka has a client for each purpose: a marker that is slow to be
+written must not hold up a verification.
 """
 
 from __future__ import annotations
@@ -32,15 +34,16 @@ RESPONSE_BYTES_MAX = 1 << 30
 class _Link:
     """One dialled connection: what waits to be sent, and who waits for which answer."""
 
-    __slots__ = ("conn", "frames", "node_id", "open", "unsent", "waits")
+    __slots__ = ("api_key", "conn", "frames", "node_id", "open", "unsent", "waits")
 
-    def __init__(self, conn: int, node_id: int) -> None:
+    def __init__(self, conn: int, node_id: int, api_key: ApiKey) -> None:
         self.conn = conn
         self.node_id = node_id
+        self.api_key = api_key
         self.open = False
         self.frames = FrameBuffer(RESPONSE_BYTES_MAX)
         self.unsent: deque[Chunk] = deque()
-        self.waits: dict[int, tuple[ApiKey, int, Wait[Any]]] = {}
+        self.waits: dict[int, tuple[int, Wait[Any]]] = {}
 
 
 class Peers:
@@ -48,7 +51,7 @@ class Peers:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._links: dict[int, _Link] = {}
+        self._links: dict[tuple[int, ApiKey], _Link] = {}
         self._by_conn: dict[int, _Link] = {}
         self._next_conn = -1
         self._next_correlation = 0
@@ -56,19 +59,24 @@ class Peers:
 
     async def call(self, node_id: int, api_key: ApiKey, version: int, request: Struct, *, deadline: int) -> Any:
         """Send a request and wait for its response; None if the connection is lost or the deadline (ms) passes."""
-        link = self._links.get(node_id) or self._dial(node_id)
+        link = self._links.get((node_id, api_key)) or self._dial(node_id, api_key)
         self._next_correlation = correlation_id = (self._next_correlation + 1) & 0x7FFFFFFF
         wait: Wait[Any] = self._node.kernel.wait(deadline=deadline)
-        link.waits[correlation_id] = (api_key, version, wait)
+        link.waits[correlation_id] = (version, wait)
         frame = self._frame(api_key, version, correlation_id, request)
         if link.open:
             self._node.effects.append(Send(link.conn, (frame,)))
         else:
             link.unsent.append(frame)
         try:
-            return await wait
+            response = await wait
         finally:
             link.waits.pop(correlation_id, None)
+        if response is None and self._by_conn.get(link.conn) is link:
+            # Too late: answers come in order, so on this connection the next call would wait behind it.
+            self._node.effects.append(Hangup(link.conn))
+            self.disconnected(link.conn)
+        return response
 
     def dialled(self, conn: int) -> None:
         """A link stands: send what has waited for it."""
@@ -96,14 +104,14 @@ class Peers:
         link = self._by_conn.pop(conn, None)
         if link is None:
             return
-        del self._links[link.node_id]
-        for _, _, wait in list(link.waits.values()):
+        del self._links[link.node_id, link.api_key]
+        for _, wait in list(link.waits.values()):
             wait.settle(None)
 
-    def _dial(self, node_id: int) -> _Link:
-        link = _Link(self._next_conn, node_id)
+    def _dial(self, node_id: int, api_key: ApiKey) -> _Link:
+        link = _Link(self._next_conn, node_id, api_key)
         self._next_conn -= 1
-        self._links[node_id] = self._by_conn[link.conn] = link
+        self._links[node_id, api_key] = self._by_conn[link.conn] = link
         self._node.effects.append(Dial(link.conn, node_id))
         return link
 
@@ -121,7 +129,8 @@ class Peers:
         waiting = link.waits.get(correlation_id)
         if waiting is None:
             return
-        api_key, version, wait = waiting
+        version, wait = waiting
+        api_key = link.api_key
         position = 4
         if registry.response_header_version(api_key, version) >= 1:
             _, position = unknown_tags(frame, position + 1, frame[position])

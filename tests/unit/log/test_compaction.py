@@ -13,9 +13,9 @@ from tests.unit.log.helpers import NOW, Leader, Pair, batch, kinds, new_log, new
 from odradek.log.compaction import Compaction, cleanable_until, is_due
 from odradek.log.log import Log
 from odradek.log.partition import Partition
-from odradek.records.batch import batches
+from odradek.records.batch import TimestampType, batches
 from odradek.records.compression import Compression
-from odradek.records.record import Record
+from odradek.records.record import Record, iterate_records
 
 DELETE_RETENTION_MS = 1000
 A, B, C = b"a", b"b", b"c"
@@ -100,6 +100,30 @@ def test_small_segments_become_one() -> None:
     assert 2 == len(log.segments)
     assert 10 == len(offsets_and_keys(log))
     assert log.size_bytes == log.store.bytes_held == sum(segment.size for segment in log.segments)
+
+
+def test_a_thinned_segment_still_ends_where_it_ended() -> None:
+    log = compacted_log()
+    write(log, [(A, b"1")], [(None, b"")], [(C, b"")])
+    log.configure(type(log.config)(cleanup_policy=("compact",), segment_bytes=1 << 20))
+    compact(log)
+    assert [0, 2] == [one.base_offset for one in log.batches()]
+    assert 2 == cleanable_until(log, NOW, last_stable_offset=3)
+
+
+def test_log_append_time_stays() -> None:
+    log = compacted_log(message_timestamp_type="LogAppendTime")
+    partition = new_partition(log)
+    for records in ([(A, b"1"), (B, b"1")], [(A, b"2")], [(C, b"")]):
+        partition.append_client(batch(*records, timestamp=5), now=NOW)
+    compact(log)
+    thinned = next(log.batches())
+    assert (1, NOW, TimestampType.LOG_APPEND_TIME) == (
+        thinned.record_count,
+        thinned.max_timestamp,
+        thinned.timestamp_type,
+    )
+    assert [NOW] == [record.timestamp for record in iterate_records(thinned)]
 
 
 def test_segments_in_which_nothing_changed_are_left_alone() -> None:

@@ -234,7 +234,9 @@ def test_a_truncated_segment_may_be_compacted_away() -> None:
     partition.log.truncate(2)
     moved = new_partition(partition.log, leader_epoch=1)
     moved.append_client(batch((b"k", b"v")), now=NOW)
-    assert Compaction(moved.log, NOW, until=2).step(1 << 20)
+    moved.log.seal()
+    assert Compaction(moved.log, NOW, until=3).step(1 << 20)
+    assert [2] == [one.base_offset for one in moved.log.batches()]
     again = new_partition(moved.log, leader_epoch=2)
     assert [1] == [one.last_sequence for one in again.describe_producers()]
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from odradek.config import Config
 from odradek.log.machine import Answered, Decision, Proposed
+from odradek.metadata.assignment import Cluster
 from odradek.metadata.brokers import registration
 from odradek.metadata.controller import Controller
 from odradek.metadata.delta import Delta
@@ -79,6 +80,15 @@ def override(name: str, value: str | None, *, of: str, resource_type: int = 2) -
 def level(**levels: int) -> list[Struct]:
     """Feature levels."""
     return [FeatureLevelRecord(name=name.replace("_", "."), feature_level=value) for name, value in levels.items()]
+
+
+BROKERS = [broker(1), broker(2), broker(3)]
+
+
+def cluster(*records: Struct | Sequence[Struct], partitions_max: int = 1000, **settings: str) -> Cluster:
+    """A cluster of three brokers, or of what is given, with these settings."""
+    config = Config.parse({name.replace("_", "."): value for name, value in settings.items()})
+    return Cluster(image_of(*(records or (BROKERS,))), config, Random(5), partitions_max)
 
 
 def image_of(*records: Struct | Iterable[Struct], base: MetadataImage = EMPTY) -> MetadataImage:

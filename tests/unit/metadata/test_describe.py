@@ -116,6 +116,15 @@ def test_what_nobody_knows_could_be_secret() -> None:
     assert "hush" not in str(broker_default_entries({"plug.in.password": "hush"}))
 
 
+def test_passwords_are_never_shown() -> None:
+    passwords = ["ssl.key.password", "sasl.jaas.config", "ssl.keystore.key", "delegation.token.secret.key"]
+    config = Config.parse(dict.fromkeys(passwords, "hush"))
+
+    assert [(None, True)] * 4 == [
+        (of_broker(name, config).value, of_broker(name, config).sensitive) for name in passwords
+    ]
+
+
 def test_the_defaults_of_the_cluster() -> None:
     assert [
         Entry(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.metadata.topic_names import collision, invalid_name
+from odradek.metadata.topic_names import collision, invalid_name, similar_names
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "_", "x" * 249])
@@ -16,8 +16,8 @@ def test_a_bad_name(name: str) -> None:
 
 
 def test_names_collide_in_dots_and_underscores() -> None:
-    assert "a.b" == collision("a_b", ["x", "a.b"])
-    assert "a_b.c" == collision("a.b_c", ["a_b.c"])
-    assert collision("a.b", ["a.b"]) is None
-    assert collision("ab", ["a.b"]) is None
-    assert collision("a-b", ["a.b"]) is None
+    assert "a.b" == collision("a_b", similar_names(["x", "a.b"]))
+    assert "a_b.c" == collision("a.b_c", similar_names(["a_b.c"]))
+    assert collision("a.b", similar_names(["a.b"])) is None
+    assert collision("ab", similar_names(["a.b"])) is None
+    assert collision("a-b", similar_names(["a.b"])) is None

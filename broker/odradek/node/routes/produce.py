@@ -27,6 +27,7 @@ from odradek.wire.messages.produce_response import (
 
 if TYPE_CHECKING:
     from odradek.log.partition import Guard, Partition
+    from odradek.metadata.image import PartitionImage
     from odradek.node.node import Node
     from odradek.records.batch import Batch
     from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest
@@ -129,6 +130,14 @@ def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduc
     return PartitionProduceResponse(index, 0, appended.base_offset, appended.log_append_time, appended.log_start_offset)
 
 
+def _required_in_sync(node: Node, partition: Partition, registered: PartitionImage) -> int:
+    required = partition.config.min_insync_replicas
+    if node.config.odradek_strict_replication:
+        return required
+    # A topic that was meant for more brokers than there are can be written all the same.
+    return min(required, len(registered.replicas))
+
+
 def _is_closed(partition: Partition, call: Call) -> bool:
     return partition.topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT
 
@@ -144,7 +153,7 @@ def _unwritable(node: Node, partition: Partition, call: Call) -> Refused | None:
         return CLOSED_TOPIC
     if acks == ACKS_ALL and partition.config.min_insync_replicas > 1:
         registered = node.image.partition(partition.topic, partition.index)
-        if registered is not None and len(registered.isr) < partition.config.min_insync_replicas:
+        if registered is not None and len(registered.isr) < _required_in_sync(node, partition, registered):
             return Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     return None
 

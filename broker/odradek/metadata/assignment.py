@@ -1,0 +1,93 @@
+"""Who gets the replicas of new partitions, where a client says so itself, and what may be wrong with that."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from odradek.config import Config
+from odradek.metadata.change import Failure
+from odradek.metadata.image import MetadataImage, PartitionImage
+from odradek.metadata.placement import Dice, elect, in_sync
+from odradek.wire.errors import ErrorCode
+
+__all__ = [
+    "PARTITIONS_PER_REQUEST_MAX",
+    "Assignments",
+    "Cluster",
+    "all_fenced",
+    "bad_assignment",
+    "bad_replicas",
+    "new_partition",
+    "nobody_there",
+]
+
+PARTITIONS_PER_REQUEST_MAX = 100_000
+"""Kafka stops at 10,000, the records of one batch; a metadata transaction can hold more (KIP-868)."""
+
+Assignments = list[list[int]]
+"""The replicas of each new partition, the leader first."""
+
+
+class Cluster(Struct, frozen=True):
+    """What the rules about topics need besides the request."""
+
+    image: MetadataImage
+    config: Config
+    dice: Dice
+    partitions_max: int = PARTITIONS_PER_REQUEST_MAX
+
+
+def bad_assignment(message: str) -> Failure:
+    """A refusal of replicas by hand."""
+    return Failure(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def bad_replicas(replicas: list[int], expected: int, image: MetadataImage) -> Failure | None:
+    """Why a partition cannot have these replicas by hand, or None."""
+    if not replicas:
+        return bad_assignment("The manual partition assignment includes an empty replica list.")
+    for broker in sorted(replicas):
+        if replicas.count(broker) > 1:
+            return bad_assignment(f"The manual partition assignment includes the broker {broker} more than once.")
+        if broker not in image.brokers:
+            return bad_assignment(
+                f"The manual partition assignment includes broker {broker}, but no such broker is registered."
+            )
+    if len(replicas) != expected:
+        return bad_assignment(
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {expected} replica(s)."
+        )
+    return None
+
+
+def nobody_there(index: int, replicas: list[int], image: MetadataImage) -> Failure | None:
+    """Why a partition with these replicas would have no leader, or None."""
+    if in_sync(replicas, image):
+        return None
+    return bad_assignment(
+        f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled "
+        "shutdown."
+    )
+
+
+def all_fenced(replicas: int, image: MetadataImage) -> Failure | None:
+    """Why no partition can be placed anywhere, or None."""
+    if any(not broker.fenced for broker in image.brokers.values()):
+        return None
+    return Failure(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {replicas} time(s): All brokers are currently fenced.",
+    )
+
+
+def new_partition(index: int, replicas: list[int], image: MetadataImage) -> PartitionImage:
+    """A partition in its first leader epoch."""
+    return PartitionImage(
+        index=index,
+        leader=elect(replicas, image),
+        leader_epoch=0,
+        partition_epoch=0,
+        replicas=tuple(replicas),
+        isr=tuple(in_sync(replicas, image)),
+    )

@@ -1,0 +1,104 @@
+"""Adding partitions to topics (Kafka's `ReplicationControlManager.createPartitions`, rules and texts)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from odradek.metadata.assignment import (
+    Assignments,
+    Cluster,
+    all_fenced,
+    bad_assignment,
+    bad_replicas,
+    new_partition,
+    nobody_there,
+)
+from odradek.metadata.change import Change, Failure
+from odradek.metadata.image import TopicImage
+from odradek.metadata.placement import place
+from odradek.metadata.snapshot import topic_records
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
+
+if TYPE_CHECKING:
+    from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+
+__all__ = ["create_partitions"]
+
+
+def create_partitions(request: CreatePartitionsRequest, cluster: Cluster) -> Change[CreatePartitionsResponse]:
+    """Each topic grows or is refused by itself."""
+    change: Change[CreatePartitionsResponse] = Change(CreatePartitionsResponse())
+    late = Failure(ErrorCode.REQUEST_TIMED_OUT) if request.timeout_ms <= 0 else None
+    times = Counter(topic.name for topic in request.topics)
+    for name, topic in {topic.name: topic for topic in request.topics}.items():
+        duplicate = Failure(ErrorCode.INVALID_REQUEST, "Duplicate topic name.") if times[name] > 1 else None
+        outcome = late or duplicate or _grow(topic, cluster)
+        if isinstance(outcome, Failure):
+            result = CreatePartitionsTopicResult(name=name, error_code=outcome.error, error_message=outcome.message)
+        else:
+            result = CreatePartitionsTopicResult(name=name, error_message=None)
+            change.records += outcome
+        change.reply.results.append(result)
+    if request.validate_only:
+        change.records = []
+    return change
+
+
+def _grow(topic: CreatePartitionsTopic, cluster: Cluster) -> list[Struct] | Failure:
+    image = cluster.image
+    old = image.topic(topic.name)
+    if old is None:
+        return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    has = len(old.partitions)
+    added = topic.count - has
+    if added == 0:
+        return Failure(ErrorCode.INVALID_PARTITIONS, f"Topic already has {has} partition(s).")
+    if added < 0:
+        return Failure(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {has} partition(s); {topic.count} would not be an increase.",
+        )
+    if added > cluster.partitions_max:
+        return Failure(ErrorCode.POLICY_VIOLATION, "Excessively large number of additional partitions per request.")
+    assigned = _assign_more(topic, added, old, cluster)
+    if isinstance(assigned, Failure):
+        return assigned
+    grown = TopicImage(
+        old.name, old.id, {has + i: new_partition(has + i, replicas, image) for i, replicas in enumerate(assigned)}
+    )
+    return list(_partitions_only(grown))
+
+
+def _partitions_only(topic: TopicImage) -> Iterator[Struct]:
+    records = topic_records(topic)
+    next(records)  # the topic itself exists
+    return records
+
+
+def _assign_more(topic: CreatePartitionsTopic, added: int, old: TopicImage, cluster: Cluster) -> Assignments | Failure:
+    image = cluster.image
+    replicas = old.replication_factor
+    if topic.assignments is not None:
+        if len(topic.assignments) != added:
+            return bad_assignment(
+                f"Attempted to add {added} additional partition(s), but only {len(topic.assignments)} assignment(s) "
+                "were specified."
+            )
+        for index, assignment in enumerate(topic.assignments, len(old.partitions)):
+            failure = bad_replicas(assignment.broker_ids, replicas, image) or nobody_there(
+                index, assignment.broker_ids, image
+            )
+            if failure is not None:
+                return failure
+        return [assignment.broker_ids for assignment in topic.assignments]
+    failure = all_fenced(replicas, image)
+    if failure is not None:
+        return failure
+    return place(
+        image.brokers.values(), partitions=added, replicas=min(replicas, len(image.brokers)), dice=cluster.dice
+    )
