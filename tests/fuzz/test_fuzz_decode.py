@@ -20,7 +20,7 @@ import pytest
 
 from odradek.wire import registry
 from odradek.wire.errors import DecodeError, EncodeError
-from odradek.wire.explain import decode_error
+from odradek.wire.diagnosis import decode_error
 from odradek.wire.frame import FrameBuffer
 
 RUNS = int(os.environ.get("ODRADEK_FUZZ", "6000"))

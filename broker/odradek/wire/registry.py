@@ -10,15 +10,16 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from odradek.wire.errors import DecodeError
-from odradek.wire.explain import spec_of
 from odradek.wire.messages import APIS, METADATA_RECORDS, MODULES, Api, ApiKey
 from odradek.wire.primitives import Splices
-from odradek.wire.schema import MessageSpec
+
+if TYPE_CHECKING:
+    from odradek.wire.schema import MessageSpec
 
 __all__ = [
     "APIS",
@@ -167,6 +168,8 @@ def is_flexible(cls: type[msgspec.Struct], version: int) -> bool:
 
 def spec(cls: type[msgspec.Struct]) -> MessageSpec:
     """The schema of a message, for who wants to look at its fields in general."""
+    from odradek.wire.diagnosis import spec_of  # parsing schemas is for tools and tests
+
     return spec_of(_module(cls).SCHEMA)
 
 
