@@ -69,7 +69,7 @@ class World:
     """The nodes of a cluster, what is on its way between them, and the time.
 
     `delay_ms` is the range from which each message between brokers draws its delay; `loss` the chance that an
-    inter-broker connection breaks instead of delivering.
+    inter-broker connection breaks instead of delivering; a test may change it as it goes.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class World:
         )
         self.nodes: dict[int, Node] = {}
         self._delay_ms = delay_ms
-        self._loss = loss
+        self.loss = loss
         self._queue: list[tuple[int, int, int, Event]] = []
         self._count = 0
         self._clients: dict[tuple[int, int], SimClient] = {}
@@ -243,7 +243,7 @@ class World:
         link = self._links.get((node_id, conn))
         if link is None:
             return
-        if self._loss and self.random.random() < self._loss:
+        if self.loss and self.random.random() < self.loss:
             self._break(node_id, conn)
             return
         peer, peer_conn = link

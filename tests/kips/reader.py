@@ -1,0 +1,40 @@
+"""Fetched records as a read_committed consumer reads them; written from KIP-98, not from the code of the broker."""
+
+from __future__ import annotations
+
+from odradek.records.batch import Batch, batches
+from odradek.records.control import read_marker
+from odradek.records.record import iterate_records
+from odradek.wire.messages.fetch_response import PartitionData
+
+__all__ = ["batches_of", "committed_values", "kind_of"]
+
+
+def batches_of(data: PartitionData) -> list[Batch]:
+    """The whole batches of a fetched partition."""
+    return list(batches(memoryview(data.records or b"")))
+
+
+def kind_of(batch: Batch) -> str:
+    """Data, or which marker."""
+    if not batch.is_control:
+        return "data"
+    marker = read_marker(batch)
+    assert marker is not None
+    return "COMMIT" if marker.commit else "ABORT"
+
+
+def committed_values(data: PartitionData) -> list[bytes | None]:
+    """The values that are not of an aborted transaction, as the list of those in the response tells."""
+    waiting = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
+    skipping: set[int] = set()
+    seen: list[bytes | None] = []
+    for batch in batches_of(data):
+        while waiting and waiting[0][0] <= batch.last_offset:
+            skipping.add(waiting.pop(0)[1])
+        if batch.is_control:
+            if kind_of(batch) == "ABORT":
+                skipping.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in skipping):
+            seen += [record.value for record in iterate_records(batch)]
+    return seen

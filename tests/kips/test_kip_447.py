@@ -1,0 +1,140 @@
+"""KIP-447, "Producer scalability for exactly once semantics": offsets in a transaction, by members of a group."""
+
+from __future__ import annotations
+
+import pytest
+from tests.kips.helpers import ABORT, COMMIT, NEW, OK, OLD, Cluster, P, Producer, Q, Style, every_client, every_level
+
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.registry import ApiKey
+
+UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+def begin(producer: Producer) -> None:
+    """Add the partition of the offsets, if this client does that itself."""
+    if producer.style.add is not None:
+        assert OK is producer.add_offsets(version=min(producer.style.add, 3))
+
+
+@every_client
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT], ids=["commit", "abort"])
+def test_offsets_are_pending_until_the_marker(level: int, style: Style, outcome: bool) -> None:
+    """RequireStable: while a transaction with offsets of the partition is open, they are unstable for who cares."""
+    cluster = Cluster(level)
+    producer = Producer.started(cluster, style)
+    begin(producer)
+    assert OK is producer.commit_offset(3)
+    assert OK is producer.commit()
+    begin(producer)
+    assert OK is producer.commit_offset(8)
+    assert (UNSTABLE, 3) == (cluster.offset(stable=True), cluster.offset())
+    assert -1 == cluster.offset(partition=Q, stable=True)
+    assert OK is producer.finish(outcome)
+    expected = 8 if outcome else 3
+    assert (expected, expected) == (cluster.offset(stable=True), cluster.offset())
+
+
+@every_client
+def test_offsets_are_unstable_while_the_marker_is_on_its_way(level: int, style: Style) -> None:
+    """RequireStable: what counts is the marker in the partition of the offsets, not the decision to commit."""
+    cluster = Cluster(level)
+    producer = Producer.started(cluster, style)
+    begin(producer)
+    producer.commit_offset(3)
+    markers = cluster.hold(ApiKey.WRITE_TXN_MARKERS)
+    assert OK is producer.commit()
+    assert (UNSTABLE, -1) == (cluster.offset(stable=True), cluster.offset())
+    cluster.release(markers)
+    assert 3 == cluster.offset(stable=True)
+
+
+@every_client
+def test_pending_offsets_survive_the_coordinator_of_the_group(level: int, style: Style) -> None:
+    """RequireStable: pending offsets are in the log, and so is the marker that ends them."""
+    cluster = Cluster(level, brokers=2)
+    producer = Producer.started(cluster, style)
+    begin(producer)
+    producer.commit_offset(3)
+    offsets = cluster.offsets_of()
+    cluster.move(offsets, 3 - cluster.leader(offsets))
+    assert UNSTABLE == cluster.offset(stable=True)
+    assert OK is producer.commit()
+    assert 3 == cluster.offset(stable=True)
+
+
+@every_client
+def test_a_later_commit_outside_of_the_transaction_wins(level: int, style: Style) -> None:
+    """Pending offsets: whichever was written later counts, not whichever came into force later."""
+    cluster = Cluster(level)
+    producer = Producer.started(cluster, style)
+    begin(producer)
+    producer.commit_offset(3)
+    committed = OffsetCommitRequestPartition(partition_index=0, committed_offset=9, committed_metadata="")
+    request = OffsetCommitRequest(
+        group_id="group", topics=[OffsetCommitRequestTopic(name=P[0], partitions=[committed])]
+    )
+    response = cluster.ask(cluster.leader(cluster.offsets_of()), request, 7)
+    assert [OK] == [each.error_code for each in response.topics[0].partitions]
+    assert OK is producer.commit()
+    assert 9 == cluster.offset(stable=True)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        (3, ErrorCode.ILLEGAL_GENERATION),
+        (4, ErrorCode.ILLEGAL_GENERATION),
+        (5, ErrorCode.ILLEGAL_GENERATION),
+        (6, ErrorCode.GROUP_ID_NOT_FOUND),
+    ],
+)
+def test_a_generation_of_a_group_that_does_not_exist(level: int, version: int, error: ErrorCode) -> None:
+    """Group metadata in TxnOffsetCommit: the member and its generation are checked by the coordinator of the group."""
+    cluster = Cluster(level)
+    producer = Producer.started(cluster, OLD if version < 5 else NEW)
+    begin(producer)
+    assert error is producer.commit_offset(3, version=version, member="m", generation=1)
+    assert OK is producer.commit_offset(3, version=version)
+
+
+@every_level
+def test_a_zombie_commits_no_offsets(level: int) -> None:
+    """Fencing: offsets of a fenced producer are refused by the log of the offsets itself."""
+    cluster = Cluster(level)
+    first = Producer.started(cluster, OLD)
+    begin(first)
+    assert OK is first.commit_offset(3)
+    second = Producer(cluster, OLD)
+    assert ErrorCode.CONCURRENT_TRANSACTIONS is second.init()
+    assert OK is second.init()
+    for version in range(7):
+        assert ErrorCode.INVALID_PRODUCER_EPOCH is first.commit_offset(4, version=version)
+    assert -1 == cluster.offset(stable=True)
+
+
+@every_level
+@pytest.mark.parametrize("version", range(7))
+def test_a_partition_that_does_not_exist_adds_nothing(level: int, version: int) -> None:
+    """TxnOffsetCommit: with nothing left to commit nobody is asked."""
+    cluster = Cluster(level)
+    producer = Producer.started(cluster, OLD)
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert missing is producer.commit_offset(3, partition=("t", 99), version=version)
+    assert "Empty" == cluster.state("x")
+
+
+@every_level
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_without_a_name(level: int, version: int) -> None:
+    """TxnOffsetCommit: INVALID_GROUP_ID, and nobody is asked."""
+    cluster = Cluster(level)
+    producer = Producer.started(cluster, OLD)
+    assert ErrorCode.INVALID_GROUP_ID is producer.commit_offset(3, group="", version=version)
+    assert "Empty" == cluster.state("x")
