@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Fault", "Faults"]
 
 
-class Fault(Struct):
+class Fault(Struct, eq=False):
     """What happens to the requests that match.
 
     `skip` requests pass first, then `times` of them are hit (None: all).

@@ -82,6 +82,8 @@ class Rejected(Struct, frozen=True):
     record_errors: tuple[RecordError, ...] = ()
     reason: str = ""
     """For the event log."""
+    of_request: bool = False
+    """The request itself is wrong: Kafka does not get as far as the log, and its answer has no log start offset."""
 
 
 def validate_produce(
@@ -90,6 +92,10 @@ def validate_produce(
     """The batch to append, or why there is none; `now` is in ms."""
     try:
         batch = _batch_of_request(records, produce_version)
+    except InvalidBatch as invalid:
+        told = invalid.message if invalid.error is ErrorCode.CORRUPT_MESSAGE else None
+        return Rejected(invalid.error, told, (), invalid.message, of_request=True)
+    try:
         if batch is None:
             assert records is not None, "a missing set is refused"
             return _convert(records, topic, now, partition)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
 from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession, SessionPartition
+from odradek.node.routes.leaders import current_leader
 from odradek.records.batch import InvalidBatch
 from odradek.records.legacy import down_convert
 from odradek.wire.errors import ErrorCode
@@ -19,6 +20,8 @@ from odradek.wire.messages.fetch_response import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -33,6 +36,7 @@ READ_COMMITTED = 1
 BATCHES_SINCE = 4
 ZSTD_SINCE = 10
 TOPIC_IDS_SINCE = 13
+LEADERS_SINCE = 16
 Key = tuple[object, int]
 
 
@@ -131,6 +135,7 @@ class _Reading:
         self.size = 0
         self.failed = False
         self.results: list[tuple[SessionPartition, PartitionData]] = []
+        self.leaders: dict[int, NodeEndpoint] = {}
 
     def read(self, wanted: SessionPartition) -> None:
         data = self._read(wanted)
@@ -150,7 +155,10 @@ class _Reading:
             return _failed(wanted.index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         epoch_error = partition.check_leader_epoch(wanted.current_leader_epoch)
         if epoch_error is not ErrorCode.NONE:
-            return _failed(wanted.index, epoch_error)
+            failed = _failed(wanted.index, epoch_error)
+            if epoch_error is ErrorCode.FENCED_LEADER_EPOCH:
+                self._tell_leader(failed, wanted)
+            return failed
         result = partition.read(
             wanted.fetch_offset,
             max_bytes=max(0, min(wanted.max_bytes, self.room)),
@@ -158,13 +166,7 @@ class _Reading:
             min_one=self.size == 0 and self.version >= 3,
         )
         if isinstance(result, Refused):
-            return _failed(
-                wanted.index,
-                result.error,
-                high_watermark=partition.high_watermark,
-                last_stable_offset=partition.last_stable_offset,
-                log_start_offset=partition.log_start_offset,
-            )
+            return _failed(wanted.index, result.error)
         records: memoryview | bytes = result.records
         if self.version < BATCHES_SINCE and len(records):
             try:
@@ -195,24 +197,30 @@ class _Reading:
             wanted.topic = topic.name
         if image.partition(wanted.topic, wanted.index) is None:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return _failed(wanted.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        failed = _failed(wanted.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._tell_leader(failed, wanted)
+        return failed
+
+    def _tell_leader(self, failed: PartitionData, wanted: SessionPartition) -> None:
+        """KIP-951: whoever asks the wrong broker is told the right one."""
+        found = current_leader(self.node, wanted.topic, wanted.index) if self.version >= LEADERS_SINCE else None
+        if found is not None:
+            failed.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
+            self.leaders[found.leader_id] = NodeEndpoint(
+                node_id=found.leader_id, host=found.host, port=found.port, rack=found.rack
+            )
 
 
-def _failed(
-    index: int,
-    error: ErrorCode,
-    *,
-    high_watermark: int = -1,
-    last_stable_offset: int = -1,
-    log_start_offset: int = -1,
-) -> PartitionData:
+def _failed(index: int, error: ErrorCode) -> PartitionData:
+    # Kafka tells apart what it does not know, with no aborted transactions, from what it could not read, with null.
+    unknown = error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
     return PartitionData(
         partition_index=index,
         error_code=error,
-        high_watermark=high_watermark,
-        last_stable_offset=last_stable_offset,
-        log_start_offset=log_start_offset,
-        aborted_transactions=None,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=[] if unknown else None,
         records=b"",
     )
 
@@ -232,7 +240,11 @@ def _answer(reading: _Reading, session: FetchSession | None, *, incremental: boo
                 topic=wanted.topic, topic_id=wanted.topic_id
             )
         topic.partitions.append(data)
-    return FetchResponse(session_id=session.session_id if session is not None else 0, responses=list(topics.values()))
+    return FetchResponse(
+        session_id=session.session_id if session is not None else 0,
+        responses=list(topics.values()),
+        node_endpoints=list(reading.leaders.values()),
+    )
 
 
 def _has_news(wanted: SessionPartition, data: PartitionData) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["find_coordinator"]
 
 BATCHED_SINCE = 4
+SHARE = 2
 KINDS = {0: CoordinatorKind.GROUP, 1: CoordinatorKind.TRANSACTION}
 
 
@@ -39,8 +40,8 @@ async def find_coordinator(node: Node, call: Call) -> FindCoordinatorResponse:
 async def _find(node: Node, key_type: int, key: str, version: int) -> Coordinator:
     kind = KINDS.get(key_type)
     if kind is None:
-        # Share groups (key type 2) have no coordinator here; below version 6 Kafka calls the type invalid as well.
-        return _nowhere(key, ErrorCode.INVALID_REQUEST, version)
+        # Share groups have no coordinator here; below version 6 Kafka calls their type invalid as well.
+        return _nowhere(key, ErrorCode.INVALID_REQUEST, version, tells=key_type != SHARE)
     topic = node.image.topic(kind.topic)
     if topic is None:
         await node.create_internal_topic(kind.topic)
@@ -61,6 +62,6 @@ MESSAGES = {
 }
 
 
-def _nowhere(key: str, error: ErrorCode, version: int) -> Coordinator:
-    message = "" if version >= BATCHED_SINCE else MESSAGES[error]
+def _nowhere(key: str, error: ErrorCode, version: int, *, tells: bool = False) -> Coordinator:
+    message = MESSAGES[error] if tells or version < BATCHED_SINCE else ""
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)

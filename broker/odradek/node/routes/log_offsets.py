@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
+from odradek.metadata.topic_names import invalid_name
 from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records_response import (
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["delete_records", "describe_producers", "list_offsets", "offset_for_leader_epoch"]
 
 READ_COMMITTED = 1
-LATEST = -1
-EARLIEST = -2
+UNKNOWN_TOPIC = "This server does not host this topic-partition."
+LATEST_SPECIAL = -6
 SPECIAL_TIMESTAMP_SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
 """Special timestamps and the ListOffsets version that brought them (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
@@ -82,7 +83,7 @@ def _list_offset(
             return _no_offset(index, error)
     if version == 0:
         return _old_style(partition, wanted)
-    if SPECIAL_TIMESTAMP_SINCE.get(wanted.timestamp, 0) > version:
+    if wanted.timestamp < LATEST_SPECIAL or SPECIAL_TIMESTAMP_SINCE.get(wanted.timestamp, 0) > version:
         return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
     found = partition.list_offset(wanted.timestamp, read_committed=request.isolation_level == READ_COMMITTED)
     return ListOffsetsPartitionResponse(
@@ -178,9 +179,15 @@ async def describe_producers(node: Node, call: Call) -> DescribeProducersRespons
 
 
 def _producers(node: Node, topic: str, index: int) -> PartitionResponse:
+    reason = invalid_name(topic)
+    if reason is not None:
+        return PartitionResponse(
+            partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=reason
+        )
     partition = node.partition(topic, index)
     if isinstance(partition, Refused):
-        return PartitionResponse(partition_index=index, error_code=partition.error)
+        told = UNKNOWN_TOPIC if node.image.topic(topic) is None else None
+        return PartitionResponse(partition_index=index, error_code=partition.error, error_message=told)
     return PartitionResponse(
         partition_index=index,
         active_producers=[

@@ -47,7 +47,7 @@ async def metadata(node: Node, call: Call) -> MetadataResponse:
     if asked is None or (call.version < NULL_MEANS_ALL_SINCE and not asked):
         topics = [_topic(topic, node.image, request, call.version) for topic in node.image.topics.values()]
     elif any(_is_malformed(topic, call.version) for topic in asked):
-        return _malformed(asked)
+        return _malformed(asked, call.version)
     elif call.version >= TOPIC_IDS_SINCE and any(topic.topic_id != ZERO_UUID for topic in asked):
         topics = _by_id(asked, node.image, request, call.version)
     else:
@@ -73,11 +73,12 @@ def _is_malformed(topic: MetadataRequestTopic, version: int) -> bool:
     return topic.name is None and topic.topic_id == ZERO_UUID
 
 
-def _malformed(asked: Iterable[MetadataRequestTopic]) -> MetadataResponse:
+def _malformed(asked: Iterable[MetadataRequestTopic], version: int) -> MetadataResponse:
+    # A topic with neither name nor id is a case that Kafka does not expect.
+    error = ErrorCode.INVALID_REQUEST if version < TOPIC_IDS_SINCE else ErrorCode.UNKNOWN_SERVER_ERROR
     return MetadataResponse(
         topics=[
-            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
-            for topic in asked
+            MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id) for topic in asked
         ]
     )
 

@@ -15,11 +15,15 @@ from msgspec import Struct
 from odradek.log.machine import Refused
 from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.node.router import Call, CloseConnection
+from odradek.node.routes.leaders import current_leader
 from odradek.node.routes.transactional_produce import verify
+from odradek.records.batch import InvalidBatch, parse_batch
 from odradek.records.validate import Rejected, validate_produce
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.produce_response import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
@@ -30,14 +34,26 @@ if TYPE_CHECKING:
     from odradek.metadata.image import PartitionImage
     from odradek.node.node import Node
     from odradek.records.batch import Batch
-    from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest
+    from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 __all__ = ["Write", "produce"]
 
 ACKS_ALL = -1
+LEADERS_SINCE = 10
+TOPIC_IDS_SINCE = 13
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics."""
 CLOSED_TOPIC = Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
+WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
 NO_NAME_FOR_ID = Refused(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -57,7 +73,7 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
     admitted: list[list[Write | PartitionProduceResponse]] = []
     transactional: list[Write] = []
     for topic in request.topic_data:
-        name = topic.name if version < 13 else _name(node, topic.topic_id)
+        name = _name_of(node, topic, version)
         writes: list[Write | PartitionProduceResponse] = []
         for data in topic.partition_data:
             write = _admit(node, name, data, call)
@@ -68,24 +84,42 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
     if transactional:
         await verify(node, request, transactional, version)
     failed = False
+    leaders: dict[int, NodeEndpoint] = {}
     responses = []
     for topic, writes in zip(request.topic_data, admitted, strict=True):
         answers = []
         for data, write in zip(topic.partition_data, writes, strict=True):
             answer = _append(node, data.index, write, call) if isinstance(write, Write) else write
-            failed = failed or answer.error_code != 0
+            if answer.error_code != 0:
+                failed = True
+                if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADERS_SINCE:
+                    _tell_leader(node, _name_of(node, topic, version), answer, leaders)
             answers.append(answer)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     if request.acks == 0:
         if failed:
             raise CloseConnection("produce_with_acks_0_failed")
         return None
-    return ProduceResponse(responses)
+    return ProduceResponse(responses, 0, list(leaders.values()))
 
 
-def _name(node: Node, topic_id: bytes) -> str | None:
-    topic = node.image.topic_by_id(topic_id)
-    return None if topic is None else topic.name
+def _name_of(node: Node, topic: TopicProduceData, version: int) -> str | None:
+    if version < TOPIC_IDS_SINCE:
+        return topic.name
+    known = node.image.topic_by_id(topic.topic_id)
+    return None if known is None else known.name
+
+
+def _tell_leader(
+    node: Node, topic: str | None, answer: PartitionProduceResponse, leaders: dict[int, NodeEndpoint]
+) -> None:
+    """KIP-951: whoever asks the wrong broker is told the right one."""
+    found = None if topic is None else current_leader(node, topic, answer.index)
+    if found is not None:
+        answer.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
+        leaders[found.leader_id] = NodeEndpoint(
+            node_id=found.leader_id, host=found.host, port=found.port, rack=found.rack
+        )
 
 
 def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call) -> Write | PartitionProduceResponse:
@@ -98,15 +132,23 @@ def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call)
         return _refused(data.index, refused)
     records = data.records
     assert not isinstance(records, bytes), "what was read from a frame is a view"
+    if _is_closed(partition, call):
+        return _closed(data.index, partition, records)
     validated = validate_produce(
         records, produce_version=call.version, topic=partition.rules, now=node.now, partition=data.index
     )
     if isinstance(validated, Rejected):
-        if _is_closed(partition, call):
-            return _refused(data.index, CLOSED_TOPIC)
         node.log.debug("records_refused", topic=name, partition=data.index, reason=validated.reason)
-        return _rejected(data.index, validated)
+        return _rejected(data.index, validated, partition)
     return Write(partition, validated.batch)
+
+
+def _closed(index: int, partition: Partition, records: memoryview | None) -> Write | PartitionProduceResponse:
+    """A transactional batch is verified all the same before it is refused."""
+    try:
+        return Write(partition, parse_batch(records or memoryview(b"")))
+    except InvalidBatch:
+        return _refused(index, CLOSED_TOPIC)
 
 
 def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduceResponse:
@@ -125,7 +167,7 @@ def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduc
     else:
         appended = partition.append_client(batch, now=node.now)
     if isinstance(appended, Refused):
-        return _refused(index, appended)
+        return _refused(index, appended, log_start_offset=_start_told(partition, appended.error))
     node.appended(partition)
     return PartitionProduceResponse(index, 0, appended.base_offset, appended.log_append_time, appended.log_start_offset)
 
@@ -158,17 +200,27 @@ def _unwritable(node: Node, partition: Partition, call: Call) -> Refused | None:
     return None
 
 
-def _refused(index: int, refused: Refused) -> PartitionProduceResponse:
+def _start_told(partition: Partition, error: ErrorCode) -> int:
+    """Kafka's refusals of an append tell where the log starts, but for a few that it knows well."""
+    return -1 if error in WITHOUT_LOG_START else partition.log_start_offset
+
+
+def _refused(index: int, refused: Refused, *, log_start_offset: int = -1) -> PartitionProduceResponse:
     return PartitionProduceResponse(
-        index=index, error_code=refused.error, base_offset=-1, error_message=refused.message
+        index=index,
+        error_code=refused.error,
+        base_offset=-1,
+        log_start_offset=log_start_offset,
+        error_message=refused.message,
     )
 
 
-def _rejected(index: int, rejected: Rejected) -> PartitionProduceResponse:
+def _rejected(index: int, rejected: Rejected, partition: Partition) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         index=index,
         error_code=rejected.error,
         base_offset=-1,
+        log_start_offset=-1 if rejected.of_request else _start_told(partition, rejected.error),
         error_message=rejected.message,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=message)

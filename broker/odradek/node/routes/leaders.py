@@ -1,0 +1,31 @@
+"""Who leads a partition, for a client that asked the wrong broker (KIP-951)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["CurrentLeader", "current_leader"]
+
+
+class CurrentLeader(Struct, frozen=True):
+    """The leader of a partition, and where it can be reached."""
+
+    leader_id: int
+    leader_epoch: int
+    host: str
+    port: int
+    rack: str | None
+
+
+def current_leader(node: Node, topic: str, index: int) -> CurrentLeader | None:
+    """The leader that this broker knows of; None while there is none."""
+    partition = node.image.partition(topic, index)
+    broker = None if partition is None else node.image.brokers.get(partition.leader)
+    if partition is None or broker is None:
+        return None
+    return CurrentLeader(broker.id, partition.leader_epoch, broker.host, broker.port, broker.rack)

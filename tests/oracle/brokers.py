@@ -1,0 +1,217 @@
+"""The two brokers that scenarios are played against, configured alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tests.oracle.client import Client
+from tests.oracle.phantom import PHANTOM_ID, PHANTOM_PORT, Phantom
+from tests.oracle.player import COORDINATOR_PARTITIONS, FAR_PARTITION, Broker, Neighbour, wait_until
+from tests.oracle.real_kafka import RealKafka
+from tests.oracle.requests import build_request
+
+from odradek.wire.errors import ErrorCode
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.node.router import Call
+    from odradek.testing import Cluster, Fault
+
+__all__ = ["ALIKE", "odradek", "real"]
+
+ALIKE: Mapping[str, str] = {
+    "offsets.topic.num.partitions": str(COORDINATOR_PARTITIONS),
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": str(COORDINATOR_PARTITIONS),
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # Timed-out transactions are looked for more often than every ten seconds.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+"""What both are configured with, so that the same names fall on the same partitions."""
+
+WITHOUT: Mapping[str, int] = {"eligible.leader.replicas.version": 0}
+"""Features of the real broker that show in answers, and that one without replication has no use for."""
+
+SHORT_LIVED = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options for a virtual machine that has more to do with starting than with running."""
+
+FIRST, SECOND = 1, PHANTOM_ID
+COORDINATED = ("__transaction_state", "__consumer_offsets")
+TOPIC, SET = 2, 0
+
+
+def ask(address: tuple[str, int], api: ApiKey, version: int, fields: dict[str, Any]) -> Any:
+    """One request on a connection of its own."""
+    client = Client(address)
+    try:
+        client.send(api, version, build_request(api, fields))
+        return client.receive()
+    finally:
+        client.close()
+
+
+def create_topic(
+    address: tuple[str, int], name: str, *, replicas: list[list[int]], configs: Mapping[str, str] | None = None
+) -> None:
+    """A topic with a partition on each of these sets of brokers."""
+    topic = {
+        "name": name,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [{"partition_index": index, "broker_ids": ids} for index, ids in enumerate(replicas)],
+        "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
+    }
+    created = ask(address, ApiKey.CREATE_TOPICS, 7, {"topics": [topic], "timeout_ms": 10000}).topics[0]
+    assert created.error_code == ErrorCode.NONE, created.error_message
+
+
+def partitions(address: tuple[str, int], topic: str) -> list[Any]:
+    """What Metadata tells of a topic's partitions."""
+    found = ask(address, ApiKey.METADATA, 12, {"topics": [{"name": topic}], "allow_auto_topic_creation": False})
+    return sorted(found.topics[0].partitions, key=lambda partition: int(partition.partition_index))
+
+
+class RealBroker:
+    """A real Kafka as a scenario sees it."""
+
+    settle_s = 0.3
+    neighbour_port = PHANTOM_PORT
+
+    def __init__(self, kafka: RealKafka, neighbour: Neighbour) -> None:
+        self.kafka = kafka
+        self.neighbour = neighbour
+        self.address = ("127.0.0.1", kafka.port)
+        self.phantom = self.make_phantom() if neighbour else None
+
+    def address_of(self, topic: str) -> tuple[str, int]:
+        return self.address
+
+    def restart(self, *, crash: bool) -> None:
+        if crash:
+            self.kafka.kill()
+        else:
+            self.kafka.stop()
+        self.kafka.start()
+
+    def settle(self) -> None:
+        pass
+
+    def hold(self, topic: str) -> None:
+        assert self.phantom is not None
+        self.phantom.wake()
+        create_topic(self.address, topic, replicas=[[FIRST, SECOND]], configs={"min.insync.replicas": "2"})
+        self.phantom.sleep()
+        assert wait_until(lambda: self.in_sync(topic) == [FIRST]), "the phantom stays in sync"
+
+    def release(self, topic: str) -> None:
+        config = {"name": "min.insync.replicas", "config_operation": SET, "value": "1"}
+        resource = {"resource_type": TOPIC, "resource_name": topic, "configs": [config]}
+        ask(self.address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource]})
+
+    def give_away(self, topic: str) -> None:
+        create_topic(self.address, topic, replicas=[[SECOND]])
+        assert wait_until(lambda: [each.leader_id for each in partitions(self.address, topic)] == [SECOND])
+
+    def give_coordinators_away(self) -> None:
+        """Create the coordinators' topics as the broker would, but for the last partition of each."""
+        replicas = [[SECOND if index == FAR_PARTITION else FIRST] for index in range(COORDINATOR_PARTITIONS)]
+        for name in COORDINATED:
+            create_topic(self.address, name, replicas=replicas, configs={"cleanup.policy": "compact"})
+
+    def make_phantom(self) -> Phantom:
+        cluster = ask(self.address, ApiKey.DESCRIBE_CLUSTER, 0, {})
+        client = {"client_software_name": "oracle", "client_software_version": "1"}
+        supported = ask(self.address, ApiKey.API_VERSIONS, 4, client).supported_features
+        phantom = Phantom(("127.0.0.1", self.kafka.controller_port), cluster_id=cluster.cluster_id)
+        phantom.register([(each.name, each.min_version, each.max_version) for each in supported])
+        return phantom
+
+    def in_sync(self, topic: str) -> list[int]:
+        return [node for partition in partitions(self.address, topic) for node in partition.isr_nodes]
+
+
+@contextmanager
+def real(level: int, properties: Mapping[str, str], neighbour: Neighbour) -> Iterator[Broker]:
+    """A real Kafka with this transaction.version."""
+    with ExitStack() as exits:
+        properties = {**ALIKE, **properties}
+        kafka = RealKafka(transaction_version=level, properties=properties, features=WITHOUT, jvm_options=SHORT_LIVED)
+        exits.enter_context(kafka)
+        broker = RealBroker(kafka, neighbour)
+        if neighbour is Neighbour.COORDINATES and broker.phantom is not None:
+            exits.enter_context(broker.phantom.awake())
+            broker.give_coordinators_away()
+        yield broker
+
+
+class OdradekBroker:
+    """An Odradek inside this process as a scenario sees it: its first broker, leader of all but what is given away."""
+
+    settle_s = 0.0
+
+    def __init__(self, cluster: Cluster, neighbour: Neighbour) -> None:
+        self.cluster = cluster
+        self.neighbour = neighbour
+        self.held: dict[str, Fault] = {}
+        hosts = [pair.rsplit(":", 1) for pair in cluster.bootstrap.split(",")]
+        self.addresses = {
+            broker: (host, int(port)) for broker, (host, port) in zip(cluster.broker_ids, hosts, strict=True)
+        }
+        self.address = self.addresses[FIRST]
+        self.neighbour_port = self.addresses[SECOND][1] if neighbour else PHANTOM_PORT
+
+    def address_of(self, topic: str) -> tuple[str, int]:
+        return self.addresses[SECOND] if topic in self.held else self.address
+
+    def restart(self, *, crash: bool) -> None:
+        if self.neighbour:
+            self.reload()
+        else:
+            self.cluster.stop_broker(FIRST)
+            self.cluster.start_broker(FIRST)
+
+    def reload(self) -> None:
+        """What a restart does to the partitions of a broker, without another taking them over."""
+        for topic in ask(self.address, ApiKey.METADATA, 12, {"topics": None}).topics:
+            for partition in topic.partitions:
+                if partition.leader_id == FIRST:
+                    self.cluster.move_leader(topic.name, partition.partition_index, to=FIRST)
+
+    def settle(self) -> None:
+        for name in COORDINATED if self.neighbour else ():
+            for partition in partitions(self.address, name):
+                far = self.neighbour is Neighbour.COORDINATES and partition.partition_index == FAR_PARTITION
+                leader = SECOND if far else FIRST
+                if partition.leader_id != leader:
+                    self.cluster.move_leader(name, partition.partition_index, to=leader)
+
+    def hold(self, topic: str) -> None:
+        from odradek.testing import Fault
+
+        create_topic(self.address, topic, replicas=[[SECOND]])
+
+        def matches(call: Call) -> bool:
+            return any(each.name == topic for marker in call.request.markers for each in marker.topics)
+
+        fault = Fault(ApiKey.WRITE_TXN_MARKERS, hold=True, times=None, matches=matches)
+        self.held[topic] = self.cluster.add_fault(fault, broker=SECOND)
+
+    def release(self, topic: str) -> None:
+        self.cluster.remove_fault(self.held[topic])
+
+    def give_away(self, topic: str) -> None:
+        create_topic(self.address, topic, replicas=[[SECOND]])
+
+
+@contextmanager
+def odradek(level: int, properties: Mapping[str, str], neighbour: Neighbour) -> Iterator[Broker]:
+    """Odradek with this transaction.version."""
+    from odradek.testing import Cluster
+
+    config = {**ALIKE, **properties, "odradek.transaction.version": str(level)}
+    with Cluster(config=config, brokers=2 if neighbour else 1) as cluster:
+        yield OdradekBroker(cluster, neighbour)

@@ -1,0 +1,323 @@
+"""The verbs of the runner: what a scenario needs besides requests."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.oracle.answers import describe_batch
+from tests.oracle.language import is_option, split_option
+from tests.oracle.player import (
+    COORDINATOR_PARTITIONS,
+    FAR_PARTITION,
+    POLL_LIMIT_S,
+    TRANSIENT,
+    Neighbour,
+    Player,
+    Verb,
+    java_hash,
+    wait_until,
+)
+from tests.oracle.requests import api_key, build_request
+from tests.oracle.scenario import Step
+from tests.oracle.shapes import PARTITION, Fields
+
+from odradek.records.batch import batches
+from odradek.records.record import Record, build_batch
+from odradek.wire import registry
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.transaction_log_key import TransactionLogKey
+from odradek.wire.messages.transaction_log_value import TransactionLogValue
+
+__all__ = ["VERBS", "seed", "warm_up"]
+
+RESTART_LIMIT_S = 60.0
+CLUSTER_CONFIGS = {"resource_type": 4, "resource_name": ""}
+FIRST_BROKER = 1
+SET, DELETE = 0, 1
+UPGRADE, SAFE_DOWNGRADE = 1, 2
+READ_COMMITTED = 1
+COMPLETE_COMMIT = 4
+
+
+def topic(player: Player, step: Step) -> Iterable[str]:
+    """topic t 2 cleanup.policy=compact: create it and wait until it can be written"""
+    name, *rest = (word for word in step.words if not is_option(word))
+    full, count = player.scope.unique(name), int(rest[0]) if rest else 1
+    configs = [
+        {"name": key, "value": str(value)} for key, value in (split_option(w) for w in step.words if is_option(w))
+    ]
+    assignments = [{"partition_index": index, "broker_ids": [FIRST_BROKER]} for index in range(count)]
+    fields = {"name": full, "num_partitions": -1, "replication_factor": -1, "configs": configs}
+    fields["assignments"] = assignments
+    created = player.call("CreateTopics", 7, {"topics": [fields], "timeout_ms": 30000}).topics[0]
+    if created.error_code != ErrorCode.NONE:
+        return [f"error_code={ErrorCode(created.error_code).name} error_message={created.error_message}"]
+    player.topic_ids[full] = created.topic_id
+    player.aliases.topic(name, created.topic_id)
+    if not wait_until(lambda: is_led(player, full, count)):
+        return ["has no leader"]
+    return []
+
+
+def hold(player: Player, step: Step) -> Iterable[str]:
+    """hold h: a topic with one partition, whose markers wait; `@h` is the connection to its leader"""
+    (name,) = step.words
+    full = player.scope.unique(name)
+    player.broker.hold(full)
+    player.undo.append(lambda: player.broker.release(full))
+    learn_id(player, name)
+    return []
+
+
+def release(player: Player, step: Step) -> Iterable[str]:
+    """release h: the markers go through"""
+    player.broker.release(player.scope.unique(step.words[0]))
+    return []
+
+
+def give_away(player: Player, step: Step) -> Iterable[str]:
+    """elsewhere t: a topic with one partition that another broker leads"""
+    (name,) = step.words
+    full = player.scope.unique(name)
+    player.broker.give_away(full)
+    learn_id(player, name)
+    return []
+
+
+def learn_id(player: Player, name: str) -> None:
+    """Ask for the id of a topic that was created elsewhere."""
+    full = player.scope.unique(name)
+    found = player.call("Metadata", 12, {"topics": [{"name": full}]}).topics[0]
+    player.topic_ids[full] = found.topic_id
+    player.aliases.topic(name, found.topic_id)
+
+
+def is_led(player: Player, name: str, count: int) -> bool:
+    """Whether all partitions of a topic can be read."""
+    partitions = [{"partition_index": index, "timestamp": -1} for index in range(count)]
+    fields: Fields = {"replica_id": -1, "topics": [{"name": name, "partitions": partitions}]}
+    answer = player.call("ListOffsets", 8, fields)
+    return all(partition.error_code == ErrorCode.NONE for partition in answer.topics[0].partitions)
+
+
+def await_state(player: Player, step: Step) -> Iterable[str]:
+    """await tid CompleteCommit [within=1000]: until DescribeTransactions says so"""
+    transactional_id, state = step.words[:2]
+    limit_s = next((int(split_option(word)[1]) / 1000 for word in step.words if is_option(word)), POLL_LIMIT_S)
+    request = build_request(
+        api_key("DescribeTransactions"), {"transactional_ids": [player.scope.value(transactional_id)]}
+    )
+    held = wait_until(
+        lambda: player.ask("DescribeTransactions", 0, request).message.transaction_states[0].transaction_state == state,
+        limit_s=limit_s,
+    )
+    return [*player.lines(player.ask("DescribeTransactions", 0, request)), *([] if held else ["never"])]
+
+
+def log(player: Player, step: Step) -> Iterable[str]:
+    """log t-0: every batch of the partition, its offsets, and what a reader of committed records is told to skip"""
+    found = PARTITION.fullmatch(step.words[0])
+    assert found is not None, step.text
+    name = found["topic"] if found["topic"].startswith("__") else player.scope.unique(found["topic"])
+    everything = read_partition(player, name, int(found["index"]), isolation=0)
+    committed = read_partition(player, name, int(found["index"]), isolation=READ_COMMITTED)
+    for batch in batches(memoryview(everything.records or b"")):
+        yield describe_batch(batch, player.aliases)
+    aborted = [
+        f"{player.aliases.producer(range_.producer_id)}@{range_.first_offset}"
+        for range_ in committed.aborted_transactions or ()
+    ]
+    yield (
+        f"high_watermark={everything.high_watermark} last_stable_offset={committed.last_stable_offset} "
+        f"aborted=[{', '.join(aborted)}]"
+    )
+
+
+def read_partition(player: Player, name: str, index: int, *, isolation: int) -> Any:
+    """One partition from its start."""
+    partition = {"partition": index, "fetch_offset": 0, "partition_max_bytes": 1 << 24}
+    topics = [{"topic": name, "partitions": [partition]}]
+    request = build_request(api_key("Fetch"), {"max_wait_ms": 0, "isolation_level": isolation, "topics": topics})
+    # The connection that leads to the partition's leader is called like its topic.
+    connection = name.removeprefix(player.scope.prefix)
+    answer = player.ask("Fetch", 12, request, connection=connection).message.responses[0].partitions[0]
+    assert answer.error_code == ErrorCode.NONE, f"{name}-{index}: {ErrorCode(answer.error_code).name}"
+    return answer
+
+
+def feature(player: Player, step: Step) -> Iterable[str]:
+    """feature transaction.version 1: for the rest of the scenario"""
+    name, level = step.words[0], int(step.words[1])
+    before = finalized(player).get(name, 0)
+    if name not in {undone.__name__ for undone in player.undo}:
+
+        def undo() -> None:
+            set_feature(player, name, before)
+
+        undo.__name__ = name
+        player.undo.append(undo)
+    set_feature(player, name, level)
+    return []
+
+
+def finalized(player: Player) -> dict[str, int]:
+    """The levels that clients are told."""
+    answer = player.call("ApiVersions", 4, {"client_software_name": "oracle", "client_software_version": "1"})
+    return {found.name: found.max_version_level for found in answer.finalized_features}
+
+
+def set_feature(player: Player, name: str, level: int) -> None:
+    """Change a feature's level and wait until clients are told so."""
+    before = finalized(player).get(name, 0)
+    if before == level:
+        return
+    kind = UPGRADE if level > before else SAFE_DOWNGRADE
+    update = {"feature": name, "max_version_level": level, "upgrade_type": kind}
+    answer = player.call("UpdateFeatures", 1, {"feature_updates": [update], "timeout_ms": 10000})
+    assert answer.error_code == ErrorCode.NONE, answer.error_message
+    assert wait_until(lambda: finalized(player).get(name, 0) == level), f"{name} is not {level}"
+
+
+def config(player: Player, step: Step) -> Iterable[str]:
+    """config transaction.partition.verification.enable=false: of all brokers, for the rest of the scenario"""
+    pairs = dict(split_option(word) for word in step.words)
+    set_configs(player, pairs, SET)
+    player.undo.append(lambda: set_configs(player, pairs, DELETE))
+    return []
+
+
+def set_configs(player: Player, pairs: Mapping[str, str], operation: int) -> None:
+    """Change dynamic configs of the cluster and give the brokers time to heed them."""
+    configs = [{"name": key, "value": value, "config_operation": operation} for key, value in pairs.items()]
+    if operation == DELETE:
+        configs = [{**each, "value": None} for each in configs]
+    answer = player.call("IncrementalAlterConfigs", 1, {"resources": [{**CLUSTER_CONFIGS, "configs": configs}]})
+    assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
+    time.sleep(player.broker.settle_s)
+
+
+def receive(player: Player, step: Step) -> Iterable[str]:
+    """@b receive -> m: the answer to a request that was only sent"""
+    sent = player.sent[step.connection].pop(0)
+    within = next((int(split_option(word)[1]) / 1000 for word in step.words if is_option(word)), 10.0)
+    answer = player.receive(step.connection, timeout_s=within)
+    player.capture(Step(step.line, step.text, sent.verb, captures=step.captures), answer)
+    return player.lines(answer)
+
+
+def restart(player: Player, step: Step) -> Iterable[str]:
+    """restart, or crash: the broker ends and comes back, and its coordinators have loaded"""
+    player.close()
+    player.broker.restart(crash=step.verb == "crash")
+    warm_up(player)
+    return []
+
+
+def warm_up(player: Player) -> None:
+    """Wait until every partition of both coordinators serves, and producer ids are at hand."""
+    for key_type in (0, 1):
+        fields = {"key_type": key_type, "coordinator_keys": ["a"]}
+        ready(player, "FindCoordinator", 4, fields)
+    player.broker.settle()
+    # One-letter names, whose hashes are consecutive, fall on every partition.
+    given_away = player.broker.neighbour is Neighbour.COORDINATES
+    names = [name for name in "abc" if not given_away or java_hash(name) % COORDINATOR_PARTITIONS != FAR_PARTITION]
+    ready(player, "DescribeTransactions", 0, {"transactional_ids": names})
+    ready(player, "OffsetFetch", 8, {"groups": [{"group_id": name, "topics": None} for name in names]})
+    ready(player, "InitProducerId", 4, {"transactional_id": None})
+
+
+def ready(player: Player, api: str, version: int, fields: Fields) -> None:
+    """Ask until no error is left that passes with time."""
+    request = build_request(api_key(api), fields)
+
+    def settled() -> bool:
+        answer = player.ask(api, version, request, connection="runner")
+        return answer.message is not None and not TRANSIENT & set(player.texts(answer, "error"))
+
+    assert wait_until(settled, limit_s=RESTART_LIMIT_S), f"the broker does not serve {api}"
+
+
+def seed(player: Player, step: Step) -> int:
+    """Write an entry with a high epoch into the coordinator's log; gives the producer id; the broker has to load it."""
+    name = player.scope.unique(step.words[0])
+    epoch = int(split_option(step.words[1])[1])
+    init = player.call("InitProducerId", 4, {"transactional_id": name, "transaction_timeout_ms": 60000})
+    assert init.error_code == ErrorCode.NONE, ErrorCode(init.error_code).name
+    now = int(time.time() * 1000)
+    value = TransactionLogValue(
+        producer_id=init.producer_id,
+        producer_epoch=epoch,
+        transaction_timeout_ms=60000,
+        transaction_status=COMPLETE_COMMIT,
+        transaction_partitions=[],
+        transaction_last_update_timestamp_ms=now,
+        transaction_start_timestamp_ms=now,
+    )
+    version = 0 if player.level == 0 else 1
+    record = Record(
+        timestamp=now,
+        key=struct.pack(">h", 0) + registry.encode(TransactionLogKey(transactional_id=name), 0),
+        value=struct.pack(">h", version) + registry.encode(value, version),
+    )
+    append_to_coordinator_log(player, name, build_batch([record]))
+    return int(init.producer_id)
+
+
+def append_to_coordinator_log(player: Player, transactional_id: str, batch: bytes) -> None:
+    """Produce to the internal topic, which only this client id may."""
+    index = abs(java_hash(transactional_id)) % COORDINATOR_PARTITIONS
+    data = [{"name": "__transaction_state", "partition_data": [{"index": index, "records": batch}]}]
+    message = build_request(api_key("Produce"), {"acks": -1, "timeout_ms": 5000, "topic_data": data})
+    answer = player.ask("Produce", 9, message, connection="runner", client_id="__admin_client").message
+    written = answer.responses[0].partition_responses[0]
+    assert written.error_code == ErrorCode.NONE, ErrorCode(written.error_code).name
+
+
+def seeded(player: Player, step: Step) -> Iterable[str]:
+    """seed tid epoch=32766 -> x: before the scenario began, the broker loaded this entry"""
+    player.scope.variables[step.captures[0]] = player.seeds[step.words[0]]
+    player.aliases.producer(player.seeds[step.words[0]])
+    return []
+
+
+def pause(player: Player, step: Step) -> Iterable[str]:
+    """pause 200: milliseconds"""
+    time.sleep(int(step.words[0]) / 1000)
+    return []
+
+
+def let(player: Player, step: Step) -> Iterable[str]:
+    """let n=e+1"""
+    for word in step.words:
+        name, text = split_option(word)
+        player.scope.variables[name] = player.scope.value(text)
+    return []
+
+
+def close(player: Player, step: Step) -> Iterable[str]:
+    """@b close: the client goes away"""
+    player.lost(step.connection, "")
+    return []
+
+
+VERBS: Mapping[str, Verb] = {
+    "await": await_state,
+    "close": close,
+    "config": config,
+    "crash": restart,
+    "elsewhere": give_away,
+    "feature": feature,
+    "hold": hold,
+    "let": let,
+    "log": log,
+    "pause": pause,
+    "receive": receive,
+    "release": release,
+    "restart": restart,
+    "seed": seeded,
+    "topic": topic,
+}
