@@ -19,8 +19,8 @@ import msgspec
 import pytest
 
 from odradek.wire import registry
-from odradek.wire.errors import DecodeError, EncodeError
 from odradek.wire.diagnosis import decode_error
+from odradek.wire.errors import DecodeError, EncodeError
 from odradek.wire.frame import FrameBuffer
 
 RUNS = int(os.environ.get("ODRADEK_FUZZ", "6000"))

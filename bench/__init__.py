@@ -1,0 +1,3 @@
+"""Measurements of Odradek beside its peers; see README.md."""
+
+__all__: list[str] = []

@@ -1,0 +1,163 @@
+"""The brokers that are measured side by side, each a process of its own on a free port."""
+
+import base64
+import contextlib
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.clients.toolchain import go_program, jars
+
+__all__ = ["PEERS", "TOPIC", "Running", "running"]
+
+HERE = Path(__file__).resolve().parent
+TOPIC = "bench-%04d"  # names of one length: the echo answers with one of its own
+START_SECONDS = 60
+# What Kafka's own start script gives the JVM.
+KAFKA_JVM = ["-Xms1G", "-Xmx1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+KAFKA_JVM += ["-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"]
+RETENTION_CHECK = "log.retention.check.interval.ms"
+
+Prepare = Callable[[int, Path], list[str]]
+"""From a port and an empty folder to a command line; what it does before that is not measured."""
+
+
+@dataclass
+class Running:
+    """A broker that has answered its first request."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    bootstrap: str
+    start_seconds: float
+
+    def resident_mib(self) -> float:
+        """Resident memory of the process and its children."""
+        pids = [self.process.pid, *self._children(self.process.pid)]
+        return sum(_status_kib(pid, "VmRSS") for pid in pids) / 1024
+
+    def _children(self, pid: int) -> list[int]:
+        listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(child) for child in listed]
+
+
+def _status_kib(pid: int, field: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1])
+    return 0
+
+
+def odradek(*more: str) -> Prepare:
+    def prepare(port: int, _folder: Path) -> list[str]:
+        settings = ["--set", f"{RETENTION_CHECK}=1000", *more]
+        return [sys.executable, "-m", "odradek", "serve", "--port", str(port), "--log-level", "error", *settings]
+
+    return prepare
+
+
+def kafka(transaction_version: int) -> Prepare:
+    def prepare(port: int, folder: Path) -> list[str]:
+        libraries = jars(HERE / "peers" / "kafka" / "pom.xml")
+        properties, logging = folder / "server.properties", folder / "log4j2.properties"
+        properties.write_text(kafka_properties(port, free_port(), folder / "data"))
+        logging.write_text("rootLogger.level=error\n")
+        java = ["java", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{libraries}/*"]
+        cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
+        tool = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(properties)]
+        tool += ["--feature", f"transaction.version={transaction_version}"]
+        subprocess.run(tool, check=True, capture_output=True)
+        return [java[0], *KAFKA_JVM, *java[1:], "kafka.Kafka", str(properties)]
+
+    return prepare
+
+
+def kafka_properties(port: int, controller_port: int, data: Path) -> str:
+    one_copy = [f"{log}.replication.factor=1" for log in ("offsets.topic", "transaction.state.log", "default")]
+    return "\n".join(
+        [
+            "node.id=1",
+            "process.roles=broker,controller",
+            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names=CONTROLLER",
+            f"controller.quorum.voters=1@127.0.0.1:{controller_port}",
+            f"log.dirs={data}",
+            *one_copy,
+            "transaction.state.log.min.isr=1",
+            "offsets.topic.num.partitions=3",
+            "transaction.state.log.num.partitions=3",
+            "group.initial.rebalance.delay.ms=0",
+            f"{RETENTION_CHECK}=1000",
+            "log.segment.delete.delay.ms=1000",
+        ]
+    )
+
+
+def kfake(port: int, _folder: Path) -> list[str]:
+    return [str(go_program(HERE / "peers" / "kfake")), str(port)]
+
+
+def echo(port: int, _folder: Path) -> list[str]:
+    return [sys.executable, str(HERE / "peers" / "echo.py"), str(port), TOPIC % 0]
+
+
+PEERS: dict[str, Prepare] = {
+    "odradek": odradek(),
+    "odradek-tv1": odradek("--transaction-version", "1"),
+    "kafka": kafka(2),
+    "kafka-tv1": kafka(1),
+    "kfake": kfake,
+    "echo": echo,
+}
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def answers(port: int) -> bool:
+    """True if the broker answers an ApiVersions request."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=START_SECONDS) as connection:
+            connection.sendall(struct.pack(">ihhih", 10, 18, 0, 1, -1))
+            return len(connection.recv(8)) == 8
+    except ConnectionError:
+        return False
+
+
+@contextlib.contextmanager
+def running(name: str) -> Iterator[Running]:
+    """Starts the broker, measures the time to its first answer, and ends it afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
+    port = free_port()
+    command = PEERS[name](port, folder)
+    with (folder / "log").open("wb") as log:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        while not answers(port):
+            if process.poll() is not None or time.perf_counter() - start > START_SECONDS:
+                raise RuntimeError(f"{name} did not start:\n{(folder / 'log').read_text()}")
+            time.sleep(0.001)
+        yield Running(name, process, f"127.0.0.1:{port}", time.perf_counter() - start)
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,122 @@
+"""Kafka's own command-line tools against the broker."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.clients.conftest import missing
+from tests.clients.driver import tool
+from tests.clients.toolchain import MissingToolchain
+
+pytestmark = [pytest.mark.client, pytest.mark.slow]
+
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+END_TXN = 26
+
+Tool = Callable[..., str]
+
+
+@pytest.fixture
+def run(bootstrap: str) -> Tool:
+    def on_the_broker(java_class: str, *arguments: str) -> str:
+        try:
+            return tool(java_class, "--bootstrap-server", bootstrap, *arguments)
+        except MissingToolchain as lacking:
+            missing(str(lacking))
+            raise
+
+    return on_the_broker
+
+
+def produce(run: Tool, topic: str, records: int, *more: str) -> str:
+    size = ["--record-size", "100", "--throughput", "-1", "--command-property", "acks=all"]
+    return run("ProducerPerformance", "--topic", topic, "--num-records", str(records), *size, *more)
+
+
+def test_topics(run: Tool, name: str) -> None:
+    created = run("TopicCommand", "--create", "--topic", name, "--partitions", "3", "--config", "retention.ms=3600000")
+    assert f"Created topic {name}." in created
+    described = run("TopicCommand", "--describe", "--topic", name)
+    assert re.search(r"PartitionCount: 3\s+ReplicationFactor: 1", described)
+    assert "retention.ms=3600000" in described
+    assert 3 == len(re.findall(r"Partition: \d\s+Leader: \d+\s+Replicas: \d+\s+Isr: \d+", described))
+    run("TopicCommand", "--alter", "--topic", name, "--partitions", "4")
+    assert "PartitionCount: 4" in run("TopicCommand", "--describe", "--topic", name)
+    assert name in run("TopicCommand", "--list").splitlines()
+    run("TopicCommand", "--delete", "--topic", name)
+    assert name not in run("TopicCommand", "--list").splitlines()
+
+
+def test_configs(run: Tool, name: str) -> None:
+    run("TopicCommand", "--create", "--topic", name)
+    entity = ["--entity-type", "topics", "--entity-name", name]
+    run(CONFIGS, "--alter", *entity, "--add-config", "max.message.bytes=65536,cleanup.policy=compact")
+    described = run(CONFIGS, "--describe", *entity)
+    assert "max.message.bytes=65536" in described
+    assert "cleanup.policy=compact" in described
+    run(CONFIGS, "--alter", *entity, "--delete-config", "cleanup.policy")
+    assert "cleanup.policy=compact" not in run(CONFIGS, "--describe", *entity)
+    assert "message.max.bytes=" in run(CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all")
+
+
+def test_perf_tests_offsets_and_consumer_groups(run: Tool, name: str) -> None:
+    run("TopicCommand", "--create", "--topic", name, "--partitions", "2")
+    assert "50000 records sent" in produce(run, name, 50_000)
+    group = f"{name}-group"
+    consumed = run("ConsumerPerformance", "--topic", name, "--num-records", "50000", "--group", group)
+    assert "50000" in [field.strip() for line in consumed.splitlines() for field in line.split(",")]
+
+    offsets = run("GetOffsetShell", "--topic", name)
+    ends = {int(p): int(at) for p, at in re.findall(rf"{name}:(\d):(\d+)", offsets)}
+    assert 2 == len(ends)
+    assert 50_000 == sum(ends.values())
+    assert {f"{name}:0:0", f"{name}:1:0"} <= set(run("GetOffsetShell", "--topic", name, "--time", "-2").split())
+
+    assert group in run(GROUPS, "--list").splitlines()
+    described = run(GROUPS, "--describe", "--group", group)
+    row = rf"{group}\s+{name}\s+(\d)\s+(\d+)\s+(\d+)\s+0\s"
+    assert {(p, at, at) for p, at in ends.items()} == {tuple(map(int, found)) for found in re.findall(row, described)}
+    assert re.search(r"Empty\s+0", run(GROUPS, "--describe", "--state", "--group", group))
+    run(GROUPS, "--group", group, "--reset-offsets", "--to-earliest", "--topic", name, "--execute")
+    assert 2 == len(re.findall(rf"{group}\s+{name}\s+\d\s+0\s", run(GROUPS, "--describe", "--group", group)))
+    assert group in run("GroupsCommand", "--list")
+    assert "successful" in run(GROUPS, "--delete", "--group", group)
+    assert group not in run(GROUPS, "--list").splitlines()
+
+
+def test_delete_records(run: Tool, name: str, tmp_path: Path) -> None:
+    run("TopicCommand", "--create", "--topic", name)
+    produce(run, name, 100)
+    wanted = {"partitions": [{"topic": name, "partition": 0, "offset": 40}], "version": 1}
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps(wanted))
+    assert "low_watermark: 40" in run("DeleteRecordsCommand", "--offset-json-file", str(file))
+    assert f"{name}:0:40" in run("GetOffsetShell", "--topic", name, "--time", "-2").split()
+
+
+def test_what_the_cluster_says_of_itself(run: Tool, name: str) -> None:
+    run("TopicCommand", "--create", "--topic", name)
+    produce(run, name, 10)
+    assert re.search(r"Produce\(0\): \d+ to \d+ \[usable: \d+\]", run("BrokerApiVersionsCommand"))
+    directories = run("LogDirsCommand", "--describe", "--topic-list", name)
+    assert f"{name}-0" in directories
+    assert "metadata.version" in run("FeatureCommand", "describe")
+    assert re.search(r"LeaderId:\s+\d+", run("MetadataQuorumCommand", "describe", "--status"))
+
+
+def test_transactions(run: Tool, name: str, advertised: set[int]) -> None:
+    if END_TXN not in advertised:
+        pytest.skip("the broker does not offer transactions")
+    run("TopicCommand", "--create", "--topic", name)
+    produce(run, name, 100, "--transactional-id", f"{name}-id", "--transaction-duration-ms", "1")
+    assert re.search(rf"{name}-id\s+\d+\s+\d+\s+CompleteCommit", run("TransactionsCommand", "list"))
+    described = run("TransactionsCommand", "describe", "--transactional-id", f"{name}-id")
+    assert "CompleteCommit" in described
+    producer_id, epoch = re.findall(rf"{name}-id\s+(\d+)\s+(\d+)\s", described)[0]
+    producers = run("TransactionsCommand", "describe-producers", "--topic", name, "--partition", "0")
+    assert re.search(rf"^{producer_id}\s+{epoch}\s", producers, re.MULTILINE)
+    hanging = run("TransactionsCommand", "find-hanging", "--topic", name)
+    assert f"{name}-id" not in hanging
