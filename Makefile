@@ -5,6 +5,8 @@
 #   make check     formatting, lint, types, layers
 #   make bench     benchmarks side by side with their peers (ARGS="...")
 #   make oracle    play the scenarios against a real Kafka as well, and compare
+#   make pipeline-test  the tests of the data pipeline (Spark; ARGS="-k scan ...")
+#   make audit-demo     KIP-890 in one picture: audits of a late produce, at level 0 and at level 2
 #   make clean     remove what the above have made
 
 PYTHON ?= python3
@@ -17,7 +19,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run test check format bench oracle clean
+.PHONY: run test check format bench oracle pipeline-test pipeline-jars audit-demo clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -26,14 +28,14 @@ test: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m pytest -q $(ARGS)
 
 check: $(VENV)/installed-dev $(GENERATED)
-	$(BIN)/ruff format --check broker tests bench
-	$(BIN)/ruff check broker tests bench
+	$(BIN)/ruff format --check broker pipeline tests bench
+	$(BIN)/ruff check broker pipeline tests bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(VENV)/installed-dev
-	$(BIN)/ruff format broker tests bench
-	$(BIN)/ruff check --fix broker tests bench
+	$(BIN)/ruff format broker pipeline tests bench
+	$(BIN)/ruff check --fix broker pipeline tests bench
 
 bench: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m bench $(ARGS)
@@ -61,5 +63,30 @@ $(GENERATED): $(SCHEMAS) $(GENERATOR) $(VENV)/installed
 	@$(BIN)/python -m odradek.wire.generate
 	@touch $@
 
+# The data pipeline has an environment of its own: Spark is about 1 GB, and nothing else needs it.
+PIPELINE := .venv-pipeline
+PIPELINE_JARS := pipeline/jars/target/jars/installed
+
+pipeline-test: $(PIPELINE)/installed $(PIPELINE_JARS) $(GENERATED)
+	$(PIPELINE)/bin/mypy -p odradek_pipeline -p tests.pipeline
+	ODRADEK_PIPELINE_TESTS=1 $(PIPELINE)/bin/python -m pytest -q tests/pipeline $(ARGS)
+
+audit-demo: $(PIPELINE)/installed $(GENERATED)
+	$(PIPELINE)/bin/python -m odradek_pipeline.demo --out build/audit-demo $(ARGS)
+
+pipeline-jars: $(PIPELINE_JARS)
+
+$(PIPELINE)/installed: requirements/pipeline.txt requirements/run.txt pyproject.toml
+	@echo "Setting up $(PIPELINE) (Spark: about 1 GB) ..."
+	@test -x $(PIPELINE)/bin/python || $(PYTHON) -m venv $(PIPELINE)
+	@$(PIPELINE)/bin/python -m pip --disable-pip-version-check --quiet install --requirement requirements/pipeline.txt
+	@$(PIPELINE)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The four jars of Spark's Kafka connector; after the first time neither Maven nor a network is needed.
+$(PIPELINE_JARS): pipeline/jars/pom.xml
+	@mvn -q -B -f pipeline/jars/pom.xml dependency:copy
+	@touch $@
+
 clean:
-	rm -rf $(VENV) broker/odradek/wire/messages build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-pipeline pipeline/jars/target broker/odradek/wire/messages build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Did exactly-once hold? Answered from log directories, client histories and the broker's events."""

@@ -1,0 +1,285 @@
+"""The pipeline's commands: `odradek scan`, `odradek audit …`, `odradek copy`, `odradek report`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from odradek.usage import UsageError
+from odradek_pipeline.needs import need
+
+if TYPE_CHECKING:
+    from odradek_pipeline.result import Result
+    from odradek_pipeline.summary import ScanSummary
+
+__all__ = ["add_commands"]
+
+audit = typer.Typer(
+    name="audit",
+    help="Did exactly-once hold? Audits of log directories, client histories and the broker's events.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Directories = Annotated[
+    list[Path], typer.Argument(metavar="DIR…", help="Kafka log directories, or directories of single partitions.")
+]
+Out = Annotated[Path, typer.Option(help="Folder for the tables (Parquet) and summary.json.")]
+Master = Annotated[str, typer.Option(help="Spark master: local[*], spark://HOST:PORT, yarn, …")]
+BAD = 1
+SHOWN_MAX = 20
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Put the commands of the pipeline beside those of the broker."""
+    app.add_typer(audit)
+    app.command()(scan)
+    app.command()(copy)
+    app.command()(report)
+
+
+def scan(
+    directories: Directories,
+    check_crc: Annotated[bool, typer.Option("--check-crc", help="Read every byte and compare checksums.")] = False,
+    topic: Annotated[list[str] | None, typer.Option(help="Only these topics.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Read log directories: partitions, producers, transactions, and what is broken; exit code 1 if anything is."""
+    need("numpy")
+    from odradek_pipeline.summary import scan_directories
+
+    _must_exist(directories)
+    summary = scan_directories(directories, check_crc=check_crc, topics=topic or ())
+    if as_json:
+        typer.echo(json.dumps(summary.as_json(), indent=2))
+    else:
+        _print_scan(summary)
+    raise typer.Exit(BAD if summary.is_bad else 0)
+
+
+def _must_exist(paths: list[Path]) -> None:
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"There is no {path}.")
+
+
+def _print_scan(summary: ScanSummary) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    table = Table(box=None, header_style="bold")
+    for heading in (
+        "partition",
+        "segments",
+        "bytes",
+        "batches",
+        "records",
+        "offsets",
+        "producers",
+        "commits",
+        "aborts",
+    ):
+        table.add_column(heading, justify="left" if heading == "partition" else "right")
+    for row in summary.partitions:
+        offsets = f"{row.first_offset}–{row.last_offset}" if row.batches else "–"
+        cells = (
+            row.segments,
+            f"{row.bytes:,}",
+            f"{row.batches:,}",
+            f"{row.records:,}",
+            offsets,
+            row.producers,
+            row.commits,
+            row.aborts,
+        )
+        table.add_row(f"{row.topic}-{row.partition}", *map(str, cells))
+    console.print(table)
+    rate = summary.bytes / summary.seconds / 1e6 if summary.seconds else 0.0
+    checked = "checksums compared" if summary.crc_checked else "checksums not compared"
+    console.print(
+        f"{summary.files} files, {summary.bytes:,} bytes of batches in {summary.seconds:.2f} s "
+        f"({rate:,.0f} MB/s), {checked}"
+    )
+    if summary.transactions:
+        console.print(
+            "transactional ids: "
+            + ", ".join(f"{count} {state}" for state, count in sorted(summary.transactions.items()))
+        )
+    for found in summary.problems:
+        console.print(
+            f"{found.severity}: {found.problem} {found.path} at {found.position}: {found.detail}",
+            soft_wrap=True,
+            highlight=False,
+            markup=False,
+        )
+    if not summary.problems:
+        console.print("no problems")
+
+
+@audit.command("logs")
+def audit_logs_command(
+    directories: Directories,
+    out: Out = Path("audit"),
+    master: Master = "local[*]",
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(help="Only these topics; without __transaction_state nothing can be said to hang."),
+    ] = None,
+    range_mb: Annotated[int, typer.Option(min=1, help="Bytes that a task reads, in MiB.")] = 128,
+) -> None:
+    """Transactions that hang, markers, epochs and sequences, from log directories; exit code 1 on anything bad."""
+    _must_exist(directories)
+    need("numpy", "pandas", "pyarrow")
+    if master == "none":
+        from odradek_pipeline.jobs.audit_logs import audit_logs
+
+        _finish(audit_logs(directories, topics=topic or ()), out)
+    need("pyspark")
+    from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
+    from odradek_pipeline.session import spark_session
+
+    spark = spark_session(None if master == "submit" else master, name="odradek audit logs")
+    try:
+        result = audit_logs_on_spark(spark, directories, out, topics=topic or (), range_bytes=range_mb << 20)
+    finally:
+        spark.stop()
+    _finish(result, out)
+
+
+@audit.command("history")
+def audit_history_command(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Client histories in Jepsen's operation format, JSON lines.")
+    ],
+    out: Out = Path("audit"),
+) -> None:
+    """What clients saw, against what was acknowledged to them; exit code 1 on anything bad."""
+    _must_exist(files)
+    need("pandas", "pyarrow")
+    from odradek_pipeline.jobs.audit_history import audit_history
+
+    _finish(audit_history(files), out)
+
+
+@audit.command("events")
+def audit_events_command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="What `odradek serve --events FILE` wrote.")],
+    out: Out = Path("audit"),
+    stall_ms: Annotated[
+        int, typer.Option(min=1, help="A stall of the last stable offset is told from this length on, ms.")
+    ] = 10_000,
+) -> None:
+    """Verifications, transactions, stalls of the last stable offset and their holders; exit code 1 on anything bad."""
+    _must_exist(files)
+    need("pandas", "pyarrow")
+    from odradek_pipeline.jobs.audit_events import audit_events
+
+    _finish(audit_events(files, stall_ms=stall_ms), out)
+
+
+@audit.command("all")
+def audit_all_command(
+    logs: Annotated[list[Path] | None, typer.Option(help="Log directory; can be given more than once.")] = None,
+    history: Annotated[list[Path] | None, typer.Option(help="Client history; can be given more than once.")] = None,
+    events: Annotated[list[Path] | None, typer.Option(help="Event log; can be given more than once.")] = None,
+    out: Out = Path("audit"),
+    master: Master = "local[*]",
+) -> None:
+    """Every audit that there is evidence for, and one report of all; exit code 1 on anything bad."""
+    asked = {audit_logs_command: logs, audit_history_command: history, audit_events_command: events}
+    if not any(asked.values()):
+        raise UsageError("Nothing to audit: name --logs, --history or --events.")
+    for command, paths in asked.items():
+        if paths:
+            options = {"master": master} if command is audit_logs_command else {}
+            with contextlib.suppress(typer.Exit):
+                command(paths, out=out / command.__name__.split("_")[1], **options)  # type: ignore[operator]
+    report(out)
+
+
+def copy(
+    bootstrap: Annotated[str, typer.Option(help="Address of the brokers: HOST:PORT.")],
+    source: Annotated[str, typer.Option(help="Topic to copy.")],
+    target: Annotated[str, typer.Option(help="Topic to copy to, with as many partitions.")],
+    checkpoint: Annotated[Path, typer.Option(help="Folder of Spark's checkpoint; keep it for the next start.")],
+    application: Annotated[
+        str, typer.Option(help="Name of the copy: its consumer group, and the beginning of its transactional ids.")
+    ] = "odradek-copy",
+    once: Annotated[bool, typer.Option("--once", help="End when what is there now has been copied.")] = False,
+    audit_out: Annotated[
+        Path | None, typer.Option("--audit", help="Compare both topics at the end; tables and summary.json go here.")
+    ] = None,
+    batch_records: Annotated[int, typer.Option(min=1, help="Records of a micro-batch, at most.")] = 10_000,
+    master: Master = "local[*]",
+) -> None:
+    """Copy a topic exactly once: a Spark stream with one Kafka transaction for each task, offsets inside it."""
+    need("pyspark", "pandas", "pyarrow", "confluent_kafka")
+    from odradek_pipeline.jobs.audit_copy import audit_copy
+    from odradek_pipeline.jobs.copy_exactly_once import CopyJob, start_copy
+    from odradek_pipeline.jobs.ingest import ingest
+    from odradek_pipeline.session import connector_jars, spark_session
+
+    if not connector_jars() and master.startswith("local"):
+        raise UsageError(
+            "Spark's Kafka connector is missing: run `make pipeline-jars`, or name its folder in ODRADEK_PIPELINE_JARS."
+        )
+    spark = spark_session(None if master == "submit" else master, name=application)
+    job = CopyJob(
+        bootstrap,
+        source,
+        target,
+        application,
+        checkpoint,
+        progress=checkpoint / "copy_progress",
+        batch_records_max=batch_records,
+    )
+    query = start_copy(spark, job, available_now=once)
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    if audit_out is not None:
+        ingest(spark, bootstrap, [source, target], audit_out)
+        _finish(audit_copy(spark, audit_out, source=source, target=target), audit_out)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder that audits have written, or one of such folders.")] = Path(
+        "audit"
+    ),
+) -> None:
+    """Write report.html and report.md from the tables of audits; exit code 1 on anything bad."""
+    need("matplotlib", "pandas", "pyarrow")
+    from odradek_pipeline.jobs.report import find_audits, write_report
+
+    if not folder.is_dir() or not find_audits(folder):
+        raise UsageError(f"There is no audit in {folder}.")
+    bad = write_report(folder)
+    typer.echo(f"{folder / 'report.html'}: {'bad' if bad else 'ok'}")
+    raise typer.Exit(BAD if bad else 0)
+
+
+def _finish(result: Result, out: Path) -> NoReturn:
+    from odradek_pipeline.result import write_result
+
+    write_result(result, out)
+    for name, severities in sorted(result.counts().items()):
+        typer.echo(f"{name}: " + ", ".join(f"{count} {severity}" for severity, count in severities.items()))
+    for row in result.anomalies.head(SHOWN_MAX).to_dict("records"):
+        typer.echo(
+            f"  {row['severity']} {row['anomaly']} {row['topic']}-{row['partition']} offset {row['offset']}: "
+            f"{row['detail']}"
+        )
+    for found in result.problems[:SHOWN_MAX]:
+        typer.echo(f"  {found.severity} problem {found.problem} {found.path} at {found.position}: {found.detail}")
+    typer.echo(
+        f"{result.audit}: {'bad' if result.is_bad else 'ok'}; {result.files} files, {result.bytes:,} bytes, "
+        f"{result.seconds:.1f} s; {out / 'summary.json'}"
+    )
+    raise typer.Exit(BAD if result.is_bad else 0)

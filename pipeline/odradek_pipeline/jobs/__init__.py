@@ -1,0 +1,1 @@
+"""The jobs: each reads its evidence, and writes tables, anomalies and a summary."""

@@ -1,0 +1,161 @@
+"""What lies in a Kafka log directory: topics, partitions, and the files of each by their names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+__all__ = ["CLUSTER_METADATA", "TRANSACTION_STATE", "FileKind", "LogFile", "Problem", "Tree", "find_files", "problem"]
+
+TRANSACTION_STATE = "__transaction_state"
+CLUSTER_METADATA = "__cluster_metadata"
+
+_PARTITION = re.compile(r"(?P<topic>.+?)-(?P<partition>\d+)(?P<state>\.[0-9a-f]{32}-(?:delete|future|stray))?")
+_FILE = re.compile(r"(?P<offset>\d{20})(?:-\d{10})?(?P<suffix>\.[a-z]+)(?P<state>\.deleted|\.cleaned|\.swap)?")
+_CLEANED = "cleaner-offset-checkpoint"
+
+
+class FileKind(StrEnum):
+    """A file of a partition, by its suffix."""
+
+    SEGMENT = ".log"
+    INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TXN_INDEX = ".txnindex"
+    SNAPSHOT = ".snapshot"
+    CHECKPOINT = ".checkpoint"
+
+
+_KINDS = frozenset(FileKind)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of a partition."""
+
+    path: str
+    kind: FileKind
+    topic: str
+    partition: int
+    base_offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that could not be read, or not wholly."""
+
+    path: str
+    position: int
+    problem: str
+    detail: str
+    severity: str = "bad"
+    """`bad` where data cannot be trusted; `info` for what a live or killed broker leaves behind."""
+
+
+def problem(path: str | Path, position: int, name: str, detail: str, *, severity: str = "bad") -> Problem:
+    """A problem, shorter to write."""
+    return Problem(str(path), position, name, detail, severity)
+
+
+@dataclass(slots=True)
+class Tree:
+    """What was found below the directories that were named."""
+
+    files: list[LogFile] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    cleaned: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Up to which offset compaction has gone through a partition."""
+
+    def of(self, kind: FileKind, *, topic: str | None = None) -> list[LogFile]:
+        """Files of one kind, in the order of their offsets within each partition."""
+        return [file for file in self.files if file.kind is kind and (topic is None or file.topic == topic)]
+
+    def starts(self) -> dict[tuple[str, int], int]:
+        """The first offset of each partition that is still there, as far as the names of segments say."""
+        starts: dict[tuple[str, int], int] = {}
+        for file in self.of(FileKind.SEGMENT):
+            starts.setdefault((file.topic, file.partition), file.base_offset)
+        return starts
+
+
+def find_files(directories: Iterable[str | Path], *, topics: Iterable[str] = ()) -> Tree:
+    """Every file of every partition below log directories; a directory of one partition will do as well."""
+    tree = Tree()
+    wanted = frozenset(topics)
+    for directory in directories:
+        root = Path(directory)
+        if not root.is_dir():
+            tree.problems.append(problem(root, -1, "unreadable", "not a directory" if root.exists() else "not there"))
+            continue
+        if _partition_of(root.name) and any(_FILE.fullmatch(name) for name in _names(root, tree)):
+            _add_partition(tree, root, wanted)
+            continue
+        _add_root(tree, root, wanted)
+    tree.files.sort(key=lambda file: (file.topic, file.partition, file.base_offset, file.kind))
+    return tree
+
+
+def _names(directory: Path, tree: Tree) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError as error:
+        tree.problems.append(problem(directory, -1, "unreadable", error.strerror or str(error)))
+        return []
+
+
+def _partition_of(name: str) -> tuple[str, int] | None:
+    matched = _PARTITION.fullmatch(name)
+    if matched is None or matched["state"] is not None:
+        return None
+    return matched["topic"], int(matched["partition"])
+
+
+def _add_root(tree: Tree, root: Path, wanted: frozenset[str]) -> None:
+    names = _names(root, tree)
+    partitions = [name for name in names if _partition_of(name) and (root / name).is_dir()]
+    if names and not partitions:
+        tree.problems.append(problem(root, -1, "no-partitions", "no directory here is that of a partition"))
+    for name in partitions:
+        _add_partition(tree, root / name, wanted)
+    if _CLEANED in names:
+        _add_cleaned(tree, root / _CLEANED)
+
+
+def _add_partition(tree: Tree, directory: Path, wanted: frozenset[str]) -> None:
+    of = _partition_of(directory.name)
+    assert of is not None, "only directories of partitions get here"
+    topic, partition = of
+    if wanted and topic not in wanted:
+        return
+    for name in _names(directory, tree):
+        matched = _FILE.fullmatch(name)
+        if matched is None or matched["suffix"] not in _KINDS or matched["state"] is not None:
+            continue  # what Kafka deletes, or is about to swap in, is no part of the log
+        path = directory / name
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            tree.problems.append(problem(path, -1, "vanished", error.strerror or str(error), severity="info"))
+            continue
+        tree.files.append(
+            LogFile(str(path), FileKind(matched["suffix"]), topic, partition, int(matched["offset"]), size)
+        )
+
+
+def _add_cleaned(tree: Tree, path: Path) -> None:
+    try:
+        for topic, partition, offset in _checkpoint(path):
+            tree.cleaned[topic, partition] = offset
+    except (OSError, ValueError) as error:
+        tree.problems.append(problem(path, 0, "bad-checkpoint", str(error)))
+
+
+def _checkpoint(path: Path) -> Iterator[tuple[str, int, int]]:
+    for line in path.read_text().splitlines()[2:]:
+        topic, partition, offset = line.split(" ")
+        yield topic, int(partition), int(offset)

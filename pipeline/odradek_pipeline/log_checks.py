@@ -1,0 +1,277 @@
+"""The rules of transactions and sequences, on frames of batch headers; runs in any process, Spark's included.
+
+A frame holds whole producers: every batch that one producer id has in a partition, in the order of the log. All rules
+are computed for all producers at once, by columns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from odradek_pipeline.scan import COLUMNS, CONTROL, TRANSACTIONAL, Chunk
+
+__all__ = [
+    "BATCH_COLUMNS",
+    "BREAK_COLUMNS",
+    "SEQUENCE_COLUMNS",
+    "TXN_COLUMNS",
+    "batch_frame",
+    "sequence_breaks",
+    "sequences",
+    "transactions",
+]
+
+BATCH_COLUMNS: dict[str, str] = {
+    "topic": "object",
+    "partition": "i4",
+    "path": "object",
+    "segment": "i8",
+    "jump": "?",
+    "previous_offset": "i8",
+    **COLUMNS,
+}
+"""A row for each batch; `previous_offset` is the last offset of the batch before it, -1 at the start of a range;
+`jump` marks where the two do not fit together, or cannot be compared."""
+
+TXN_COLUMNS: dict[str, str] = {
+    "topic": "object",
+    "partition": "i4",
+    "producer_id": "i8",
+    "epoch": "i4",
+    "first_offset": "i8",
+    "last_offset": "i8",
+    "first_timestamp": "i8",
+    "last_timestamp": "i8",
+    "batches": "i8",
+    "records": "i8",
+    "bytes": "i8",
+    "outcome": "object",
+    "marker_offset": "i8",
+    "marker_epoch": "i4",
+    "marker_timestamp": "i8",
+    "coordinator_epoch": "i4",
+    "previous_epoch": "i4",
+    "previous_marker": "i4",
+    "previous_marker_epoch": "i4",
+    "previous_offset": "i8",
+    "next_offset": "i8",
+    "lowest_epoch_step": "i4",
+    "path": "object",
+    "position": "i8",
+    "marker_path": "object",
+    "marker_position": "i8",
+}
+"""A row for each transaction in each partition; outcome is commit, abort, open, or dropped: no marker came before the
+producer went on in another epoch."""
+
+BREAK_COLUMNS: dict[str, str] = {
+    "anomaly": "object",
+    "topic": "object",
+    "partition": "i4",
+    "producer_id": "i8",
+    "epoch": "i4",
+    "offset": "i8",
+    "previous_offset": "i8",
+    "found": "i8",
+    "expected": "i8",
+    "transactional": "?",
+    "earlier_epoch": "?",
+    "path": "object",
+    "position": "i8",
+}
+
+SEQUENCE_COLUMNS: dict[str, str] = {
+    "topic": "object",
+    "partition": "i4",
+    "producer_id": "i8",
+    "epoch": "i4",
+    "first_sequence": "i8",
+    "last_sequence": "i8",
+    "first_offset": "i8",
+    "last_offset": "i8",
+    "batches": "i8",
+    "records": "i8",
+}
+
+_PRODUCER = ["topic", "partition", "producer_id"]
+_ORDER = [*_PRODUCER, "segment", "position"]
+_ABORT, _COMMIT = 0, 1
+_ZERO_IF_EMPTY = frozenset(("records", "bytes", "lowest_epoch_step"))
+
+
+def batch_frame(chunk: Chunk) -> pd.DataFrame:
+    """The headers of a chunk as a frame."""
+    columns = chunk.columns
+    previous = np.full(len(chunk), -1, np.int64)
+    previous[1:] = columns["last_offset"][:-1]
+    frame = pd.DataFrame(columns)
+    frame.insert(0, "topic", chunk.file.topic)
+    frame.insert(1, "partition", np.int32(chunk.file.partition))
+    frame.insert(2, "path", chunk.file.path)
+    frame.insert(3, "segment", chunk.file.base_offset)
+    frame.insert(4, "jump", columns["base_offset"] != previous + 1)
+    frame.insert(5, "previous_offset", previous)
+    frame.loc[0, "jump"] = True
+    return frame
+
+
+def _typed(frame: pd.DataFrame, columns: dict[str, str]) -> pd.DataFrame:
+    return frame.reindex(columns=list(columns)).astype(columns)
+
+
+def _ordered(frame: pd.DataFrame, kept: pd.Series[bool] | NDArray[np.bool_]) -> pd.DataFrame:
+    return frame[kept].sort_values(_ORDER, kind="stable", ignore_index=True)
+
+
+# ---------------------------------------------------------------------- sequences
+
+
+def _sequenced(frame: pd.DataFrame) -> pd.DataFrame:
+    numbered = (frame["producer_id"] >= 0) & (frame["base_sequence"] >= 0) & ((frame["attributes"] & CONTROL) == 0)
+    # A group coordinator writes offsets in a producer's name, always with sequence 0.
+    rows = _ordered(frame, numbered & (frame["topic"] != "__consumer_offsets"))
+    rows["earlier_epoch"] = rows.groupby(_PRODUCER, sort=False)["producer_epoch"].shift().notna()
+    return rows.sort_values([*_PRODUCER, "producer_epoch", "segment", "position"], kind="stable", ignore_index=True)
+
+
+def sequence_breaks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Where a producer's sequence numbers do not follow each other within an epoch (KIP-98); each begins at 0."""
+    rows = _sequenced(frame)
+    if rows.empty:
+        return _typed(rows, BREAK_COLUMNS)
+    epochs = [*_PRODUCER, "producer_epoch"]
+    number = rows.groupby(epochs, sort=False).ngroup().to_numpy()
+    first = np.concatenate(([True], number[1:] != number[:-1]))
+    base = rows["base_sequence"].to_numpy(np.int64)
+    # 0 follows 2147483647: steps are taken modulo 2^31, into -2^30 … 2^30, and added up again.
+    step = np.diff(base, prepend=0)
+    step = (step + (1 << 30)) % (1 << 31) - (1 << 30)
+    step[first] = 0
+    total = np.cumsum(step)
+    unwrapped = total - total[np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))]
+    last = pd.Series(unwrapped + (rows["last_offset"] - rows["base_offset"]).to_numpy())
+    highest = last.groupby(number).cummax().groupby(number).shift().to_numpy()
+    start = base[np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))]
+    with np.errstate(invalid="ignore"):
+        kinds = np.select(
+            [first & (base != 0), ~first & (unwrapped > highest + 1), ~first & (unwrapped < highest + 1)],
+            ["seq-first-not-zero", "seq-gap", "seq-duplicate"],
+            "",
+        )
+    expected = np.where(first, 0, (start + np.nan_to_num(highest) + 1) % (1 << 31)).astype(np.int64)
+    previous = rows.groupby(epochs, sort=False)["last_offset"].shift(fill_value=-1)
+    found = rows.assign(
+        anomaly=kinds,
+        epoch=rows["producer_epoch"],
+        offset=rows["base_offset"],
+        found=base,
+        expected=expected,
+        transactional=(rows["attributes"] & TRANSACTIONAL) != 0,
+        previous_offset=previous,
+    )
+    return _typed(found[kinds != ""], BREAK_COLUMNS)
+
+
+def sequences(frame: pd.DataFrame) -> pd.DataFrame:
+    """The sequence numbers of each producer epoch in each partition."""
+    rows = _sequenced(frame).rename(columns={"producer_epoch": "epoch"})
+    grouped = rows.groupby([*_PRODUCER, "epoch"], sort=False)
+    table = grouped.agg(
+        first_sequence=("base_sequence", "first"),
+        last_sequence=("last_sequence", "last"),
+        first_offset=("base_offset", "first"),
+        last_offset=("last_offset", "last"),
+        batches=("base_offset", "size"),
+        records=("record_count", "sum"),
+    )
+    return _typed(table.reset_index(), SEQUENCE_COLUMNS)
+
+
+# ---------------------------------------------------------------------- transactions
+
+
+def transactions(frame: pd.DataFrame) -> pd.DataFrame:
+    """Every transaction of every producer in every partition: its data up to the marker that ends it."""
+    marker = frame["marker_type"] >= 0
+    data = ((frame["attributes"] & TRANSACTIONAL) != 0) & ((frame["attributes"] & CONTROL) == 0)
+    rows = _ordered(frame, (frame["producer_id"] >= 0) & (marker | data))
+    if rows.empty:
+        return _typed(rows, TXN_COLUMNS)
+    rows["is_marker"] = rows["marker_type"] >= 0
+    _number(rows)
+    keys = [*_PRODUCER, "txn"]
+    table = _data_side(rows, keys).join(_marker_side(rows, keys), how="outer").reset_index()
+    table = table.sort_values(keys, kind="stable", ignore_index=True)
+    _fill(table)
+    return _typed(table, TXN_COLUMNS)
+
+
+def _number(rows: pd.DataFrame) -> None:
+    """Number the transactions of each producer: one begins behind a marker, or where data goes on in another epoch."""
+    producer = rows.groupby(_PRODUCER, sort=False)
+    before = producer["is_marker"].shift(fill_value=True)
+    earlier_epoch = producer["producer_epoch"].shift(fill_value=-1)
+    rows["step"] = (rows["producer_epoch"] - earlier_epoch).where(earlier_epoch >= 0, 0)
+    rows["row_before"] = producer["last_offset"].shift(fill_value=-1)
+    switched = ~rows["is_marker"] & ~before & (rows["producer_epoch"] != earlier_epoch)
+    rows["txn"] = (before | switched).groupby([rows[key] for key in _PRODUCER], sort=False).cumsum()
+
+
+def _data_side(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    return (
+        rows[~rows["is_marker"]]
+        .groupby(keys, sort=False)
+        .agg(
+            epoch=("producer_epoch", "last"),
+            first_offset=("base_offset", "first"),
+            last_offset=("last_offset", "last"),
+            first_timestamp=("base_timestamp", "min"),
+            last_timestamp=("max_timestamp", "max"),
+            batches=("base_offset", "size"),
+            records=("record_count", "sum"),
+            bytes=("size", "sum"),
+            path=("path", "first"),
+            position=("position", "first"),
+            data_step=("step", "min"),
+            before_data=("row_before", "first"),
+        )
+    )
+
+
+def _marker_side(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    markers = rows[rows["is_marker"]].set_index(keys)
+    names = {
+        "base_offset": "marker_offset",
+        "producer_epoch": "marker_epoch",
+        "max_timestamp": "marker_timestamp",
+        "coordinator_epoch": "coordinator_epoch",
+        "marker_type": "marker_type",
+        "path": "marker_path",
+        "position": "marker_position",
+        "step": "marker_step",
+        "row_before": "before_marker",
+    }
+    return markers[list(names)].rename(columns=names)
+
+
+def _fill(table: pd.DataFrame) -> None:
+    producer = table.groupby(_PRODUCER, sort=False)
+    table["batches"] = table["batches"].fillna(0)
+    follows = producer["batches"].shift(-1).notna()
+    table["outcome"] = np.select(
+        [table["marker_type"] == _COMMIT, table["marker_type"] == _ABORT, follows],
+        ["commit", "abort", "dropped"],
+        "open",
+    )
+    table["previous_marker"] = producer["marker_type"].shift()
+    table["previous_marker_epoch"] = producer["marker_epoch"].shift()
+    table["previous_epoch"] = producer["epoch"].shift()
+    table["previous_offset"] = table["before_data"].fillna(table["before_marker"])
+    table["lowest_epoch_step"] = table[["data_step", "marker_step"]].min(axis=1)
+    next_first = producer["first_offset"].shift(-1)
+    table["next_offset"] = next_first.fillna(producer["marker_offset"].shift(-1))
+    for column, kind in TXN_COLUMNS.items():
+        empty = "" if kind == "object" else 0 if column in _ZERO_IF_EMPTY else -1
+        table[column] = table[column].fillna(empty)

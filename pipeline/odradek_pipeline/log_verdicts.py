@@ -1,0 +1,390 @@
+"""From what the logs hold to anomalies: transactions against the coordinators' own log, and severities.
+
+Kafka's `kafka-transactions find-hanging` asks the living brokers the same question: which transactions are open in a
+partition whose coordinator knows nothing of them (KIP-664). Here both sides come from log directories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from odradek_pipeline.payload import TransactionRecord
+from odradek_pipeline.result import Severity, anomaly
+
+__all__ = ["Coordinators", "LogFacts", "judge", "open_transactions", "suspicious"]
+
+TIMEOUT_SLACK_MS = 20_000
+"""Coordinators look for transactions that took too long every 10 s, and may be late."""
+
+_UNDER_WAY = frozenset(("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"))
+_LEVEL_2 = 2
+
+Partition = tuple[str, int]
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class LogFacts:
+    """What is known of the partitions beside their batches."""
+
+    starts: Mapping[Partition, int]
+    """First offset of each partition by the name of its first segment; above 0, older batches were deleted."""
+    cleaned: Mapping[Partition, int]
+    """Up to where compaction has removed batches."""
+
+    def is_cleaned(self, row: Row) -> bool:
+        """Whether compaction may have removed what seems to be missing before this row."""
+        key = (row["topic"], row["partition"])
+        return (row["topic"].startswith("__") and self.cleaned.get(key, 0) > 0) or row.get(
+            "offset", row.get("first_offset", 0)
+        ) < self.cleaned.get(key, 0)
+
+    def is_trimmed(self, row: Row) -> bool:
+        """Whether retention has removed the beginning of the partition."""
+        return self.starts.get((row["topic"], row["partition"]), 0) > 0
+
+
+@dataclass(slots=True)
+class Coordinators:
+    """The transaction coordinators' log, by producer id."""
+
+    known: bool
+    """Whether any of it was found; without it an open transaction cannot be told from a hanging one."""
+    last: dict[int, TransactionRecord] = field(default_factory=dict)
+    level_2: set[tuple[int, int]] = field(default_factory=set)
+    """Producer id and epoch of transactions begun at level 2, whose markers carry the next epoch."""
+    prepared: list[TransactionRecord] = field(default_factory=list)
+    """Decisions whose markers have all been written, says the coordinator."""
+    overdue: list[tuple[TransactionRecord, int]] = field(default_factory=list)
+    """Transactions that lived longer than their timeout allows, and how long, ms."""
+
+    @classmethod
+    def fold(cls, records: Iterable[TransactionRecord], *, known: bool, now: int) -> Coordinators:
+        """Fold the records; `now` is the newest timestamp of all logs, the clock of an audit."""
+        self = cls(known)
+        by_id: dict[str, TransactionRecord] = {}
+        for record in records:
+            before = by_id.get(record.transactional_id)
+            by_id[record.transactional_id] = record
+            self._note(before, record)
+        for record in by_id.values():
+            for producer_id in {record.producer_id, record.previous_producer_id, record.next_producer_id} - {-1}:
+                self.last[producer_id] = record
+            if record.state == "Ongoing":
+                self._check_age(record, now)
+        return self
+
+    def _note(self, before: TransactionRecord | None, record: TransactionRecord) -> None:
+        if record.state == "Ongoing" and record.client_transaction_version >= _LEVEL_2:
+            self.level_2.add((record.producer_id, record.producer_epoch))
+        if (
+            record.state.startswith("Complete")
+            and before is not None
+            and before.state == record.state.replace("Complete", "Prepare")
+        ):
+            self.prepared.append(before)
+        if record.state == "PrepareCommit":
+            self._check_age(record, record.last_update)
+
+    def _check_age(self, record: TransactionRecord, until: int) -> None:
+        age = until - record.start
+        if record.start > 0 and record.timeout_ms > 0 and age > record.timeout_ms + TIMEOUT_SLACK_MS:
+            self.overdue.append((record, age))
+
+    def status(self, row: Row) -> tuple[str, TransactionRecord | None]:
+        """What an open transaction is: ongoing, hanging, or unknown where there is no coordinator to ask."""
+        record = self.last.get(row["producer_id"])
+        if not self.known:
+            return "unknown", None
+        if (
+            record is None
+            or record.state not in _UNDER_WAY
+            or (row["topic"], row["partition"]) not in record.partitions
+        ):
+            return "hanging", record
+        ongoing_elsewhen = record.state == "Ongoing" and record.producer_epoch != row["epoch"]
+        return ("hanging" if ongoing_elsewhen else "ongoing"), record
+
+    def transactional_id(self, producer_id: int) -> str:
+        """The transactional id of a producer id, as far as the log tells."""
+        record = self.last.get(producer_id)
+        return record.transactional_id if record else ""
+
+
+def suspicious(txns: pd.DataFrame, level_2: Set[tuple[int, int]]) -> pd.Series[bool]:
+    """Which transactions need a verdict; all others are a commit or an abort as it should be."""
+    level = pd.Series(
+        [pair in level_2 for pair in zip(txns["producer_id"], txns["epoch"], strict=True)], index=txns.index, dtype=bool
+    )
+    not_bumped = level & (txns["marker_offset"] >= 0) & (txns["marker_epoch"] == txns["epoch"])
+    return (
+        txns["outcome"].isin(["open", "dropped"])
+        | (txns["batches"] == 0)
+        | (txns["lowest_epoch_step"] < 0)
+        | not_bumped
+    )
+
+
+def open_transactions(txns: pd.DataFrame, coordinators: Coordinators) -> pd.DataFrame:
+    """The table of open transactions with what their coordinator says."""
+    table = txns[txns["outcome"] == "open"].reset_index(drop=True)
+    verdicts = [coordinators.status(row) for row in table.to_dict("records")]
+    table["status"] = [status for status, _ in verdicts]
+    table["transactional_id"] = [record.transactional_id if record else "" for _, record in verdicts]
+    table["coordinator_state"] = [record.state if record else "" for _, record in verdicts]
+    return table.astype({"status": "object", "transactional_id": "object", "coordinator_state": "object"})
+
+
+def judge(
+    *,
+    opened: pd.DataFrame,
+    odd: pd.DataFrame,
+    breaks: pd.DataFrame,
+    jumps: pd.DataFrame,
+    marker_times: Mapping[tuple[Any, ...], list[int]],
+    coordinators: Coordinators,
+    facts: LogFacts,
+) -> list[dict[str, Any]]:
+    """Every anomaly, with its severity."""
+    found = [_hanging(row) for row in opened.to_dict("records") if row["status"] != "ongoing"]
+    for row in odd.to_dict("records"):
+        found += _odd(row, coordinators, facts, jumps)
+    found += [_break(row, coordinators, facts) for row in breaks.to_dict("records")]
+    found += _missing_markers(found, marker_times, coordinators, facts)
+    found += [_overdue(record, age) for record, age in coordinators.overdue]
+    return found + _unexplained_jumps(jumps, found, facts)
+
+
+def _evidence(row: Row, **more: Any) -> dict[str, Any]:
+    keys = ("topic", "partition", "producer_id", "path", "position")
+    return {key: row[key] for key in keys} | {"producer_epoch": row["epoch"]} | more
+
+
+def _hanging(row: Row) -> dict[str, Any]:
+    severity = Severity.BAD if row["status"] == "hanging" else Severity.INFO
+    says = {
+        "unknown": "no __transaction_state was read, so it may still be under way",
+        "hanging": f"its coordinator says {row['coordinator_state']}"
+        if row["coordinator_state"]
+        else "no coordinator knows its producer",
+    }[row["status"]]
+    detail = f"open since offset {row['first_offset']}, {row['records']} records; {says}"
+    where = _evidence(row, offset=row["first_offset"], end_offset=-1, transactional_id=row["transactional_id"])
+    return anomaly("txn-hanging", severity, detail, **where)
+
+
+def _odd(row: Row, coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFrame) -> list[dict[str, Any]]:
+    known = {"transactional_id": coordinators.transactional_id(row["producer_id"])}
+    found: list[dict[str, Any]] = []
+    if row["outcome"] == "dropped":
+        detail = f"no marker before the producer went on in another epoch at offset {row['next_offset']}"
+        where = _evidence(row, offset=row["first_offset"], end_offset=row["next_offset"], **known)
+        found.append(anomaly("txn-hanging", Severity.BAD, detail, **where))
+    at_marker = row["marker_offset"] >= 0
+    marker = {
+        "topic": row["topic"],
+        "partition": row["partition"],
+        "producer_id": row["producer_id"],
+        "producer_epoch": row["marker_epoch"],
+        "offset": row["marker_offset"],
+        "path": row["marker_path"],
+        "position": row["marker_position"],
+        **known,
+    }
+    if at_marker and row["batches"] == 0:
+        found += _empty(row, marker, facts, jumps)
+    if row["lowest_epoch_step"] < 0:
+        where = marker if at_marker else _evidence(row, offset=row["first_offset"], **known)
+        detail = f"an epoch below one that the producer had here before (by {-row['lowest_epoch_step']})"
+        found.append(anomaly("txn-marker-epoch-regression", Severity.BAD, detail, **where))
+    if (
+        at_marker
+        and row["batches"] > 0
+        and row["marker_epoch"] == row["epoch"]
+        and (row["producer_id"], row["epoch"]) in coordinators.level_2
+    ):
+        detail = "begun at level 2, yet the marker has the epoch of the data: a late batch would pass (KIP-890)"
+        found.append(anomaly("txn-epoch-not-bumped", Severity.BAD, detail, **marker))
+    return found
+
+
+def _empty(row: Row, marker: dict[str, Any], facts: LogFacts, jumps: pd.DataFrame) -> list[dict[str, Any]]:
+    """A marker without data: a partition may be added and not written to, and markers may be written twice."""
+    outcome = row["outcome"]
+    if facts.is_cleaned({"topic": row["topic"], "partition": row["partition"], "offset": row["marker_offset"]}):
+        return []
+    lost = _has_jump(jumps, row, after=row["previous_offset"], until=row["marker_offset"])
+    if row["previous_marker"] < 0:
+        if facts.is_trimmed(row):
+            return []
+        detail = f"{outcome} of a transaction that has no data here"
+        return [
+            anomaly(
+                "txn-orphan-marker",
+                Severity.BAD if lost else Severity.ALLOWED,
+                detail + (": offsets before it are missing" if lost else ""),
+                **marker,
+            )
+        ]
+    same_epoch = row["previous_marker_epoch"] == row["marker_epoch"]
+    if not same_epoch or lost:
+        detail = f"{outcome} of a transaction that has no data here" + (
+            ": offsets before it are missing" if lost else ""
+        )
+        return [anomaly("txn-orphan-marker", Severity.BAD if lost else Severity.ALLOWED, detail, **marker)]
+    before = "commit" if row["previous_marker"] == 1 else "abort"
+    contradicts = before != outcome
+    detail = f"{outcome} directly behind {before} of the same epoch" + ("" if contradicts else ": written again")
+    return [anomaly("txn-double-marker", Severity.BAD if contradicts else Severity.ALLOWED, detail, **marker)]
+
+
+def _has_jump(jumps: pd.DataFrame, row: Row, *, after: int, until: int) -> bool:
+    here = jumps[(jumps["topic"] == row["topic"]) & (jumps["partition"] == row["partition"])]
+    return bool(
+        (
+            (here["base_offset"] > after)
+            & (here["base_offset"] <= until)
+            & (here["base_offset"] > here["previous_offset"] + 1)
+        ).any()
+    )
+
+
+def _break(row: Row, coordinators: Coordinators, facts: LogFacts) -> dict[str, Any]:
+    name = row["anomaly"]
+    removed = facts.is_cleaned(row) or (
+        name == "seq-first-not-zero" and facts.is_trimmed(row) and not row["earlier_epoch"]
+    )
+    severity = Severity.ALLOWED if removed and name != "seq-duplicate" else Severity.BAD
+    why = {
+        "seq-gap": f"sequence {row['found']} where {row['expected']} was due",
+        "seq-duplicate": f"sequence {row['found']} again, {row['expected']} was due",
+        "seq-first-not-zero": f"the first batch of the epoch has sequence {row['found']}",
+    }[name]
+    detail = why + (
+        ": compaction or retention has removed batches before it" if removed and name != "seq-duplicate" else ""
+    )
+    where = _evidence(
+        row,
+        offset=row["previous_offset"] + 1,
+        end_offset=row["offset"],
+        transactional_id=coordinators.transactional_id(row["producer_id"]),
+    )
+    return anomaly(name, severity, detail, **where)
+
+
+def _missing_markers(
+    found: list[dict[str, Any]],
+    marker_times: Mapping[tuple[Any, ...], list[int]],
+    coordinators: Coordinators,
+    facts: LogFacts,
+) -> list[dict[str, Any]]:
+    """Decisions that are complete, says the coordinator, but whose marker a partition does not have."""
+    due: dict[tuple[Any, ...], list[TransactionRecord]] = {}
+    for record in coordinators.prepared:
+        kind = 1 if record.state == "PrepareCommit" else 0
+        for topic, partition in record.partitions:
+            if facts.starts.get((topic, partition), 1) == 0 and not facts.cleaned.get((topic, partition)):
+                due.setdefault((topic, partition, record.producer_id, record.producer_epoch, kind), []).append(record)
+    told = {(row["topic"], row["partition"], row["producer_id"]) for row in found if row["anomaly"] == "txn-hanging"}
+    missing = []
+    for key, records in due.items():
+        lacking = _unmatched(records, marker_times.get(key, []))
+        if not lacking or key[:3] in told:
+            continue
+        for record in lacking:
+            detail = (
+                f"{record.state} at {record.last_update} and complete for its coordinator, but its marker is not here"
+            )
+            missing.append(
+                anomaly(
+                    "txn-hanging",
+                    Severity.BAD,
+                    detail,
+                    topic=key[0],
+                    partition=key[1],
+                    producer_id=key[2],
+                    producer_epoch=key[3],
+                    transactional_id=record.transactional_id,
+                    path=record.path,
+                    position=record.position,
+                    offset=0,
+                )
+            )
+    return missing
+
+
+def _unmatched(records: list[TransactionRecord], markers: list[int]) -> list[TransactionRecord]:
+    """Which decisions have no marker: each marker belongs to the last decision before it that has none yet."""
+    lacking: list[TransactionRecord] = []
+    if len(markers) >= len(records):
+        return lacking
+    waiting = sorted(markers)
+    for record, following in zip(records, [*records[1:], None], strict=True):
+        if waiting and (following is None or waiting[0] < following.last_update):
+            waiting.pop(0)
+        else:
+            lacking.append(record)
+    return lacking
+
+
+def _overdue(record: TransactionRecord, age: int) -> dict[str, Any]:
+    detail = f"{record.state} after {age} ms, with a timeout of {record.timeout_ms} ms"
+    return anomaly(
+        "txn-timeout-exceeded",
+        Severity.BAD,
+        detail,
+        topic="__transaction_state",
+        partition=record.partition,
+        offset=record.offset,
+        path=record.path,
+        position=record.position,
+        producer_id=record.producer_id,
+        producer_epoch=record.producer_epoch,
+        transactional_id=record.transactional_id,
+    )
+
+
+def _unexplained_jumps(jumps: pd.DataFrame, found: list[dict[str, Any]], facts: LogFacts) -> list[dict[str, Any]]:
+    """Offsets that are missing, or go back, where nothing else was said about them."""
+    rows = []
+    for row in jumps.to_dict("records"):
+        gap = row["base_offset"] - row["previous_offset"] - 1
+        if (gap > 0 and (facts.is_cleaned({**row, "offset": row["base_offset"]}))) or _is_explained(row, found):
+            continue
+        name = "offset-gap" if gap > 0 else "offset-regression"
+        detail = f"offset {row['base_offset']} follows {row['previous_offset']}"
+        rows.append(
+            anomaly(
+                name,
+                Severity.BAD,
+                detail,
+                topic=row["topic"],
+                partition=row["partition"],
+                offset=row["previous_offset"] + 1,
+                end_offset=row["base_offset"],
+                path=row["path"],
+                position=row["position"],
+            )
+        )
+    return rows
+
+
+def _is_explained(jump: Row, found: list[dict[str, Any]]) -> bool:
+    for row in found:
+        if (row["topic"], row["partition"]) != (jump["topic"], jump["partition"]) or row["severity"] != "bad":
+            continue
+        name = row["anomaly"]
+        if name == "txn-orphan-marker" or (name == "txn-hanging" and row["end_offset"] < 0):
+            if (name == "txn-hanging" and row["offset"] <= jump["base_offset"]) or (
+                name == "txn-orphan-marker" and jump["base_offset"] <= row["offset"]
+            ):
+                return True
+        elif row["offset"] <= jump["base_offset"] <= row["end_offset"] or (
+            name == "seq-duplicate" and row["position"] == jump["position"]
+        ):
+            return True
+    return False

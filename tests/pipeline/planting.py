@@ -1,0 +1,63 @@
+"""Faults planted into a segment file: batches removed, repeated or changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from odradek.records.batch import Batch, batches
+
+__all__ = ["add", "drop", "is_data", "is_marker", "partition_batches", "repeat", "rewrite", "segment"]
+
+
+def segment(directory: Path, partition: str) -> Path:
+    """The only segment of a partition."""
+    (path,) = (directory / partition).glob("*.log")
+    return path
+
+
+def partition_batches(directory: Path, partition: str) -> list[Batch]:
+    """Its batches."""
+    return list(batches(memoryview(segment(directory, partition).read_bytes())))
+
+
+def is_marker(batch: Batch) -> bool:
+    """Whether it ends a transaction."""
+    return batch.is_control
+
+
+def is_data(batch: Batch) -> bool:
+    """Whether a producer wrote it."""
+    return not batch.is_control
+
+
+def _nth(found: list[Batch], wanted: Callable[[Batch], bool], number: int) -> int:
+    return [at for at, batch in enumerate(found) if wanted(batch)][number]
+
+
+def rewrite(directory: Path, partition: str, found: list[bytes]) -> None:
+    """Write the segment anew."""
+    segment(directory, partition).write_bytes(b"".join(found))
+
+
+def drop(directory: Path, partition: str, wanted: Callable[[Batch], bool], number: int) -> Batch:
+    """Remove the batch; it is returned."""
+    found = partition_batches(directory, partition)
+    gone = found.pop(_nth(found, wanted, number))
+    rewrite(directory, partition, [bytes(batch.view) for batch in found])
+    return gone
+
+
+def repeat(directory: Path, partition: str, wanted: Callable[[Batch], bool], number: int) -> Batch:
+    """Write the batch twice."""
+    found = partition_batches(directory, partition)
+    at = _nth(found, wanted, number)
+    found.insert(at, found[at])
+    rewrite(directory, partition, [bytes(batch.view) for batch in found])
+    return found[at]
+
+
+def add(directory: Path, partition: str, batch: bytes) -> None:
+    """Append a batch."""
+    with segment(directory, partition).open("ab") as file:
+        file.write(batch)

@@ -1,0 +1,160 @@
+"""The source `kafka_log`, and the audit of logs on Spark: the same answers as in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan
+from tests.pipeline.planting import drop, is_data, is_marker, partition_batches, repeat, segment
+
+from odradek.records.record import Record, build_batch
+from odradek_pipeline.jobs.audit_logs import audit_logs
+from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark, read_logs
+from odradek_pipeline.log_source import TABLES, PushdownReader, TailReader, _Options, spark_schema
+from odradek_pipeline.result import Result, write_result
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Recorded = Callable[[str], Path]
+
+
+def found(result: Result) -> list[dict[str, Any]]:
+    return sorted(result.anomalies.drop(columns=["process", "txn"]).to_dict("records"), key=str)
+
+
+def test_it_finds_what_one_process_finds(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
+    directory = recorded("hang")
+    drop(directory, "orders-1", is_marker, 1)
+    repeat(directory, "orders-1", is_data, -1)
+    drop(directory, "orders-2", is_data, 1)
+    drop(directory, "plain-1", is_data, 4)
+    with segment(directory, "plain-0").open("ab") as file:
+        file.write(b"\x01" * 100)
+    here = audit_logs([directory])
+    spread = audit_logs_on_spark(spark, [directory], tmp_path / "out", range_bytes=500)
+    assert found(here) == found(spread)
+    assert 5 == len(found(spread))
+    assert [(one.path, one.position, one.problem) for one in here.problems] == [
+        (one.path, one.position, one.problem) for one in spread.problems
+    ]
+    txns = spark.read.parquet(str(tmp_path / "out" / "log_txns.parquet")).toPandas()
+    keys = ["topic", "partition", "producer_id", "first_offset"]
+    expected = here.tables["log_txns"].sort_values(keys, ignore_index=True)
+    assert expected.equals(txns.astype(expected.dtypes).sort_values(keys, ignore_index=True))
+    write_result(spread, tmp_path / "out")
+    assert (tmp_path / "out" / "summary.json").exists()
+
+
+def test_an_undamaged_log(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
+    result = audit_logs_on_spark(spark, [recorded("tv2")], tmp_path / "out")
+    assert [] == found(result)
+    assert [] == result.problems
+
+
+def test_its_tables(spark: SparkSession, recorded: Recorded) -> None:
+    directory = recorded("tv1")
+    batches = read_logs(spark, [directory])
+    assert list(TABLES["batches"]) == batches.columns
+    assert 173 == batches.count()
+    assert 24 == batches.where("topic = 'orders' and partition < 2 and marker_type >= 0").count() + 4
+    records = read_logs(spark, [directory], table="records").where("topic = 'plain' and partition = 1")
+    assert ["plain-1", "plain-3", "plain-5"] * 2 == [
+        row[0] for row in records.orderBy("offset").selectExpr("string(value)").collect()
+    ]
+    states = read_logs(spark, [directory], table="txnlog").groupBy("state").count().collect()
+    assert {"Ongoing", "PrepareCommit", "CompleteCommit", "PrepareAbort", "CompleteAbort", "Empty"} == {
+        row["state"] for row in states
+    }
+
+
+def test_a_narrower_schema_is_all_that_is_read(spark: SparkSession, recorded: Recorded) -> None:
+    read = (
+        spark.read.format("kafka_log")
+        .schema("base_offset bigint, producer_id bigint")
+        .load(str(recorded("tv1") / "orders-0"))
+    )
+    assert [0, 2, 3] == [row["base_offset"] for row in read.limit(3).collect()]
+
+
+def test_it_tails(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
+    directory = recorded("tv2")
+    path = segment(directory, "orders-0")
+    whole = path.read_bytes()
+    count = len(partition_batches(directory, "orders-0"))
+    path.write_bytes(whole[:1000])  # in the middle of a batch
+
+    def catch_up() -> int:
+        stream = spark.readStream.format("kafka_log").option("topics", "orders").load(str(directory / "orders-0"))
+        query = (
+            stream.writeStream.format("parquet")
+            .option("path", str(tmp_path / "out"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        )
+        query.trigger(availableNow=True).start().awaitTermination()
+        return spark.read.parquet(str(tmp_path / "out")).count()
+
+    assert 0 < catch_up() < count
+    path.write_bytes(whole)
+    assert count == catch_up()
+
+
+def _reader(directory: Path) -> PushdownReader:
+    return PushdownReader(
+        _Options([str(directory)], "batches", list(spark_schema("batches").names), [], False, 1 << 20)
+    )
+
+
+def _segments(tmp_path: Path) -> Path:
+    for topic in ("a-0", "a-1", "b-0"):
+        (tmp_path / topic).mkdir()
+        for offset in (0, 10, 20):
+            (tmp_path / topic / f"{offset:020}.log").write_bytes(
+                build_batch([Record(value=b"x", timestamp=1)], base_offset=offset)
+            )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("filters", "names", "left"),
+    [
+        ([EqualTo(("topic",), "b")], ["b-0/0", "b-0/10", "b-0/20"], 0),
+        ([In(("topic",), ("a", "b")), EqualTo(("partition",), 1)], ["a-1/0", "a-1/10", "a-1/20"], 0),
+        ([EqualTo(("topic",), "b"), GreaterThan(("base_offset",), 12)], ["b-0/10", "b-0/20"], 1),
+        ([EqualTo(("topic",), "b"), LessThan(("base_offset",), 9)], ["b-0/0"], 1),
+        (
+            [EqualTo(("topic",), "b"), LessThan(("last_offset",), 9), EqualTo(("crc",), 1)],
+            ["b-0/0", "b-0/10", "b-0/20"],
+            2,
+        ),
+    ],
+)
+def test_filters_leave_out_segments(tmp_path: Path, filters: list[Any], names: list[str], left: int) -> None:
+    reader = _reader(_segments(tmp_path))
+    assert left == len(list(reader.pushFilters(filters)))
+    ranges = [part.file for work in reader.partitions() for part in work.ranges]  # type: ignore[attr-defined]
+    assert names == [f"{file.topic}-{file.partition}/{file.base_offset}" for file in ranges]
+
+
+def test_tailing_ends_at_a_whole_batch(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    path = tmp_path / "t-0" / f"{0:020}.log"
+    batch = build_batch([Record(value=b"x", timestamp=1)])
+    path.write_bytes(batch + batch[:20])
+    reader = TailReader(_Options([str(tmp_path)], "batches", ["base_offset"], [], False, 1 << 20))
+    end = reader.latestOffset({})
+    assert {str(path): len(batch)} == end
+    assert [] == reader.partitions(end, end)
+    path.write_bytes(batch * 2)
+    assert {str(path): 2 * len(batch)} == reader.latestOffset(end)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"table": "nonsense"}, "has no table nonsense"), ({}, "needs a log directory")]
+)
+def test_wrong_options(spark: SparkSession, options: dict[str, str], message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        spark.read.format("kafka_log").options(**options).load().count()
