@@ -23,6 +23,7 @@ from odradek.records.record import Record, build_batch
 from odradek.wire.errors import ErrorCode
 from odradek_pipeline.jobs.audit_events import audit_events
 from odradek_pipeline.jobs.report import write_report
+from odradek_pipeline.pictures import lso_lag
 from odradek_pipeline.raw_produce import produce_raw
 from odradek_pipeline.result import Result, write_result
 
@@ -118,6 +119,7 @@ def main() -> None:
         result.facts["late_produce"] = answer.name
         write_result(result, folder)
         write_report(folder)
+        (folder / "lso.svg").write_text(lso_lag(folder) or "")
         results[name] = result
         print(
             f"{name}: the late produce was answered {answer.name}; anomalies: {result.counts() or 'none'}; "

@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-__all__ = ["CLUSTER_METADATA", "TRANSACTION_STATE", "FileKind", "LogFile", "Problem", "Tree", "find_files", "problem"]
+__all__ = [
+    "CLUSTER_METADATA",
+    "TRANSACTION_STATE",
+    "FileKind",
+    "LogFile",
+    "Problem",
+    "Tree",
+    "find_files",
+    "one_replica_each",
+    "problem",
+]
 
 TRANSACTION_STATE = "__transaction_state"
 CLUSTER_METADATA = "__cluster_metadata"
@@ -81,6 +91,25 @@ class Tree:
         for file in self.of(FileKind.SEGMENT):
             starts.setdefault((file.topic, file.partition), file.base_offset)
         return starts
+
+
+def one_replica_each(tree: Tree) -> Tree:
+    """Of each partition only the replica that reaches furthest; the others are named in `problems`."""
+    replicas: dict[tuple[str, int], dict[str, tuple[int, int]]] = {}
+    for file in tree.of(FileKind.SEGMENT):
+        directory = os.path.dirname(file.path)
+        of = replicas.setdefault((file.topic, file.partition), {})
+        of[directory] = max(of.get(directory, (-1, -1)), (file.base_offset, file.size))
+    left_out: set[str] = set()
+    for ends in replicas.values():
+        best = max(sorted(ends), key=lambda directory: ends[directory])
+        left_out |= ends.keys() - {best}
+    notes = [
+        problem(directory, -1, "other-replica", "not audited: another one reaches as far", severity="info")
+        for directory in sorted(left_out)
+    ]
+    files = [file for file in tree.files if os.path.dirname(file.path) not in left_out]
+    return Tree(files, [*tree.problems, *notes], tree.cleaned)
 
 
 def find_files(directories: Iterable[str | Path], *, topics: Iterable[str] = ()) -> Tree:

@@ -102,7 +102,7 @@ def lso_lag(audit: Path) -> str | None:
                     color="#b00020",
                     fontsize=9,
                 )
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
     return _svg(figure)
 
 

@@ -38,7 +38,8 @@ def spark_session(
     """A session; `master` None leaves it to spark-submit. `small` spares the CPU of short jobs on a busy machine."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1") if master is None or master.startswith("local") else None
+    if master is not None and master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
@@ -70,6 +71,7 @@ def _settings(*, small: bool, local: bool, scratch: Path | None) -> dict[str, st
         settings |= {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "512m"}
     if local:
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        settings.setdefault("spark.sql.shuffle.partitions", str(max(2, os.cpu_count() or 2)))
     settings["spark.driver.extraJavaOptions"] = jvm
     jars = connector_jars()
     if jars:

@@ -23,6 +23,7 @@ class PartitionSummary:
 
     topic: str
     partition: int
+    directory: str
     segments: int = 0
     bytes: int = 0
     batches: int = 0
@@ -80,14 +81,14 @@ def scan_directories(
     began = time.perf_counter()
     tree = find_files(directories, topics=topics)
     scan = Scan(check_crc=check_crc, problems=list(tree.problems))
-    rows: dict[tuple[str, int], PartitionSummary] = {}
-    producers: dict[tuple[str, int], set[int]] = {}
+    rows: dict[str, PartitionSummary] = {}
+    producers: dict[str, set[int]] = {}
     for file in tree.of(FileKind.SEGMENT):
-        row = rows.setdefault((file.topic, file.partition), PartitionSummary(file.topic, file.partition))
+        row = rows.setdefault(_directory(file), PartitionSummary(file.topic, file.partition, _directory(file)))
         row.segments += 1
         row.bytes += file.size
     for chunk in scan_segments(tree.files, scan):
-        key = (chunk.file.topic, chunk.file.partition)
+        key = _directory(chunk.file)
         rows[key].add(chunk)
         producers.setdefault(key, set()).update(np.unique(chunk.columns["producer_id"]).tolist())
     for key, ids in producers.items():
@@ -106,10 +107,15 @@ def scan_directories(
     return summary
 
 
-def _add_sidecars(files: Iterable[LogFile], rows: dict[tuple[str, int], PartitionSummary], scan: Scan) -> None:
+def _directory(file: LogFile) -> str:
+    """A partition may be there twice, from two brokers."""
+    return str(Path(file.path).parent)
+
+
+def _add_sidecars(files: Iterable[LogFile], rows: dict[str, PartitionSummary], scan: Scan) -> None:
     for sidecar in read_sidecars(files):
         scan.problems += sidecar.problems
-        row = rows.get((sidecar.file.topic, sidecar.file.partition))
+        row = rows.get(_directory(sidecar.file))
         if row is not None and sidecar.file.kind is FileKind.TXN_INDEX:
             row.aborted_in_index += len(sidecar.entries)
         if row is not None and sidecar.file.kind is FileKind.SNAPSHOT:

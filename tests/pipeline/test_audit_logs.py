@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -194,3 +195,16 @@ def test_a_marker_that_comes_while_the_audit_reads(recorded: Recorded, monkeypat
 
     monkeypatch.setattr("odradek_pipeline.jobs.audit_logs.read_coordinators", read_late)
     assert [] == found(audit_logs([directory]))
+
+
+def test_of_two_replicas_the_longer_one_is_audited(recorded: Recorded, tmp_path: Path) -> None:
+    directory = recorded("tv1")
+    other = tmp_path / "other"
+    shutil.copytree(directory, other)
+    path = segment(other, "orders-0")
+    path.write_bytes(path.read_bytes()[:500])
+    result = audit_logs([directory, other])
+    assert [] == found(result)
+    assert {("other-replica", "info")} == {(one.problem, one.severity) for one in result.problems}
+    assert str(other / "orders-0") in {one.path for one in result.problems}
+    assert 1 == len(result.tables["open_txns"])

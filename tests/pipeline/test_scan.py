@@ -15,7 +15,10 @@ from tests.pipeline.planting import partition_batches, segment
 from odradek.records.batch import batches
 from odradek.records.control import read_marker
 from odradek.records.record import Record, build_batch
+from odradek.records.state import encode_key, encode_value
 from odradek.usage import UsageError
+from odradek.wire.messages.transaction_log_key import TransactionLogKey
+from odradek.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from odradek_pipeline.layout import FileKind, LogFile, find_files
 from odradek_pipeline.payload import records_of, transaction_log
 from odradek_pipeline.scan import COLUMNS, Scan, plan_ranges, scan_range, scan_segments
@@ -266,3 +269,35 @@ def test_scanning_imports_neither_spark_nor_pandas(recorded: Recorded) -> None:
         [sys.executable, "-c", code, str(recorded("tv1"))], capture_output=True, text=True, check=True
     )
     assert "set()\n" == done.stdout
+
+
+def test_the_coordinators_log_of_level_0_tombstones_and_what_is_not_known(tmp_path: Path) -> None:
+    key = encode_key(TransactionLogKey(transactional_id="t"))
+    value = TransactionLogValue(
+        producer_id=7,
+        producer_epoch=1,
+        transaction_status=1,
+        transaction_partitions=[PartitionsSchema(topic="a", partition_ids=[2, 0])],
+        transaction_start_timestamp_ms=5,
+    )
+    records = [
+        Record(key=key, value=encode_value(value, 0), timestamp=1),
+        Record(key=key, value=None, timestamp=1),
+        Record(key=key, value=b"\0\x09rest", timestamp=1),
+        Record(key=b"\0\x05rest", value=b"", timestamp=1),
+        Record(key=key, value=encode_value(value, 0)[:9], timestamp=1),
+    ]
+    (tmp_path / "__transaction_state-0").mkdir()
+    (tmp_path / "__transaction_state-0" / f"{0:020}.log").write_bytes(build_batch(records))
+    scan = Scan()
+    first, tombstone = transaction_log(find_files([tmp_path]).files, scan)
+    assert (0, "Ongoing", 7, 1, 5, (("a", 0), ("a", 2))) == (
+        first.value_version,
+        first.state,
+        first.producer_id,
+        first.producer_epoch,
+        first.start,
+        first.partitions,
+    )
+    assert (1, "") == (tombstone.offset, tombstone.state)
+    assert ["unknown-version", "unknown-record", "bad-records"] == [found.problem for found in scan.problems]

@@ -121,6 +121,15 @@ class Timeline:
         at = (event["topic"], event["partition"])
         self.open.setdefault(at, {}).setdefault(event["producer_id"], event)
         self.hold(at, event["ts_ns"])
+        self.reached(event)
+
+    def reached(self, event: Event) -> None:
+        """The log is as long as that, while the last stable offset stays where its holder keeps it."""
+        at = (event["topic"], event["partition"])
+        end = int(event["offset"]) + 1
+        stalled = self.stall.get(at)
+        lso = int(stalled[1]["offset"]) if stalled is not None else end
+        self.rows["lso"].append((event["ts_ns"], *at, end, lso))
 
     def closed(self, event: Event) -> None:
         at = (event["topic"], event["partition"])
@@ -179,6 +188,7 @@ _HANDLERS = {
     "init_producer_id": Timeline.named,
     "partitions_added": Timeline.named,
     "state_change": Timeline.changed,
+    "marker_written": Timeline.reached,
     "transaction_opened": Timeline.opened,
     "transaction_closed": Timeline.closed,
     "leadership_given_up": Timeline.fault,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Tree, find_files
+from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Tree, find_files, one_replica_each
 from odradek_pipeline.log_checks import BATCH_COLUMNS, batch_frame, sequence_breaks, sequences, transactions
 from odradek_pipeline.log_verdicts import Coordinators, LogFacts, judge, open_transactions, suspicious
 from odradek_pipeline.payload import TransactionRecord, transaction_log
@@ -40,7 +40,7 @@ class Evidence:
 def audit_logs(directories: Iterable[str | Path], *, topics: Iterable[str] = ()) -> Result:
     """Audit in this process, without Spark: for logs whose batches fit into memory."""
     began = time.perf_counter()
-    tree = find_files(directories, topics=topics)
+    tree = one_replica_each(find_files(directories, topics=topics))
     scan = Scan(problems=list(tree.problems))
     decided = transaction_log(tree.files, Scan())
     batches = read_batches(tree.files, scan)

@@ -11,8 +11,8 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.jobs.audit_logs import Evidence, conclude, marker_times, read_coordinators, real_jumps
-from odradek_pipeline.layout import FileKind, Problem, find_files
+from odradek_pipeline.jobs.audit_logs import Evidence, audit_logs, conclude, marker_times, read_coordinators, real_jumps
+from odradek_pipeline.layout import FileKind, Problem, find_files, one_replica_each
 from odradek_pipeline.log_checks import (
     BATCH_COLUMNS,
     BREAK_COLUMNS,
@@ -69,11 +69,14 @@ def audit_logs_on_spark(
     """Audit; the tables that grow with the logs are written by Spark below `out`."""
     began = time.perf_counter()
     directories = [Path(directory).absolute() for directory in directories]
-    tree = find_files(directories, topics=topics)
+    tree = one_replica_each(find_files(directories, topics=topics))
+    partitions = sorted({Path(file.path).parent for file in tree.of(FileKind.SEGMENT)})
+    if not partitions:
+        return audit_logs(directories, topics=topics)
     scan = Scan(problems=list(tree.problems))
     decided = transaction_log(tree.files, Scan())
     scanned = str(out.absolute() / "batches.parquet")
-    rows = read_logs(spark, directories, table="audit", topics=topics, rangeBytes=str(range_bytes))
+    rows = read_logs(spark, partitions, table="audit", rangeBytes=str(range_bytes))
     rows.write.mode("overwrite").parquet(scanned)
     stored = spark.read.parquet(scanned)
     _add_problems(stored, scan)

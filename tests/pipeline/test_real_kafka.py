@@ -1,0 +1,39 @@
+"""Against a living Kafka, where ODRADEK_REAL_KAFKA=1 asks for it (Maven, half a minute)."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.oracle.real_kafka import RealKafka
+from tests.pipeline.record_logs import late_batch, tool, transactions
+
+from odradek_pipeline.jobs.audit_logs import audit_logs
+
+pytestmark = pytest.mark.skipif(not os.environ.get("ODRADEK_REAL_KAFKA"), reason="needs ODRADEK_REAL_KAFKA=1")
+
+
+def test_a_live_directory_tells_what_find_hanging_tells() -> None:
+    with RealKafka(transaction_version=1, properties={"transaction.partition.verification.enable": "false"}) as kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        for created in admin.create_topics([NewTopic("orders", 3, 1)]).values():
+            created.result()
+        producer = transactions(kafka.bootstrap, "shop", count=9)
+        directory = kafka.directory / "data"
+        before = audit_logs([directory])
+        assert {} == before.counts()
+        assert [] == [found for found in before.problems if found.severity == "bad"]
+        assert 0 == late_batch(kafka, "shop")
+        (row,) = audit_logs([directory]).anomalies.to_dict("records")
+        told = tool(
+            kafka, "TransactionsCommand", "--bootstrap-server", kafka.bootstrap, "find-hanging", "--broker-id", "1",
+            "--max-transaction-timeout", "0",
+        )  # fmt: skip
+        headings, line = ([cell.strip() for cell in text.split("\t")] for text in told.splitlines())
+        kafkas = dict(zip(headings, line, strict=True))
+        assert ("txn-hanging", "bad") == (row["anomaly"], row["severity"])
+        assert (kafkas["Topic"], kafkas["Partition"], kafkas["ProducerId"], kafkas["StartOffset"]) == (
+            row["topic"], str(row["partition"]), str(row["producer_id"]), str(row["offset"]),
+        )  # fmt: skip
+        del producer
