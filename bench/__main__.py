@@ -104,31 +104,37 @@ def main() -> None:
     def among(peers: Sequence[str]) -> list[str]:
         return [peer for peer in peers if peer in wanted]
 
-    if "start" in sections:
-        starts(among(WITHOUT_ECHO), given.rounds, samples)
-    if "memory" in sections:
-        memory(among(WITHOUT_ECHO), samples)
-    if "traffic" in sections:
-        side_by_side(TRAFFIC, among(TRAFFIC_PEERS), given, samples)
-    if "transactions" in sections:
-        side_by_side(TRANSACTIONS, among(TRANSACTION_PEERS), given, samples)
-    if "codec" in sections:
-        from bench.codec import codec_rounds
+    try:
+        if "start" in sections:
+            starts(among(WITHOUT_ECHO), given.rounds, samples)
+        if "memory" in sections:
+            memory(among(WITHOUT_ECHO), samples)
+        if "traffic" in sections:
+            side_by_side(TRAFFIC, among(TRAFFIC_PEERS), given, samples)
+        if "transactions" in sections:
+            side_by_side(TRANSACTIONS, among(TRANSACTION_PEERS), given, samples)
+        if "codec" in sections:
+            from bench.codec import codec_rounds
 
-        codec = codec_rounds(given.rounds)
+            codec = codec_rounds(given.rounds)
+    finally:
+        report(samples, codec, given.json)
+
+
+def report(samples: Samples, codec: dict[str, dict[str, float]], file: Path | None) -> None:
     medians = {title: {peer: median(all_) for peer, all_ in of.items()} for title, of in samples.items()}
     print_table(medians)
     print_codec(codec)
     if samples:
         worst = max(others_share(all_) for of in samples.values() for all_ in of.values())
         print(f"Other processes took at most {worst:.0%} of the processors during the runs that count.")
-    if given.json:
+    if file:
         plain = {
             title: {peer: [dataclasses.astuple(sample) for sample in all_] for peer, all_ in of.items()}
             for title, of in samples.items()
         }
         whole: dict[str, Any] = {"machine": machine(), "samples": plain, "medians": medians, "codec_us": codec}
-        given.json.write_text(json.dumps(whole, indent=1) + "\n")
+        file.write_text(json.dumps(whole, indent=1) + "\n")
 
 
 def machine() -> dict[str, object]:

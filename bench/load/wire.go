@@ -190,6 +190,10 @@ func produceFrame(c *conn, name string, b batch) (frame []byte, errorAt int, err
 	topic.Partitions = append(topic.Partitions, partition)
 	request.Topics = append(request.Topics, topic)
 	response, err := c.ask(request)
+	for n := 0; n < 200 && err == nil && notYet(response.(*kmsg.ProduceResponse)); n++ {
+		time.Sleep(50 * time.Millisecond)
+		response, err = c.ask(request)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -199,6 +203,13 @@ func produceFrame(c *conn, name string, b batch) (frame []byte, errorAt int, err
 	}
 	// correlation id, tags, topics, name, partitions, index
 	return c.format.AppendRequest(nil, request, 1), 4 + 1 + 1 + 1 + len(name) + 1 + 4, nil
+}
+
+// notYet tells whether the broker has not heard of the new topic: a controller answers before all brokers know.
+func notYet(response *kmsg.ProduceResponse) bool {
+	const unknownTopicOrPartition, notLeaderOrFollower = 3, 6
+	code := response.Topics[0].Partitions[0].ErrorCode
+	return code == unknownTopicOrPartition || code == notLeaderOrFollower
 }
 
 // fetching is a consumer of partition 0 that reads full answers of up to 1 MiB (version 11, no session).

@@ -226,6 +226,30 @@ def test_without_a_producer_id_in_hand_an_end_that_needs_one_waits(outcome: bool
     assert ([b"a", b"b"] if outcome else [b"b"]) == cluster.consumed(P)
 
 
+# ---------------------------------------------------------------------- fencing
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("failover", [False, True], ids=["same-coordinator", "failover"])
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT], ids=["commit", "abort"])
+def test_a_fenced_new_client_does_not_get_the_epoch_of_an_old_one(level: int, failover: bool, outcome: bool) -> None:
+    """An EndTxn v5 with the epoch below is a retry only if the end of the last transaction has bumped the epoch.
+
+    Kafka tells retries from the epochs alone. A fenced producer then gets the pair with which its successor, a client
+    of the older style, goes on, and their transactions mix.
+    """
+    cluster = Cluster(level)
+    zombie = Producer.started(cluster, NEW)
+    successor = Producer.started(cluster, OLD)
+    successor.transact(P, b"a", outcome=outcome)
+    if failover:
+        cluster.move(cluster.log_of("x"))
+    assert successor.epoch == zombie.epoch + 1
+    assert (ErrorCode.PRODUCER_FENCED, None) == zombie.end(outcome)
+    successor.transact(P, b"b")
+    assert [b"a", b"b"][not outcome :] == cluster.consumed(P)
+
+
 # ---------------------------------------------------------------------- answers
 
 

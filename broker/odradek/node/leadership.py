@@ -67,6 +67,9 @@ def _adopt_topic(node: Node, topic: TopicImage, image: MetadataImage) -> None:
 
 def _lead(node: Node, topic: TopicImage, registered: PartitionImage, config: TopicConfig) -> None:
     log = node.store.open(topic.id, registered.index, config)
+    if log.leader_epoch > registered.leader_epoch:
+        # We hear of it too late: the leader after us has taken the log over already.
+        return
     partition = Partition(
         topic=topic.name,
         topic_id=topic.id,

@@ -95,7 +95,8 @@ def epoch_relation(claim: Claim, entry: Entry) -> EpochRelation:
         return EpochRelation.OVERFLOW_RETRY
     if entry.producer_epoch == epoch:
         return EpochRelation.CURRENT
-    if entry.producer_epoch == epoch + 1:
+    # An end that kept its epoch has bumped nothing: who is one below is an older instance, and must not learn of it.
+    if entry.producer_epoch == epoch + 1 and not entry.epoch_used:
         return EpochRelation.BUMPED_RETRY
     return EpochRelation.STALE if epoch < entry.producer_epoch else EpochRelation.FUTURE
 

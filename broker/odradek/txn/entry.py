@@ -4,7 +4,8 @@ The value version follows transaction.version: version 1 has tagged fields, vers
 
 KIP-360 wants the last epoch stored with the id, so that the retry of an InitProducerId is told even after a failover;
 Kafka kept no field for it and forgets it when it loads.
-We keep it in a tagged field of our own: readers of Kafka's skip tags that they do not know.
+We keep it in a tagged field of our own, and another one for the epoch that has been used up without a bump: readers of
+Kafka's skip tags that they do not know.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from odradek.wire.messages.transaction_log_value import PartitionsSchema, Transa
 __all__ = [
     "EPOCH_LAST_USABLE",
     "EPOCH_MAX",
+    "EPOCH_USED_TAG",
     "LAST_PRODUCER_EPOCH_TAG",
     "NONE",
     "TIMEOUT_NEVER",
@@ -47,6 +49,7 @@ EPOCH_LAST_USABLE = EPOCH_MAX - 1
 TIMEOUT_NEVER = 2**31 - 1
 """The timeout of a two-phase commit (KIP-939): the coordinator never aborts it."""
 LAST_PRODUCER_EPOCH_TAG = 360
+EPOCH_USED_TAG = 890
 
 _EPOCH = Layout(">h")
 _STORED_STATES = frozenset(TxnState) - {TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE}
@@ -72,6 +75,8 @@ class Entry(Struct, frozen=True, gc=False):
     """The epoch before the latest bump, if its holder may learn of the bump by retrying."""
     client_transaction_version: int = 0
     """2 for a client that lets EndTxn bump the epoch, 0 for one that does not."""
+    epoch_used: bool = False
+    """The transaction that ended last was made in the present epoch, so that epoch is its owner's and nobody else's."""
 
     @property
     def is_exhausted(self) -> bool:
@@ -93,7 +98,7 @@ class Entry(Struct, frozen=True, gc=False):
         """What of the entry is read back from a value of this version."""
         if version >= 1:
             return self
-        return replace(self.fitting(version), previous_producer_id=NONE, last_producer_epoch=NONE)
+        return replace(self.fitting(version), previous_producer_id=NONE, last_producer_epoch=NONE, epoch_used=False)
 
 
 def sorted_partitions(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
@@ -139,7 +144,9 @@ def encode_entry(entry: Entry, version: int) -> bytes:
         value.next_producer_id = entry.next_producer_id
         value.client_transaction_version = entry.client_transaction_version
         if entry.last_producer_epoch != NONE:
-            value.unknown_tagged_fields = [(LAST_PRODUCER_EPOCH_TAG, _EPOCH.pack(entry.last_producer_epoch))]
+            value.unknown_tagged_fields.append((LAST_PRODUCER_EPOCH_TAG, _EPOCH.pack(entry.last_producer_epoch)))
+        if entry.epoch_used:
+            value.unknown_tagged_fields.append((EPOCH_USED_TAG, b""))
     return log_records.encode_value(value, version)
 
 
@@ -164,6 +171,7 @@ def decode_entry(transactional_id: str, data: bytes) -> Entry | None:
         next_producer_id=value.next_producer_id,
         last_producer_epoch=_last_epoch(value.unknown_tagged_fields),
         client_transaction_version=value.client_transaction_version,
+        epoch_used=any(tag == EPOCH_USED_TAG for tag, _ in value.unknown_tagged_fields),
     )
 
 

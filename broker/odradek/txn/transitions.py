@@ -80,6 +80,7 @@ def added(entry: Entry, partitions: Iterable[TopicPartition], *, client_version:
         last_update_timestamp=now,
         previous_producer_id=entry.producer_id,
         client_transaction_version=client_version,
+        epoch_used=False,
     )
 
 
@@ -92,6 +93,7 @@ def prepared(entry: Entry, outcome: Outcome, *, now: int) -> Entry:
         previous_producer_id=entry.producer_id,
         next_producer_id=NONE,
         client_transaction_version=0,
+        epoch_used=True,
     )
 
 
@@ -112,6 +114,7 @@ def prepared_bumping(entry: Entry, outcome: Outcome, *, next_producer_id: int, n
         previous_producer_id=entry.producer_id,
         next_producer_id=next_producer_id,
         client_transaction_version=BUMPING,
+        epoch_used=False,
     )
 
 
@@ -121,6 +124,7 @@ def fenced(entry: Entry, *, now: int) -> Entry:
         prepared(entry, Outcome.ABORT, now=now),
         producer_epoch=min(entry.producer_epoch + 1, EPOCH_MAX),
         last_producer_epoch=NONE,
+        epoch_used=False,
     )
 
 
@@ -148,6 +152,7 @@ def _emptied(entry: Entry, *, timeout_ms: int, now: int) -> Entry:
         start_timestamp=NONE,
         last_update_timestamp=now,
         previous_producer_id=entry.producer_id,
+        epoch_used=False,
     )
 
 

@@ -15,7 +15,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka import errors as kafka_errors
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from scenarios import Client, Record, check, run
+from interface import Client, Record, check
+from scenarios import run
 
 PATIENCE = 30
 TOO_LATE = (kafka_errors.CommitFailedError, kafka_errors.RebalanceInProgressError, kafka_errors.IllegalStateError)

@@ -9,11 +9,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import kafka
+from interface import Client, Record
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka.structs import OffsetAndMetadata
-from scenarios import Client, Record, run
+from scenarios import run
 
 PATIENCE = 30
 TOO_LATE = (kafka_errors.CommitFailedError, kafka_errors.RebalanceInProgressError)

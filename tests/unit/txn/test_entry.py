@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from odradek.txn.entry import (
+    EPOCH_USED_TAG,
     LAST_PRODUCER_EPOCH_TAG,
     NONE,
     TIMEOUT_NEVER,
@@ -62,6 +63,7 @@ entries = st.builds(
     next_producer_id=st.integers(-1, 2**62),
     last_producer_epoch=epochs,
     client_transaction_version=st.sampled_from([0, 1, 2]),
+    epoch_used=st.booleans(),
 )
 
 
@@ -123,8 +125,8 @@ def test_a_tag_of_somebody_else_is_skipped() -> None:
     assert read == replace(PREPARED, last_producer_epoch=NONE)
 
 
-def test_the_tag_of_ours_is_none_that_kafka_uses() -> None:
-    assert LAST_PRODUCER_EPOCH_TAG > 3
+def test_the_tags_of_ours_are_none_that_kafka_uses() -> None:
+    assert EPOCH_USED_TAG > LAST_PRODUCER_EPOCH_TAG > 3
 
 
 @pytest.mark.parametrize(("tv", "version"), [(0, 0), (1, 1), (2, 1)])

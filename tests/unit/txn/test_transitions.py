@@ -75,6 +75,7 @@ def test_prepared_in_its_own_epoch() -> None:
         "state": TxnState.PREPARE_COMMIT,
         "last_update_timestamp": 300,
         "client_transaction_version": 0,
+        "epoch_used": True,
     } == changes(ONGOING, after)
 
 

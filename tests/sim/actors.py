@@ -1,0 +1,113 @@
+"""Clients as scripts: generators that ask brokers and sleep, run side by side over one simulated world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from msgspec import Struct
+
+from odradek.sim import Answer, SimClient, World
+
+__all__ = ["Actor", "Ask", "Script", "Sleep", "Stage"]
+
+
+class Sleep(Struct, frozen=True):
+    """Do nothing for a while."""
+
+    milliseconds: int
+
+
+class Ask(Struct, frozen=True):
+    """Send a request; what comes back is the response, or None if there was none in time."""
+
+    node_id: int
+    request: Struct
+    version: int
+    timeout_ms: int = 3_000
+
+
+Script = Generator[Sleep | Ask, Any, Any]
+
+
+class Actor:
+    """One script on its way; it has one connection to each broker, and one request under way."""
+
+    def __init__(self, world: World, name: str, script: Script) -> None:
+        self.name = name
+        self.done = False
+        self._world = world
+        self._script = script
+        self._clients: dict[int, SimClient] = {}
+        self._answer: Answer | None = None
+        self._asked = -1
+        self.wake_at = world.now
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is something to go on with."""
+        if self.done:
+            return False
+        answer = self._answer
+        return self._world.now >= self.wake_at or (answer is not None and (answer.arrived or answer.lost))
+
+    def step(self) -> None:
+        """Go on to the next thing to wait for."""
+        outcome, answer = None, self._answer
+        if answer is not None:
+            self._answer = None
+            if answer.arrived:
+                outcome = answer.response
+            else:
+                # As real clients do: what has no answer in time costs the connection; the request may still arrive.
+                self._clients.pop(self._asked).close()
+        try:
+            wanted = self._script.send(outcome)
+        except StopIteration:
+            self.done = True
+            for client in self._clients.values():
+                client.close()
+            return
+        if isinstance(wanted, Sleep):
+            self.wake_at = self._world.now + wanted.milliseconds
+            return
+        self._answer = self._client(wanted.node_id).send(wanted.request, wanted.version)
+        self._asked = wanted.node_id
+        self.wake_at = self._world.now + wanted.timeout_ms
+
+    def _client(self, node_id: int) -> SimClient:
+        client = self._clients.get(node_id)
+        if client is None or client.closed:
+            client = self._clients[node_id] = self._world.client(node_id, client_id=self.name)
+        return client
+
+
+class Stage:
+    """All actors of a world."""
+
+    def __init__(self, world: World, *, after_each: Callable[[], None]) -> None:
+        self._world = world
+        self._after_each = after_each
+        self.actors: list[Actor] = []
+
+    def add(self, name: str, script: Script) -> Actor:
+        """Another one comes in."""
+        actor = Actor(self._world, name, script)
+        self.actors.append(actor)
+        return actor
+
+    def play(self, until: Callable[[], bool], *, within_ms: int) -> bool:
+        """Let everybody act until the condition holds; whether it does."""
+        world = self._world
+        end = world.now + within_ms
+        while not until():
+            if world.now >= end:
+                return False
+            ready = [actor for actor in self.actors if actor.is_ready]
+            for actor in ready:
+                actor.step()
+            if not ready:
+                next_at = min((actor.wake_at for actor in self.actors if not actor.done), default=end)
+                world.run_until(lambda: any(a.is_ready for a in self.actors), within_ms=min(end, next_at) - world.now)
+            self._after_each()
+        return True

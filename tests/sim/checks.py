@@ -1,0 +1,165 @@
+"""What must hold when everything has come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tests.kips.reader import kind_of
+from tests.sim.consumers import Consumer, read_committed
+from tests.sim.producers import Producer, Transaction
+
+from odradek.log.partition import Partition
+from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.records.record import iterate_records
+from odradek.sim import World
+from odradek.txn.entry import decode_entry
+from odradek.txn.states import PREPARED, RESTING, TxnState
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+__all__ = ["PARTITIONS", "Checks"]
+
+TopicPartition = tuple[str, int]
+PARTITIONS: list[TopicPartition] = [("t", 0), ("t", 1), ("t", 2)]
+
+
+class Checks:
+    """Holds what the producers know against what the brokers have and what the consumers have seen."""
+
+    def __init__(
+        self,
+        world: World,
+        producers: Sequence[Producer],
+        consumers: Sequence[Consumer],
+        journal: Sequence[Transaction],
+    ) -> None:
+        self._world = world
+        self._producers = producers
+        self._consumers = consumers
+        self._journal = journal
+
+    def problems(self) -> Iterator[str]:
+        """Everything that is not as it must be."""
+        yield from self._open_ends()
+        seen = {partition: read_committed(self._world, partition) for partition in PARTITIONS}
+        for partition, (_, stable, end) in seen.items():
+            if stable != end:
+                yield f"a transaction is open in {partition} at {stable}, the log ends at {end}"
+        values = {partition: found for partition, (found, _, _) in seen.items()}
+        yield from self._wrong_records(values)
+        for consumer in self._consumers:
+            if consumer.seen != values[consumer.partition]:
+                yield f"the consumer of {consumer.partition} has seen something else than there is"
+        yield from self._wrong_markers()
+        yield from self._wrong_offsets(values)
+
+    def _open_ends(self) -> Iterator[str]:
+        for node in self._world.nodes.values():
+            if len(node.purgatory):
+                yield f"broker {node.node_id} still has requests parked"
+            for shard in node.txn_shards():
+                for entry in shard.machine.entries():
+                    if entry.state not in RESTING:
+                        yield f"{entry.transactional_id} is in {entry.state.title}"
+                if shard.machine.transactions_owing_markers:
+                    yield f"broker {node.node_id} owes markers"
+            for (topic, index), partition in node.partitions.items():
+                if partition.last_stable_offset != partition.high_watermark:
+                    yield f"a transaction is open in {topic}-{index}"
+
+    def _wrong_records(self, values: dict[TopicPartition, list[bytes | None]]) -> Iterator[str]:
+        """Each transaction whole or not at all, as its producer was told; in order, nothing lost, nothing doubled."""
+        expected: dict[TopicPartition, list[bytes]] = {partition: [] for partition in PARTITIONS}
+        for transaction in self._journal:
+            is_seen = self._is_seen(transaction, values)
+            name = f"{transaction.producer}/{transaction.number}"
+            if transaction.outcome == "committed" and not is_seen:
+                yield f"{name} was committed, and is missing"
+            if transaction.outcome == "aborted" and is_seen:
+                yield f"{name} was aborted, and is seen"
+            if is_seen:
+                for partition, written in transaction.values.items():
+                    expected[partition] += written
+        for partition, found in values.items():
+            if sorted(expected[partition]) != sorted(value or b"" for value in found):
+                yield f"{partition} has other records than those of the committed transactions"
+            for producer in self._producers:
+                prefix = f"{producer.name}/".encode()
+                if [each for each in expected[partition] if each.startswith(prefix)] != [
+                    each for each in found if each is not None and each.startswith(prefix)
+                ]:
+                    yield f"records of {producer.name} in {partition} are out of order"
+
+    def _is_seen(self, transaction: Transaction, values: dict[TopicPartition, list[bytes | None]]) -> bool:
+        return any(value in values[partition] for partition, written in transaction.values.items() for value in written)
+
+    def _wrong_markers(self) -> Iterator[str]:
+        """Where the epoch tells transactions apart, each partition has the marker that the coordinator decided on."""
+        decided = self._decisions()
+        told = {each.pair for each in self._journal if each.style == "new"}
+        for transaction in self._journal:
+            if transaction.style != "new" or transaction.pair not in decided:
+                continue
+            commit = decided[transaction.pair]
+            if transaction.outcome != "unknown" and commit is not (transaction.outcome == "committed"):
+                yield f"{transaction.producer}/{transaction.number} was told {transaction.outcome}"
+        for key, partition in self._led(PARTITIONS):
+            for batch in partition.log.batches():
+                if not batch.is_control:
+                    continue
+                pair = batch.producer_id, batch.producer_epoch - 1
+                if pair in told and pair in decided and (kind_of(batch) == "COMMIT") is not decided[pair]:
+                    yield f"{key} has the wrong marker at {batch.base_offset}"
+
+    def _decisions(self) -> dict[tuple[int, int], bool]:
+        """Commit or abort, by producer id and epoch, of transactions that bumped their epoch."""
+        decided: dict[tuple[int, int], bool] = {}
+        log = [(CoordinatorKind.TRANSACTION.topic, index) for index in range(3)]
+        for _, partition in self._led(log):
+            for batch in partition.log.batches():
+                for record in iterate_records(batch):
+                    entry = None if record.value is None else decode_entry("", record.value)
+                    if entry is not None and entry.state in PREPARED and entry.client_transaction_version == 2:
+                        pair = entry.producer_id, entry.producer_epoch - 1
+                        decided[pair] = entry.state is TxnState.PREPARE_COMMIT
+        return decided
+
+    def _led(self, keys: list[TopicPartition]) -> Iterator[tuple[TopicPartition, Partition]]:
+        for node in self._world.nodes.values():
+            for key in keys:
+                if key in node.partitions:
+                    yield key, node.partitions[key]
+
+    def _wrong_offsets(self, values: dict[TopicPartition, list[bytes | None]]) -> Iterator[str]:
+        """A group has the offset of its last committed transaction."""
+        for producer in self._producers:
+            committed = [
+                each.number
+                for each in self._journal
+                if each.producer == producer.name and each.with_offset and self._is_seen(each, values)
+            ]
+            expected = committed[-1] if committed else -1
+            found = self._offset(producer.group)
+            if found != expected:
+                yield f"{producer.group} is at {found}, its last committed transaction was {expected}"
+
+    def _offset(self, group: str) -> int:
+        leader = self._world.nodes[1].image.partition(CoordinatorKind.GROUP.topic, partition_for(group, 3))
+        assert leader is not None
+        wanted = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])], require_stable=True
+        )
+        [answer] = self._world.client(leader.leader).ask(request, 8).groups
+        if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            # Nobody has asked this coordinator yet.
+            self._world.advance(1_000)
+            [answer] = self._world.client(leader.leader).ask(request, 8).groups
+        [[result]] = [topic.partitions for topic in answer.topics]
+        assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code)
+        offset: int = result.committed_offset
+        return offset

@@ -1,0 +1,78 @@
+"""Consumers that read committed records, partition by partition, as they come."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.kips.reader import batches_of, committed_values
+from tests.sim.actors import Ask, Script, Sleep
+
+from odradek.sim import World
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.fetch_response import PartitionData
+
+__all__ = ["Consumer", "read_committed"]
+
+TopicPartition = tuple[str, int]
+
+
+def fetch(partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int) -> FetchRequest:
+    """A read_committed fetch of one partition."""
+    wanted = FetchPartition(partition=partition[1], fetch_offset=offset, partition_max_bytes=max_bytes)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=1,
+        topics=[FetchTopic(topic=partition[0], partitions=[wanted])],
+    )
+
+
+class Consumer:
+    """Reads one partition to its end, and on, until it is told to stop."""
+
+    def __init__(self, world: World, partition: TopicPartition, *, random: Random) -> None:
+        self.world = world
+        self.partition = partition
+        self.random = random
+        self.seen: list[bytes | None] = []
+        self.stopping = False
+        self._offset = 0
+
+    def script(self) -> Script:
+        """The whole life of the consumer."""
+        while True:
+            image = self.world.nodes[self.random.choice(list(self.world.nodes))].image
+            registered = image.partition(*self.partition)
+            assert registered is not None
+            if registered.leader < 0:
+                yield Sleep(50)
+                continue
+            max_bytes = self.random.choice((1, 300, 1 << 20))
+            request = fetch(self.partition, self._offset, max_bytes=max_bytes, max_wait_ms=200)
+            response = yield Ask(registered.leader, request, 11)
+            data: PartitionData | None = None if response is None else response.responses[0].partitions[0]
+            if data is None or data.error_code != ErrorCode.NONE:
+                yield Sleep(self.random.randint(5, 50))
+                continue
+            self._take(data)
+            if self.stopping and self._offset == data.last_stable_offset == data.high_watermark:
+                return
+            yield Sleep(self.random.choice((0, 30)))
+
+    def _take(self, data: PartitionData) -> None:
+        self.seen += committed_values(data)
+        for batch in batches_of(data):
+            self._offset = batch.next_offset
+
+
+def read_committed(world: World, partition: TopicPartition) -> tuple[list[bytes | None], int, int]:
+    """Everything at once: the values, the last stable offset and the high watermark."""
+    registered = world.nodes[1].image.partition(*partition)
+    assert registered is not None
+    request = fetch(partition, 0, max_bytes=1 << 26, max_wait_ms=0)
+    [topic] = world.client(registered.leader).ask(request, 11).responses
+    [data] = topic.partitions
+    assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code)
+    return committed_values(data), data.last_stable_offset, data.high_watermark

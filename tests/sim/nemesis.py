@@ -1,0 +1,184 @@
+"""What goes wrong in a run: leaders move, connections break, messages are late, brokers go and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from tests.sim.actors import Ask, Script, Sleep
+
+from odradek.node.coordinators import CoordinatorKind
+from odradek.node.events import Command
+from odradek.node.faults import Fault
+from odradek.node.router import Call
+from odradek.sim import World
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.wire.registry import ApiKey
+
+__all__ = ["Nemesis"]
+
+BROKERS_THAT_MAY_GO = (2, 3)
+
+
+class Nemesis:
+    """Does something bad every now and then, and sets everything right in the end."""
+
+    def __init__(self, world: World, *, random: Random, duration_ms: int, levels: tuple[int, ...]) -> None:
+        self.world = world
+        self.random = random
+        self.duration_ms = duration_ms
+        self.levels = levels
+        self.deeds: list[tuple[int, str]] = []
+        self._faults: list[tuple[int, Fault]] = []
+        self._gone: set[int] = set()
+
+    def script(self) -> Script:
+        """The whole of it."""
+        deeds: list[Callable[[], str]] = [
+            self._move_a_leader,
+            self._move_a_leader,
+            self._move_a_coordinator,
+            self._move_a_coordinator,
+            self._lose_connections,
+            self._lose_requests,
+            self._lose_answers,
+            self._delay_requests,
+            self._hold_markers,
+            self._remove_a_broker,
+            self._return_a_broker,
+        ]
+        end = self.world.now + self.duration_ms
+        while self.world.now < end:
+            self._lift_what_is_over()
+            if self.random.random() < 0.08:
+                yield from self._change_the_level()
+            else:
+                self._did(self.random.choice(deeds)())
+            yield Sleep(self.random.randint(20, 250))
+        self._set_right()
+
+    def _did(self, deed: str) -> None:
+        self.deeds.append((self.world.now, deed))
+
+    # ------------------------------------------------------------------ leaders
+
+    def _move_a_leader(self) -> str:
+        return self._move("t")
+
+    def _move_a_coordinator(self) -> str:
+        return self._move(self.random.choice([kind.topic for kind in CoordinatorKind]))
+
+    def _move(self, topic: str) -> str:
+        image = self.world.nodes[1].image.topic(topic)
+        assert image is not None
+        index = self.random.choice(sorted(image.partitions))
+        to = self.random.choice([node_id for node_id in self.world.nodes if node_id not in self._gone])
+        self.world.move_leader(topic, index, to)
+        return f"{topic}-{index} to {to}"
+
+    # ------------------------------------------------------------------ brokers
+
+    def _remove_a_broker(self) -> str:
+        if self._gone:
+            return "nobody else may go"
+        node_id = self.random.choice(BROKERS_THAT_MAY_GO)
+        self._gone.add(node_id)
+        self._do(partial(self.world.nodes[1].controlling.fence, node_id))
+        return f"broker {node_id} is gone"
+
+    def _return_a_broker(self) -> str:
+        for node_id in sorted(self._gone):
+            self._gone.discard(node_id)
+            spec = next(broker for broker in self.world.spec.brokers if broker.node_id == node_id)
+            self._do(partial(self.world.nodes[1].controlling.admit, spec))
+            return f"broker {node_id} is back"
+        return "nobody was gone"
+
+    # ------------------------------------------------------------------ messages
+
+    def _lose_connections(self) -> str:
+        self.world.loss = self.random.choice((0.0, 0.05, 0.2))
+        return f"loss {self.world.loss}"
+
+    def _lose_requests(self) -> str:
+        api_key = self.random.choice((ApiKey.WRITE_TXN_MARKERS, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE))
+        return self._fault(Fault(api_key, disconnect=True, times=self.random.randint(1, 3)))
+
+    def _lose_answers(self) -> str:
+        api_key = self.random.choice(
+            (
+                ApiKey.WRITE_TXN_MARKERS,
+                ApiKey.ADD_PARTITIONS_TO_TXN,
+                ApiKey.ADD_OFFSETS_TO_TXN,
+                ApiKey.PRODUCE,
+                ApiKey.TXN_OFFSET_COMMIT,
+                ApiKey.END_TXN,
+                ApiKey.INIT_PRODUCER_ID,
+            )
+        )
+        return self._fault(Fault(api_key, drop_reply=True, times=self.random.randint(1, 3)))
+
+    def _delay_requests(self) -> str:
+        # A Produce that is delayed for longer than its client waits is the late message of KIP-890.
+        api_key = self.random.choice((ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT))
+        delay_ms = self.random.choice((20, 200, 4_000))
+        return self._fault(Fault(api_key, delay_ms=delay_ms, times=self.random.randint(1, 3), matches=_is_harmless))
+
+    def _hold_markers(self) -> str:
+        # Only those that the epoch protects: an older client's transaction may be ended by the late marker of the one
+        # before, which is what KIP-890 cannot cure.
+        return self._fault(Fault(ApiKey.WRITE_TXN_MARKERS, hold=True, times=self.random.randint(1, 3), matches=_is_new))
+
+    def _fault(self, fault: Fault) -> str:
+        node_id = self.random.choice(list(self.world.nodes))
+        self.world.fault(fault, node_id=node_id)
+        self._faults.append((self.world.now + self.random.randint(50, 3_000), fault))
+        what = "loses" if fault.disconnect else "answers nobody" if fault.drop_reply else "delays"
+        return f"broker {node_id} {what} {fault.api_key.name}"
+
+    def _lift_what_is_over(self) -> None:
+        for until, fault in self._faults:
+            if until <= self.world.now:
+                self.world.lift(fault)
+        self._faults = [(until, fault) for until, fault in self._faults if until > self.world.now]
+
+    # ------------------------------------------------------------------ the cluster
+
+    def _change_the_level(self) -> Script:
+        level = self.random.choice(self.levels)
+        upgrade_type = 1 if level >= self.world.nodes[1].transaction_version else 2
+        update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=upgrade_type)
+        response = yield Ask(1, UpdateFeaturesRequest(timeout_ms=1000, feature_updates=[update]), 1)
+        assert response is not None
+        assert response.error_code == ErrorCode.NONE, response
+        self._did(f"transaction.version {level}")
+
+    def _set_right(self) -> None:
+        self.world.loss = 0.0
+        for _, fault in self._faults:
+            self.world.lift(fault)
+        self._faults = []
+        while self._gone:
+            self._did(self._return_a_broker())
+        self._did("all is well")
+
+    def _do(self, act: Callable[[], object]) -> None:
+        def command() -> None:
+            act()
+
+        self.world.post(1, Command(command))
+        self.world.run()
+
+
+def _is_new(call: Call) -> bool:
+    return all(marker.transaction_version >= 2 for marker in call.request.markers)
+
+
+def _is_harmless(call: Call) -> bool:
+    # What KIP-890 cannot cure: late requests of an older client that only its epoch could tell from those of its next
+    # transaction. A Produce has its sequence besides.
+    if call.api_key is ApiKey.ADD_PARTITIONS_TO_TXN:
+        return call.is_broker
+    return call.api_key is not ApiKey.TXN_OFFSET_COMMIT or call.version >= 5

@@ -1,0 +1,319 @@
+"""Transactional producers as real ones behave, by a script: they retry, abort, bump, and start again when fenced.
+
+The older style adds its partitions, and bumps its epoch after an abort; the newer one does neither (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator
+from itertools import count
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+from tests.sim.actors import Ask, Script, Sleep
+
+from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.records.record import Record, build_batch
+from odradek.sim import World
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.wire.messages.end_txn_request import EndTxnRequest
+from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+__all__ = ["Producer", "Transaction"]
+
+TopicPartition = tuple[str, int]
+NOBODY = (-1, -1)
+
+AGAIN = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+ABORTABLE = frozenset(
+    {
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    }
+)
+"""What a Produce may hear that costs the transaction only; every other error costs the producer."""
+
+
+class Transaction(Struct):
+    """What a producer knows of one of its transactions."""
+
+    producer: str
+    number: int
+    style: str
+    pair: tuple[int, int]
+    values: dict[TopicPartition, list[bytes]] = {}
+    with_offset: bool = False
+    commit_asked: bool = False
+    outcome: str = "unknown"
+
+
+class _MustAbort(Exception):
+    """The transaction is lost, the producer is not."""
+
+
+class _MustRestart(Exception):
+    """The producer is fenced."""
+
+
+class Producer:
+    """One instance of a transactional id."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        *,
+        tid: str,
+        new: bool,
+        random: Random,
+        partitions: list[TopicPartition],
+        goes_on: Callable[[], bool],
+        journal: list[Transaction],
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.tid = tid
+        self.new = new
+        self.random = random
+        self.partitions = partitions
+        self.goes_on = goes_on
+        self.journal = journal
+        self.group = f"group-{name}"
+        self.pair = NOBODY
+        self.sequences: dict[TopicPartition, int] = {}
+        self.met: Counter[str] = Counter()
+        """Errors that it was answered, and answers that did not come."""
+
+    def script(self) -> Script:
+        """The whole life of the instance."""
+        yield Sleep(self.random.randrange(100))
+        yield from self._restart()
+        for number in count():
+            if not self.goes_on():
+                return
+            transaction = Transaction(self.name, number, "new" if self.new else "old", self.pair)
+            self.journal.append(transaction)
+            try:
+                yield from self._transact(transaction)
+            except _MustRestart:
+                if not transaction.commit_asked:
+                    transaction.outcome = "aborted"
+                yield Sleep(self.random.randrange(500))
+                yield from self._restart()
+            yield Sleep(self.random.choice((0, 0, 5, 50, 200)))
+
+    def _restart(self) -> Script:
+        while True:
+            try:
+                yield from self._init(NOBODY)
+                return
+            except _MustRestart:
+                yield Sleep(100)
+
+    # ------------------------------------------------------------------ one transaction
+
+    def _transact(self, transaction: Transaction) -> Script:
+        commit = self.random.random() < 0.7
+        chosen = self.random.sample(self.partitions, self.random.randint(1, len(self.partitions)))
+        try:
+            if not self.new:
+                yield from self._add(chosen)
+            for round_number in range(self.random.randint(1, 2)):
+                for partition in chosen:
+                    yield from self._produce(transaction, partition, round_number)
+                    yield Sleep(self.random.choice((0, 0, 0, 20)))
+            if self.random.random() < 0.5:
+                yield from self._commit_offset(transaction)
+        except _MustAbort:
+            yield from self._end(transaction, commit=False)
+            if not self.new:
+                yield from self._init(self.pair)
+            return
+        yield from self._end(transaction, commit=commit)
+
+    def _add(self, partitions: list[TopicPartition]) -> Script:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.tid,
+            v3_and_below_producer_id=self.pair[0],
+            v3_and_below_producer_epoch=self.pair[1],
+            v3_and_below_topics=[AddPartitionsToTxnTopic("t", [index for _, index in partitions])],
+        )
+        yield from self._until_done(
+            CoordinatorKind.TRANSACTION,
+            self.tid,
+            request,
+            3,
+            lambda response: response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
+        )
+
+    def _produce(self, transaction: Transaction, partition: TopicPartition, round_number: int) -> Script:
+        topic, index = partition
+        values = [
+            f"{self.name}/{transaction.number}/{index}/{round_number}/{each}".encode()
+            for each in range(self.random.randint(1, 3))
+        ]
+        # What is on its way counts: it may be in the log even if nobody says so.
+        transaction.values.setdefault(partition, []).extend(values)
+        records = build_batch(
+            [Record(timestamp=self.world.now, value=value) for value in values],
+            producer_id=self.pair[0],
+            producer_epoch=self.pair[1],
+            base_sequence=self.sequences.get(partition, 0),
+            transactional=True,
+        )
+        data = PartitionProduceData(index=index, records=memoryview(records))
+        request = ProduceRequest(
+            transactional_id=self.tid,
+            acks=-1,
+            timeout_ms=2_000,
+            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        )
+        for _ in range(50):
+            leader = self._leader(partition)
+            response = None if leader < 0 else (yield Ask(leader, request, 12 if self.new else 11))
+            error = None if response is None else response.responses[0].partition_responses[0].error_code
+            self._meet("PRODUCE", error)
+            if error == ErrorCode.NONE:
+                self.sequences[partition] = self.sequences.get(partition, 0) + len(values)
+                return
+            if error is not None and error not in AGAIN:
+                raise _MustAbort if error in ABORTABLE else _MustRestart
+            yield Sleep(self.random.randint(5, 60))
+        raise _MustAbort
+
+    def _commit_offset(self, transaction: Transaction) -> Script:
+        if not self.new:
+            request = AddOffsetsToTxnRequest(
+                transactional_id=self.tid,
+                producer_id=self.pair[0],
+                producer_epoch=self.pair[1],
+                group_id=self.group,
+            )
+            yield from self._until_done(
+                CoordinatorKind.TRANSACTION, self.tid, request, 3, lambda response: response.error_code
+            )
+        transaction.with_offset = True
+        offset = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=transaction.number)
+        offset.committed_metadata = ""
+        commit = TxnOffsetCommitRequest(
+            transactional_id=self.tid,
+            group_id=self.group,
+            producer_id=self.pair[0],
+            producer_epoch=self.pair[1],
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[offset])],
+        )
+        yield from self._until_done(
+            CoordinatorKind.GROUP,
+            self.group,
+            commit,
+            5 if self.new else 4,
+            lambda response: response.topics[0].partitions[0].error_code,
+            abortable=frozenset({ErrorCode.TRANSACTION_ABORTABLE}),
+        )
+
+    # ------------------------------------------------------------------ its coordinator
+
+    def _end(self, transaction: Transaction, *, commit: bool) -> Script:
+        request = EndTxnRequest(
+            transactional_id=self.tid, producer_id=self.pair[0], producer_epoch=self.pair[1], committed=commit
+        )
+        transaction.commit_asked = commit
+        response = yield from self._until_done(
+            CoordinatorKind.TRANSACTION,
+            self.tid,
+            request,
+            5 if self.new else 4,
+            lambda answer: answer.error_code,
+            # Without a partition an older client's transaction has not begun, and there is nothing to abort.
+            fine=frozenset() if self.new or commit else frozenset({ErrorCode.INVALID_TXN_STATE}),
+        )
+        transaction.outcome = "committed" if commit else "aborted"
+        if self.new:
+            self._adopt((response.producer_id, response.producer_epoch))
+
+    def _init(self, pair: tuple[int, int]) -> Script:
+        request = InitProducerIdRequest(
+            transactional_id=self.tid,
+            transaction_timeout_ms=8_000,
+            producer_id=pair[0],
+            producer_epoch=pair[1],
+        )
+        response = yield from self._until_done(
+            CoordinatorKind.TRANSACTION, self.tid, request, 5, lambda answer: answer.error_code
+        )
+        self._adopt((response.producer_id, response.producer_epoch))
+
+    def _adopt(self, pair: tuple[int, int]) -> None:
+        self.pair = pair
+        self.sequences = {}
+
+    def _until_done(
+        self,
+        kind: CoordinatorKind,
+        key: str,
+        request: Struct,
+        version: int,
+        error_of: Any,
+        *,
+        abortable: frozenset[ErrorCode] = frozenset(),
+        fine: frozenset[ErrorCode] = frozenset(),
+    ) -> Generator[Sleep | Ask, Any, Any]:
+        """Ask a coordinator, whoever it is by then, until there is an answer that no retry would change."""
+        while True:
+            node_id = self._coordinator(kind, key)
+            response = None if node_id < 0 else (yield Ask(node_id, request, version))
+            self._meet(type(request).__name__, None if response is None else error_of(response))
+            if response is not None:
+                error = ErrorCode(error_of(response))
+                if error is ErrorCode.NONE or error in fine:
+                    return response
+                if error not in AGAIN:
+                    raise _MustAbort if error in abortable else _MustRestart
+            yield Sleep(self.random.randint(5, 100))
+
+    def _meet(self, request: str, error: int | None) -> None:
+        if error != ErrorCode.NONE:
+            self.met[f"{request} {'lost' if error is None else ErrorCode(error).name}"] += 1
+
+    # ------------------------------------------------------------------ what brokers tell of one another
+
+    def _coordinator(self, kind: CoordinatorKind, key: str) -> int:
+        topic = self._image().topic(kind.topic)
+        assert topic is not None
+        leader: int = topic.partitions[partition_for(key, len(topic.partitions))].leader
+        return leader
+
+    def _leader(self, partition: TopicPartition) -> int:
+        registered = self._image().partition(*partition)
+        assert registered is not None
+        leader: int = registered.leader
+        return leader
+
+    def _image(self) -> Any:
+        """Any broker may be asked, and not all of them know the latest."""
+        return self.world.nodes[self.random.choice(list(self.world.nodes))].image

@@ -1,0 +1,61 @@
+"""Transactions under faults, from seeds: exactly once all the same, and the same again for the same seed.
+
+`ODRADEK_SIM_SEEDS=N` plays N seeds in place of the default, `ODRADEK_SIM_FIRST_SEED=S` begins with another one.
+`python -m tests.sim S` repeats one by hand.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.sim.scenario import Report, run
+
+FIRST_SEED = int(os.environ.get("ODRADEK_SIM_FIRST_SEED", "1"))
+SEEDS = int(os.environ.get("ODRADEK_SIM_SEEDS", "24"))
+ROOT = Path(__file__).parents[2]
+
+
+def played(seed: int) -> Report:
+    """The run of a seed; what fails tells how to repeat it."""
+    try:
+        return run(seed)
+    except Exception as error:
+        error.add_note(f"Repeat it with: {sys.executable} -m tests.sim {seed}")
+        raise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_exactly_once_under_faults(seed: int) -> None:
+    report = played(seed)
+    assert report.committed + report.aborted + report.unknown == report.transactions
+    assert report.committed > 0
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    assert played(FIRST_SEED) == played(FIRST_SEED)
+
+
+def test_another_seed_gives_another_trace() -> None:
+    assert played(FIRST_SEED).digest != played(FIRST_SEED + 1).digest
+
+
+@pytest.mark.slow
+def test_the_trace_does_not_depend_on_how_strings_are_hashed() -> None:
+    digests = set()
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT / 'broker'}{os.pathsep}{ROOT}"}
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.sim", str(FIRST_SEED)],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.add(done.stdout.split()[1])
+    assert {played(FIRST_SEED).digest} == digests
