@@ -20,12 +20,18 @@ from tests.kips.helpers import (
 )
 
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from odradek.wire.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
 from odradek.wire.messages.describe_transactions_request import DescribeTransactionsRequest
 from odradek.wire.messages.end_txn_request import EndTxnRequest
+from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.messages.list_transactions_request import ListTransactionsRequest
 from odradek.wire.registry import ApiKey
 
 BUSY = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -320,6 +326,69 @@ def test_markers_are_sent_until_they_are_acknowledged(level: int, reply_only: bo
     assert (4 if reply_only else 1) == sum("COMMIT" in each for each in cluster.log(P))
     producer.transact(P, b"b")
     assert [b"a", b"b"] == cluster.consumed(P)
+
+
+# ---------------------------------------------------------------------- who believes to lead still
+
+
+def deafen(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, node_id: int) -> None:
+    """The broker hears nothing of the metadata any more."""
+    monkeypatch.setattr(cluster.node(node_id).controlling, "advance", lambda offset: None)
+
+
+@every_level
+def test_a_coordinator_that_has_not_heard_of_its_successor_answers_nothing(
+    monkeypatch: pytest.MonkeyPatch, level: int
+) -> None:
+    """Coordinator failover: what it remembers may be over, so not even a question is answered from that."""
+    cluster = Cluster(level, brokers=2)
+    tid = cluster.coordinator_on(2)
+    producer = Producer.started(cluster, OLD, tid=tid)
+    producer.begin(P)
+    deafen(monkeypatch, cluster, 2)
+    cluster.move(cluster.log_of(tid), 1)
+    assert OK is producer.commit()
+    wrong = ErrorCode.NOT_COORDINATOR
+    topics = [AddPartitionsToTxnTopic(name=P[0], partitions=[P[1]])]
+    add = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=tid, v3_and_below_producer_id=producer.pair[0], v3_and_below_topics=topics
+    )
+    [topic] = cluster.ask(2, add, 3).results_by_topic_v3_and_below
+    assert [wrong] == [each.partition_error_code for each in topic.results_by_partition]
+    verify = AddPartitionsToTxnTransaction(
+        transactional_id=tid, producer_id=producer.pair[0], verify_only=True, topics=topics
+    )
+    [result] = cluster.ask(2, AddPartitionsToTxnRequest(transactions=[verify]), 5).results_by_transaction
+    assert [wrong] == [each.partition_error_code for each in result.topic_results[0].results_by_partition]
+    end = EndTxnRequest(transactional_id=tid, producer_id=producer.pair[0], producer_epoch=0, committed=True)
+    assert wrong == cluster.ask(2, end, 4).error_code
+    [described] = cluster.ask(2, DescribeTransactionsRequest(transactional_ids=[tid]), 0).transaction_states
+    assert wrong == described.error_code
+    assert [] == cluster.ask(2, ListTransactionsRequest(), 2).transaction_states
+
+
+@every_client
+def test_a_leader_that_has_not_heard_of_its_successor_shows_nothing(
+    monkeypatch: pytest.MonkeyPatch, level: int, style: Style
+) -> None:
+    """Read_committed: where the open transactions of the next leader are not known, nothing can be called stable."""
+    cluster = Cluster(level, brokers=2)
+    partition = cluster.partition_on(2)
+    deafen(monkeypatch, cluster, 2)
+    cluster.move(partition, 1)
+    producer = Producer.started(cluster, style, tid=cluster.coordinator_on(1))
+    producer.begin(partition)
+    assert OK is producer.send(partition, b"open")
+    assert [] == cluster.consumed(partition)
+    wanted = FetchPartition(partition=partition[1], fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_bytes=1 << 20, isolation_level=1, topics=[FetchTopic(topic=partition[0], partitions=[wanted])]
+    )
+    [topic] = cluster.ask(2, request, 11).responses
+    assert [ErrorCode.NOT_LEADER_OR_FOLLOWER] == [each.error_code for each in topic.partitions]
+    assert [b""] == [bytes(each.records or b"") for each in topic.partitions]
+    late = producer.sending(partition, b"late", node_id=2)
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER == late.result().error_code
 
 
 # ---------------------------------------------------------------------- two requests at a time

@@ -33,6 +33,8 @@ class Nemesis:
         self.deeds: list[tuple[int, str]] = []
         self._faults: list[tuple[int, Fault]] = []
         self._gone: set[int] = set()
+        self._deaf: dict[int, int] = {}
+        """Brokers that hear nothing of the metadata, and until when."""
 
     def script(self) -> Script:
         """The whole of it."""
@@ -48,10 +50,12 @@ class Nemesis:
             self._hold_markers,
             self._remove_a_broker,
             self._return_a_broker,
+            self._deafen_a_broker,
         ]
         end = self.world.now + self.duration_ms
         while self.world.now < end:
             self._lift_what_is_over()
+            self._let_hear(now=self.world.now)
             if self.random.random() < 0.08:
                 yield from self._change_the_level()
             else:
@@ -95,6 +99,24 @@ class Nemesis:
             self._do(partial(self.world.nodes[1].controlling.admit, spec))
             return f"broker {node_id} is back"
         return "nobody was gone"
+
+    def _deafen_a_broker(self) -> str:
+        """For a while a broker hears nothing of the metadata: it believes to lead what others lead by now."""
+        node_id = self.random.choice(BROKERS_THAT_MAY_GO)
+        if node_id in self._deaf:
+            return f"broker {node_id} is deaf already"
+        self._deaf[node_id] = self.world.now + self.random.choice((100, 500, 2_000))
+        self.world.nodes[node_id].controlling.advance = _hear_nothing  # type: ignore[method-assign]
+        return f"broker {node_id} is deaf"
+
+    def _let_hear(self, *, now: int) -> None:
+        for node_id, until in list(self._deaf.items()):
+            if until <= now:
+                del self._deaf[node_id]
+                del self.world.nodes[node_id].controlling.advance
+                log_end = self.world.nodes[1].image.offset
+                self._do(partial(self.world.nodes[node_id].controlling.advance, log_end), node_id=node_id)
+                self._did(f"broker {node_id} hears")
 
     # ------------------------------------------------------------------ messages
 
@@ -160,16 +182,21 @@ class Nemesis:
         for _, fault in self._faults:
             self.world.lift(fault)
         self._faults = []
+        self._let_hear(now=self.world.now + 60_000)
         while self._gone:
             self._did(self._return_a_broker())
         self._did("all is well")
 
-    def _do(self, act: Callable[[], object]) -> None:
+    def _do(self, act: Callable[[], object], *, node_id: int = 1) -> None:
         def command() -> None:
             act()
 
-        self.world.post(1, Command(command))
+        self.world.post(node_id, Command(command))
         self.world.run()
+
+
+def _hear_nothing(offset: int) -> None:
+    pass
 
 
 def _is_new(call: Call) -> bool:

@@ -290,6 +290,9 @@ class Partition:
     ) -> ReadResult | Refused:
         """Whole batches from the one that holds this offset on, at most up to what the reader may see."""
         log = self.log
+        if log.leader_epoch != self.leader_epoch:
+            # The next leader has appended what our producer state knows nothing of: we cannot tell what is committed.
+            return _NOT_LEADER
         start, end = log.start_offset, log.end_offset
         if not start <= offset <= end:
             return Refused(ErrorCode.OFFSET_OUT_OF_RANGE)

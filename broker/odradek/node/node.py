@@ -265,9 +265,9 @@ class Node:
         return self.controlling.image
 
     def partition(self, topic: str, index: int) -> Partition | Refused:
-        """A partition this node leads."""
+        """A partition this node leads, and not one that it believes to lead still."""
         partition = self.partitions.get((topic, index))
-        if partition is not None:
+        if partition is not None and partition.is_leader:
             return partition
         if self.image.partition(topic, index) is None:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -306,7 +306,8 @@ class Node:
             return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         place = (kind.topic, partition_for(key, len(topic.partitions)))
         partition = self.partitions.get(place)
-        if partition is None:
+        if partition is None or not partition.is_leader:
+            # Who has not heard of its successor yet must not answer from what it remembers.
             return Refused(ErrorCode.NOT_COORDINATOR)
         shard = self.shards.get(place) or self.begin_shard(partition)
         if shard.loading:
@@ -319,7 +320,7 @@ class Node:
 
     def group_shards(self) -> list[Shard[GroupCoordinator]]:
         """Every group coordinator of this broker."""
-        return [shard for (topic, _), shard in self.shards.items() if topic == CoordinatorKind.GROUP.topic]
+        return self._led_shards(CoordinatorKind.GROUP)
 
     def txn_shard(self, transactional_id: str) -> Shard[TxnCoordinator] | Refused:
         """The coordinator of a transactional id."""
@@ -327,7 +328,10 @@ class Node:
 
     def txn_shards(self) -> list[Shard[TxnCoordinator]]:
         """Every transaction coordinator of this broker."""
-        return [shard for (topic, _), shard in self.shards.items() if topic == CoordinatorKind.TRANSACTION.topic]
+        return self._led_shards(CoordinatorKind.TRANSACTION)
+
+    def _led_shards(self, kind: CoordinatorKind) -> list[Shard[Any]]:
+        return [shard for (topic, _), shard in self.shards.items() if topic == kind.topic and shard.partition.is_leader]
 
     @property
     def transaction_version(self) -> int:
