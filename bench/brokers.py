@@ -146,7 +146,9 @@ def running(name: str) -> Iterator[Running]:
     command = PEERS[name](port, folder)
     with (folder / "log").open("wb") as log:
         start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        # Everybody's second start finds compiled modules, except where the environment forbids to keep them.
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
     try:
         while not answers(port):
             if process.poll() is not None or time.perf_counter() - start > START_SECONDS:
