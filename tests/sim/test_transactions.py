@@ -15,7 +15,7 @@ import pytest
 from tests.sim.scenario import Report, run
 
 FIRST_SEED = int(os.environ.get("ODRADEK_SIM_FIRST_SEED", "1"))
-SEEDS = int(os.environ.get("ODRADEK_SIM_SEEDS", "24"))
+SEEDS = int(os.environ.get("ODRADEK_SIM_SEEDS", "48"))
 ROOT = Path(__file__).parents[2]
 
 

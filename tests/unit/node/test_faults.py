@@ -1,0 +1,46 @@
+"""Faults: what is held is served when it is released, whoever sent it and whatever else is held."""
+
+from __future__ import annotations
+
+from tests.unit.node.helpers import batch, fetch_request, only_fetched, produce_request
+
+from odradek.node.faults import Fault
+from odradek.sim import World
+from odradek.wire.registry import ApiKey
+
+
+def test_two_faults_that_look_the_same_are_lifted_one_by_one() -> None:
+    world = World(topics=["t"])
+    first = world.fault(Fault(ApiKey.PRODUCE, hold=True, times=None))
+    second = world.fault(Fault(ApiKey.PRODUCE, hold=True, times=None))
+    world.lift(second)
+    held = world.client().send(produce_request(batch(b"a")), 9)
+    world.run()
+    assert not held.arrived
+    world.lift(first)
+    assert held.arrived
+    assert 1 == world.client().ask(produce_request(batch(b"b")), 9).responses[0].partition_responses[0].base_offset
+
+
+def test_a_request_that_is_held_outlives_its_connection() -> None:
+    world = World(topics=["t"])
+    fault = world.fault(Fault(ApiKey.PRODUCE, hold=True))
+    client = world.client()
+    client.send(produce_request(batch(b"late")), 9)
+    world.run()
+    client.close()
+    world.run()
+    assert 0 == only_fetched(world.client().ask(fetch_request((0, 0)), 11)).high_watermark
+    world.lift(fault)
+    assert 1 == only_fetched(world.client().ask(fetch_request((0, 0)), 11)).high_watermark
+
+
+def test_any_other_request_ends_with_its_connection() -> None:
+    world = World(topics=["t"])
+    client = world.client()
+    client.send(fetch_request((0, 0), max_wait_ms=500), 11)
+    world.run()
+    assert 1 == len(world.nodes[1].purgatory)
+    client.close()
+    world.run()
+    assert 0 == len(world.nodes[1].purgatory)
