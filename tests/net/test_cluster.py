@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterable
 
 import pytest
 
+from odradek.log.machine import Fact
 from odradek.testing import ApiKey, Cluster, Fault
 
 pytestmark = pytest.mark.slow
@@ -94,3 +96,37 @@ def test_the_fixtures_of_the_plugin(kafka_bootstrap: str) -> None:
 def test_metrics_are_numbers() -> None:
     with Cluster() as cluster:
         assert cluster.metrics()["partitions"] >= 100
+
+
+class FeatureChanges:
+    """An event sink that keeps the changes of features that broker 1 tells of."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[object, object]] = []
+
+    def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
+        told = [fact.fields for fact in facts if fact.kind == "feature_changed" and node_id == 1]
+        self.changes += [(change["level_from"], change["level_to"]) for change in told]
+
+
+def test_the_level_of_transaction_version_goes_up_and_down() -> None:
+    seen = FeatureChanges()
+    with Cluster(brokers=2, transaction_version=0, events=seen) as cluster:
+        seen.changes.clear()
+        for level in (2, 1, 1):
+            cluster.set_transaction_version(level)
+        with pytest.raises(ValueError, match="only supports versions 0-2"):
+            cluster.set_transaction_version(3)
+    assert [(0, 2), (2, 1)] == seen.changes
+
+
+def test_clients_are_disconnected_and_may_come_back() -> None:
+    with Cluster() as cluster:
+        host, _, port = cluster.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(struct.pack(">i", len(API_VERSIONS)) + API_VERSIONS)
+            assert connection.recv(4)
+            cluster.disconnect_clients()
+            while connection.recv(65_536):
+                pass  # what was sent before it was closed
+        assert 42 == struct.unpack_from(">i", ask(cluster.bootstrap, API_VERSIONS))[0]

@@ -109,14 +109,18 @@ class Driver:
         """The connection is gone."""
         self._protocols.pop(conn, None)
 
+    def hang_up_clients(self) -> None:
+        """Close every connection that was accepted from outside."""
+        for protocol in list(self._protocols.values()):
+            protocol.transport.close()
+
     def stop(self) -> None:
         """Nothing more is done: the timer and every connection end; peers notice."""
         self.stopped = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for protocol in list(self._protocols.values()):
-            protocol.transport.close()
+        self.hang_up_clients()
         for conn, (peer, peer_conn) in list(self._links.items()):
             del self._links[conn]
             peer.link_lost(peer_conn)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from odradek.node.cluster_spec import BrokerSpec
     from odradek.node.node import Node
     from odradek.wire.messages.create_topics_response import CreateTopicsResponse
+    from odradek.wire.messages.update_features_response import UpdateFeaturesResponse
 
 __all__ = ["ControllerShard", "Controlling", "StartRefused", "StartTopic", "internal_topic"]
 
@@ -133,6 +134,24 @@ class Controlling:
         assert self.shard is not None, "only the controller moves leaders"
         moved = _at_once(self.shard.ask(self.shard.machine.move_leader, topic, partition, to))
         return moved.error if isinstance(moved, Refused) else ErrorCode.NONE
+
+    def set_feature(self, name: str, level: int) -> str | None:
+        """Finalize another level of a feature, up or down; why it cannot be, or None."""
+        from odradek.metadata.feature_updates import UpgradeType  # most clusters keep the levels they start with
+        from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+
+        assert self.shard is not None, "only the controller changes features"
+        upgrade = level > self.image.feature(name)
+        update = FeatureUpdateKey(
+            feature=name,
+            max_version_level=level,
+            upgrade_type=UpgradeType.UPGRADE if upgrade else UpgradeType.SAFE_DOWNGRADE,
+        )
+        request = UpdateFeaturesRequest(feature_updates=[update])
+        updated: UpdateFeaturesResponse | Refused = _at_once(
+            self.shard.ask(self.shard.machine.update_features, request)
+        )
+        return updated.message if isinstance(updated, Refused) else updated.error_message
 
     def _create_topics_at_start(self) -> None:
         assert self.shard is not None

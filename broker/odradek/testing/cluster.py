@@ -14,6 +14,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from odradek.config import Config
 from odradek.log.machine import Refused
 from odradek.logs import make_logger
+from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.node.controlling import StartTopic
 from odradek.node.coordinators import CoordinatorKind, partition_for
@@ -182,6 +183,22 @@ class Cluster:
 
         self._call(write)
 
+    def set_transaction_version(self, level: int) -> None:
+        """Finalize another level of transaction.version, up or down, as an operator would (UpdateFeatures).
+
+        Clients look at it when they connect; see `disconnect_clients`.
+        """
+        self._call(lambda: self._set_transaction_version(level))
+
+    def disconnect_clients(self) -> None:
+        """Close every connection of a client; what a broker is asked meanwhile is served, the answers are lost."""
+
+        def hang_up() -> None:
+            for driver in self._running.drivers.values():
+                driver.hang_up_clients()
+
+        self._call(hang_up)
+
     def stop_broker(self, broker: int) -> None:
         """End a broker as if its machine were gone; others take over what it led."""
         self._call(lambda: self._running.stop_broker(broker))
@@ -201,6 +218,14 @@ class Cluster:
         if self._cluster is None:
             raise RuntimeError("the cluster does not run: use it as a context manager")
         return self._cluster
+
+    def _set_transaction_version(self, level: int) -> None:
+        controller = self._running.controller
+        if controller.node.image.feature(TRANSACTION_VERSION) == level:
+            return
+        error = controller.act(lambda: controller.node.controlling.set_feature(TRANSACTION_VERSION, level))
+        if error is not None:
+            raise ValueError(error)
 
     def _move_coordinator(self, kind: CoordinatorKind, key: str, to: int | None) -> int:
         topic = self._call(lambda: self._node().image.topic(kind.topic))
