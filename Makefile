@@ -4,6 +4,8 @@
 #   make test      the whole test suite (ARGS="-k kips ...")
 #   make check     formatting, lint, types, layers
 #   make bench     benchmarks side by side with their peers (ARGS="...")
+#   make matrix    real clients of every family against every kind of broker; writes docs/compatibility.md (ARGS="...")
+#   make matrix-full  all releases of all families against all of them: about half an hour
 #   make oracle    play the scenarios against a real Kafka as well, and compare
 #   make pipeline-test  the tests of the data pipeline (Spark; ARGS="-k scan ...")
 #   make audit-demo     KIP-890 in one picture: audits of a late produce, at level 0 and at level 2
@@ -19,7 +21,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run test check format bench oracle pipeline-test pipeline-jars audit-demo clean
+.PHONY: run test check format bench matrix matrix-full oracle pipeline-test pipeline-jars audit-demo clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -39,6 +41,9 @@ format: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m bench $(ARGS)
+
+matrix matrix-full: $(VENV)/installed-dev $(GENERATED)
+	$(BIN)/python -m tests.clients.matrix $(if $(findstring full,$@),--full) $(ARGS)
 
 oracle: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.oracle compare $(ARGS)

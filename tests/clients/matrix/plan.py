@@ -1,0 +1,114 @@
+"""What is played: the clients, the brokers they meet, the scenarios; and the smaller set for every change."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+__all__ = [
+    "BROKERS",
+    "CLIENTS",
+    "RELEASES",
+    "SCENARIOS",
+    "TRANSACTIONAL",
+    "Broker",
+    "Cell",
+    "Client",
+    "core",
+    "everything",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Client:
+    """A release of a client library; the newest of its family also meets brokers of other releases."""
+
+    family: str
+    version: str
+    newest: bool = False
+    optional: bool = False
+    """Played only where the machine happens to have what it needs."""
+
+    def __str__(self) -> str:
+        return f"{self.family} {self.version}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Broker:
+    """A kind of broker: a level of transaction.version, one that changes, or another release of Kafka."""
+
+    name: str
+    transaction_version: int | None = None
+    as_kafka: str | None = None
+    changes: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One scenario played by one client against one broker."""
+
+    client: Client
+    broker: Broker
+    scenario: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What names the cell in the results."""
+        return self.client.family, self.client.version, self.broker.name, self.scenario
+
+    def __str__(self) -> str:
+        return f"{self.client}, {self.broker.name}, {self.scenario}"
+
+
+def _versions(family: str, *versions: str) -> tuple[Client, ...]:
+    return tuple(Client(family, version, newest=version == versions[-1]) for version in versions)
+
+
+CLIENTS: tuple[Client, ...] = (
+    *_versions("java", "0.11.0.3", "1.0.2", "2.1.1", "2.8.2", "3.3.2", "3.6.2", "3.9.2", "4.0.1", "4.4.0"),
+    *_versions("kafka-streams", "4.4.0"),
+    Client("confluent-kafka", "1.9.2", optional=True),  # its wheels end with Python 3.10
+    *_versions("confluent-kafka", "2.3.0", "2.16.1"),
+    *_versions("kafka-python", "2.0.2", "2.2.21", "3.0.12"),
+    *_versions("aiokafka", "0.8.1", "0.14.0"),
+    *_versions("franz-go", "v1.10.4", "v1.22.2"),
+    *_versions("sarama", "v1.61.1", "v1.61.1+max"),
+    *_versions("kafka-go", "v0.4.51"),
+    *_versions("kafkajs", "2.2.4"),
+    *_versions("platformatic", "1.35.0", "2.12.1"),
+    *_versions("rdkafka", "0.38.0"),
+)
+
+RELEASES = ("2.8", "3.3", "3.6", "3.9", "4.0")
+"""The releases that `--as-kafka` knows beside the one that is served without it."""
+
+BROKERS: tuple[Broker, ...] = (
+    Broker("level 0", transaction_version=0),
+    Broker("level 1", transaction_version=1),
+    Broker("level 2", transaction_version=2),
+    Broker("level changes", transaction_version=0, changes=True),
+    *(Broker(f"as Kafka {release}", as_kafka=release) for release in RELEASES),
+)
+
+PLAIN = ("produce-consume", "idempotent", "group", "admin")
+TRANSACTIONAL = ("transactions", "txn-offsets", "zombie", "txn-timeout")
+OWN: Mapping[str, tuple[str, ...]] = {"kafka-streams": ("word-count",)}
+"""Scenarios of families that play nothing else."""
+CORE_EVERYWHERE = ("transactions", "word-count")
+SCENARIOS: tuple[str, ...] = (*PLAIN, *TRANSACTIONAL, "word-count")
+
+
+def everything() -> Iterator[Cell]:
+    """Every client at every level, and the newest ones also against every release."""
+    for broker in BROKERS:
+        for client in CLIENTS:
+            if broker.as_kafka is None or client.newest:
+                for scenario in OWN.get(client.family, (*PLAIN, *TRANSACTIONAL)):
+                    yield Cell(client, broker, scenario)
+
+
+def core() -> Iterator[Cell]:
+    """The newest client of each family: all scenarios at level 2, transactions against every other broker."""
+    for cell in everything():
+        if cell.client.newest and (cell.broker.name == "level 2" or cell.scenario in CORE_EVERYWHERE):
+            yield cell

@@ -1,0 +1,153 @@
+"""Plays cells: each in a cluster of its own, which tells what the client said to it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tests.clients.driver import Failure, play
+from tests.clients.matrix.control import Control, control_of, control_of_kafka
+from tests.clients.matrix.plan import TRANSACTIONAL, Broker, Cell
+from tests.clients.toolchain import BuildFailed, MissingToolchain
+from tests.oracle.real_kafka import RealKafka
+
+from odradek.testing import Cluster
+
+if TYPE_CHECKING:
+    from odradek.log.machine import Fact
+
+__all__ = ["Outcome", "play_against_kafka", "play_cell"]
+
+CONFIG = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,  # 10 s if nobody says
+    "group.initial.rebalance.delay.ms": 300,  # 3 s if nobody says
+}
+OPTIONS = {"records": 600, "transactions": 12}
+CHANGE_EVERY_S = 0.3
+# Up and down again; a client of transactions of version 2 cannot go on at level 0, with a real broker neither.
+LEVELS = (1, 2)
+TIMEOUT_S = 120
+TRIES = 2
+ERROR_MAX = 500
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of a cell."""
+
+    result: str
+    """`passed`, `failed`, `lacking` (the client has no means) or `missing` (this machine has no means)."""
+    library: str = ""
+    seconds: float = 0.0
+    error: str = ""
+    spoken: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    """The versions of each API in which the client sent requests."""
+    tries: int = 1
+
+
+class Spoken:
+    """An event sink that keeps which versions of which APIs clients used."""
+
+    def __init__(self) -> None:
+        self._versions: defaultdict[str, set[int]] = defaultdict(set)
+
+    def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
+        """Take note of requests."""
+        for fact in facts:
+            if fact.kind == "request" and not fact.fields.get("from_broker"):
+                self._versions[str(fact.fields["api"])].add(int(fact.fields["version"]))
+
+    def versions(self) -> dict[str, list[int]]:
+        """Sorted lists, by the name of the API."""
+        return {api: sorted(versions) for api, versions in sorted(self._versions.items())}
+
+
+def play_cell(cell: Cell) -> Outcome:
+    """Play one cell; a failure is tried once more, and both count in `tries`."""
+    outcome = Outcome("failed")
+    for attempt in range(1, TRIES + 1):
+        spoken = Spoken()
+        with _cluster(cell.broker, spoken) as cluster, _changing(cell, control_of(cluster)):
+            outcome = _play(cell, cluster.bootstrap)
+        outcome.spoken, outcome.tries = spoken.versions(), attempt
+        if outcome.result != "failed":
+            break
+    return outcome
+
+
+def play_against_kafka(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
+    """The same cells against a real broker: evidence that a failure is not ours."""
+    for broker in dict.fromkeys(cell.broker for cell in cells):
+        if broker.transaction_version is None:
+            continue
+        with RealKafka(transaction_version=broker.transaction_version) as kafka:
+            for cell in cells:
+                if cell.broker == broker:
+                    with _changing(cell, control_of_kafka(kafka)):
+                        yield cell, _play(cell, kafka.bootstrap)
+
+
+def _play(cell: Cell, bootstrap: str) -> Outcome:
+    family, version = cell.client.family, cell.client.version
+    topic = f"{family}-{version}-{cell.scenario}-{time.time_ns()}".replace("+", "-")
+    try:
+        result = play(family, cell.scenario, bootstrap, version=version, topic=topic, timeout=TIMEOUT_S, **OPTIONS)
+    except NotImplementedError as lacking:
+        return Outcome("lacking", error=str(lacking))
+    except MissingToolchain as missing:
+        return Outcome("missing", error=str(missing))
+    except (Failure, BuildFailed) as failure:
+        return Outcome("failed", error=_said(str(failure)))
+    return Outcome("passed", library=result.client, seconds=result.seconds)
+
+
+def _said(text: str) -> str:
+    """The error that the program told in its line of JSON, or else the end of what it said."""
+    for line in reversed(text.splitlines()):
+        with contextlib.suppress(ValueError):
+            told = json.loads(line)
+            if isinstance(told, dict) and told.get("error"):
+                return str(told["error"])[:ERROR_MAX]
+    return text[-ERROR_MAX:]
+
+
+def _cluster(broker: Broker, spoken: Spoken) -> Cluster:
+    level = {} if broker.transaction_version is None else {"transaction_version": broker.transaction_version}
+    release = {} if broker.as_kafka is None else {"as_kafka": broker.as_kafka}
+    return Cluster(brokers=3, config=CONFIG, events=spoken, **level, **release)
+
+
+@contextlib.contextmanager
+def _changing(cell: Cell, control: Control) -> Iterator[None]:
+    """Change the level of transaction.version again and again while the client is at work.
+
+    A client looks at it when it connects. Those that send nothing twice after an answer was lost are disconnected.
+    """
+    if not cell.broker.changes:
+        yield
+        return
+    done = threading.Event()
+    disconnects = cell.scenario in {"idempotent", *TRANSACTIONAL}
+
+    def change() -> None:
+        for level in itertools.cycle(LEVELS):
+            if done.wait(CHANGE_EVERY_S):
+                return
+            control.set_transaction_version(level)
+            if disconnects:
+                control.disconnect_clients()
+
+    changer = threading.Thread(target=change)
+    changer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        changer.join()
