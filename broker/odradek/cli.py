@@ -55,9 +55,22 @@ def serve(
     ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     json: Annotated[bool, typer.Option("--json", help="Log as JSON lines.")] = False,
+    as_kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RELEASE",
+            help="Be this release of Kafka: 2.8, 3.3, 3.6, 3.9, 4.0 or 4.4. "
+            "Without it 4.4, with the versions of older clients beside.",
+        ),
+    ] = None,
     transaction_version: Annotated[
-        int, typer.Option(min=0, max=2, help="Finalized level of the feature transaction.version at the start.")
-    ] = 2,
+        int | None,
+        typer.Option(
+            min=0,
+            max=2,
+            help="Finalized level of the feature transaction.version at the start; the highest that the release has.",
+        ),
+    ] = None,
     events: Annotated[Path | None, typer.Option(help="Append every event to this file, as JSON lines.")] = None,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve /metrics for Prometheus on this port; 0 picks a free one.")
@@ -81,7 +94,10 @@ def serve(
         overrides["num.partitions"] = str(partitions)
     if strict_replication:
         overrides["odradek.strict.replication"] = "true"
-    overrides.setdefault("odradek.transaction.version", str(transaction_version))
+    if as_kafka is not None:
+        overrides["odradek.as.kafka"] = as_kafka
+    if transaction_version is not None:
+        overrides.setdefault("odradek.transaction.version", str(transaction_version))
     try:
         config = Config.parse(overrides)
     except ConfigError as error:

@@ -36,6 +36,7 @@ from odradek.config_keys import (
     throttled_replicas,
     unlimited_or_positive,
 )
+from odradek.releases import FEATURES, RELEASES, Release, release_of
 
 __all__ = ["BROKER_KEYS", "TOPIC_KEYS", "Config", "ConfigError", "ConfigSource", "TopicConfig", "inherited"]
 
@@ -177,6 +178,8 @@ class Config(Struct, frozen=True, kw_only=True):
     metadata_max_idle_interval_ms: Annotated[int, integer(0)] = 500
 
     # our own
+    odradek_as_kafka: Annotated[str | None, choices(*RELEASES)] = None
+    """The release of Kafka to be; none: the newest, which then takes the requests of old clients too."""
     odradek_log_memory_bytes_max: Annotated[int, long(1_048_576)] = 2 * 1024**3
     """Memory for all logs of the process; the oldest segments go first when it is reached."""
     odradek_internal_topics_at_start: Annotated[bool, boolean()] = True
@@ -184,7 +187,10 @@ class Config(Struct, frozen=True, kw_only=True):
     odradek_strict_replication: Annotated[bool, boolean()] = False
     """Refuse a replication factor above the number of brokers, as Kafka does."""
     odradek_metadata_version: Annotated[int, integer(7, 33)] = 33
-    """Feature levels of a new cluster, as `kafka-storage format --feature` gives them; 0 leaves a feature out."""
+    """Feature levels of a new cluster, as `kafka-storage format --feature` gives them; 0 leaves a feature out.
+
+    The defaults are those of the newest release; another one has its own.
+    """
     odradek_transaction_version: Annotated[int, integer(0, 2)] = 2
     odradek_group_version: Annotated[int, integer(0, 1)] = 1
     odradek_metadata_batch_records_max: Annotated[int, integer(1)] = 10_000
@@ -220,6 +226,13 @@ class Config(Struct, frozen=True, kw_only=True):
             for name, text in texts.items():
                 if key := BROKER_KEYS.get(name):
                     values[key.attribute] = key.parse(text)
+        release = release_of(values.get("odradek_as_kafka"))
+        for feature in FEATURES:
+            attribute = f"odradek_{feature.replace('.', '_')}"
+            level = values.setdefault(attribute, release.levels.get(feature, 0))
+            low, high = release.features.get(feature, (0, 0))
+            if not low <= level <= high:
+                raise BadValue(_lacks(release, feature, level))
         return cls(layers=layers, **values)
 
 
@@ -294,6 +307,12 @@ class TopicConfig(Struct, frozen=True, kw_only=True):
             # Kafka's way to have segments below the public minimum; `segment_bytes` is what a log obeys.
             values["segment_bytes"] = values["internal_segment_bytes"]
         return cls(**values)
+
+
+def _lacks(release: Release, feature: str, level: int) -> str:
+    has = release.features.get(feature)
+    why = f"it has {has[0]} to {has[1]}" if has and release.tells_features else "it does not have the feature"
+    return f"Kafka {release.name} has no level {level} of {feature}: {why}"
 
 
 def inherited(key: Key, config: Config) -> Value:

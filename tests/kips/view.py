@@ -23,8 +23,7 @@ from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, Fe
 from odradek.wire.messages.fetch_response import PartitionData
 from odradek.wire.messages.offset_fetch_request import (
     OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
+    OffsetFetchRequestTopic,
 )
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import TransactionLogValue
@@ -223,10 +222,9 @@ class View:
 
     def offset(self, *, group: str = GROUP, partition: TopicPartition = P, stable: bool = False) -> int | ErrorCode:
         """The committed offset of a group, or the error in its place."""
-        wanted = OffsetFetchRequestTopics(name=partition[0], partition_indexes=[partition[1]])
-        asked = OffsetFetchRequestGroup(group_id=group, topics=[wanted])
-        request = OffsetFetchRequest(groups=[asked], require_stable=stable)
-        [answer] = self.ask(self.leader(self.offsets_of(group)), request, 8).groups
+        wanted = OffsetFetchRequestTopic(name=partition[0], partition_indexes=[partition[1]])
+        request = OffsetFetchRequest(group_id=group, topics=[wanted], require_stable=stable)
+        answer = self.ask(self.leader(self.offsets_of(group)), request, 7)
         assert OK == answer.error_code
         [[result]] = [topic.partitions for topic in answer.topics]
         committed: int = result.committed_offset

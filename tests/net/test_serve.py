@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.oracle.releases.ranges import told
 
 pytestmark = pytest.mark.slow
 
@@ -143,3 +144,43 @@ def test_the_version() -> None:
         [sys.executable, "-m", "odradek", "--version"], capture_output=True, text=True, timeout=TIMEOUT_S
     )
     assert done.stdout.startswith("odradek 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("--as-kafka", "3.6", "--transaction-version", "1"),
+            "odradek: Kafka 3.6 has no level 1 of transaction.version: it does not have the feature.\n",
+        ),
+        (
+            ("--as-kafka", "4.0", "--set", "odradek.metadata.version=33"),
+            "odradek: Kafka 4.0 has no level 33 of metadata.version: it has 7 to 25.\n",
+        ),
+        (
+            ("--as-kafka", "2.7"),
+            (
+                "odradek: Invalid value 2.7 for configuration odradek.as.kafka: "
+                "String must be one of: 2.8, 3.3, 3.6, 3.9, 4.0, 4.4.\n"
+            ),
+        ),
+    ],
+)
+def test_a_release_that_cannot_be_so(arguments: tuple[str, ...], sentence: str) -> None:
+    assert sentence == refused("--port", "0", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "level"),
+    [
+        (("--as-kafka", "2.8"), 0),
+        (("--as-kafka", "3.9", "--transaction-version", "0"), 0),
+        (("--as-kafka", "4.0"), 2),
+        (("--as-kafka", "4.0", "--transaction-version", "1"), 1),
+        ((), 2),
+    ],
+)
+def test_the_level_follows_the_release(arguments: tuple[str, ...], level: int) -> None:
+    with serving(*arguments) as (_, addresses):
+        finalized = told(addresses[0])["api_versions"][3]["finalized"]
+    assert [level] * 2 == finalized.get("transaction.version", [0, 0])

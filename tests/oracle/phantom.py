@@ -28,13 +28,19 @@ PHANTOM_PORT = 9  # discard: nobody listens
 CAUGHT_UP = 1 << 62
 HEARTBEAT_S = 0.5
 
+LOG_DIRS_SINCE = 2
+
 
 class Phantom:
     """The second broker of a cluster with one real one."""
 
-    def __init__(self, controller: tuple[str, int], *, cluster_id: str) -> None:
+    def __init__(
+        self, controller: tuple[str, int], *, cluster_id: str, registration_version: int = 4, heartbeat_version: int = 1
+    ) -> None:
         self.controller = controller
         self.cluster_id = cluster_id
+        self.registration_version = registration_version
+        self.heartbeat_version = heartbeat_version
         self.broker_epoch = -1
 
     def ask(self, api: ApiKey, version: int, fields: dict[str, Any]) -> Any:
@@ -50,7 +56,7 @@ class Phantom:
         listener = {"name": "PLAINTEXT", "host": "127.0.0.1", "port": PHANTOM_PORT, "security_protocol": 0}
         answer = self.ask(
             ApiKey.BROKER_REGISTRATION,
-            4,
+            self.registration_version,
             {
                 "broker_id": PHANTOM_ID,
                 "cluster_id": self.cluster_id,
@@ -61,7 +67,7 @@ class Phantom:
                     for name, low, high in features
                 ],
                 "rack": None,
-                "log_dirs": [os.urandom(16)],
+                "log_dirs": [os.urandom(16)] if self.registration_version >= LOG_DIRS_SINCE else [],
             },
         )
         assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code).name
@@ -77,7 +83,7 @@ class Phantom:
 
     def heartbeat(self, *, want_fence: bool) -> None:
         fields = {"broker_id": PHANTOM_ID, "broker_epoch": self.broker_epoch, "current_metadata_offset": CAUGHT_UP}
-        answer = self.ask(ApiKey.BROKER_HEARTBEAT, 1, {**fields, "want_fence": want_fence})
+        answer = self.ask(ApiKey.BROKER_HEARTBEAT, self.heartbeat_version, {**fields, "want_fence": want_fence})
         assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code).name
         assert answer.is_fenced == want_fence, "the controller did not heed the heartbeat"
 

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["KAFKA_VERSION", "RealKafka", "class_path"]
+__all__ = ["KAFKA_VERSION", "RealKafka", "class_path", "free_port", "resolve_jars"]
 
 POM = Path(__file__).parent / "kafka" / "pom.xml"
 
@@ -82,23 +82,27 @@ KAFKA_VERSION = pom_property("kafka.version")
 
 def class_path() -> str:
     """The class path of the broker and its tools; resolved by Maven when it is asked for the first time."""
+    return resolve_jars(POM, hashlib.sha256(POM.read_bytes()).hexdigest()[:16])
+
+
+def resolve_jars(pom: Path, name: str, properties: Mapping[str, str] | None = None) -> str:
+    """The class path of what a pom names, kept under this name in the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "odradek-real-kafka"
-    folder = cache / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+    folder = cache / name
     if not folder.exists():
-        download_jars(folder)
+        download_jars(pom, folder, properties or {})
     return f"{folder}/*"
 
 
-def download_jars(folder: Path) -> None:
+def download_jars(pom: Path, folder: Path, properties: Mapping[str, str]) -> None:
     """Copy the jars of the pom into the folder, which appears only when it is complete."""
     if shutil.which("mvn") is None:
         raise RuntimeError("mvn is not on the PATH; it is needed once, to fetch the jars of the real broker")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
-        subprocess.run(
-            ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={unfinished}/jars"],
-            check=True,
-        )
+        options = [f"-D{key}={value}" for key, value in properties.items()]
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}/jars"]
+        subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *goal, *options], check=True)
         with contextlib.suppress(OSError):  # another process was faster
             os.rename(f"{unfinished}/jars", folder)
 
@@ -206,11 +210,19 @@ class RealKafka:
 
     def command(self, main_class: str, *arguments: str, level: str) -> list[str]:
         """The command line of a class of the broker."""
-        log_config = self.directory / f"log4j2-{level}.properties"
         target = "SYSTEM_OUT" if main_class == "kafka.Kafka" else "SYSTEM_ERR"
+        options = [*self.jvm_options, "-Djava.awt.headless=true", *self.log_options(target, level)]
+        return [java(), *options, "-cp", self.class_path(), main_class, *arguments]
+
+    def class_path(self) -> str:
+        """The jars to run."""
+        return class_path()
+
+    def log_options(self, target: str, level: str) -> list[str]:
+        """The options that tell the virtual machine where its log goes."""
+        log_config = self.directory / f"log4j2-{level}.properties"
         log_config.write_text(LOG_CONFIG.format(target=target, level=level))
-        options = [*self.jvm_options, "-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={log_config}"]
-        return [java(), *options, "-cp", class_path(), main_class, *arguments]
+        return [f"-Dlog4j2.configurationFile={log_config}"]
 
     def wait_until_it_answers(self) -> None:
         """Return when a client is served; raise if the broker ends before, or takes too long."""

@@ -26,6 +26,7 @@ from odradek.records.compression import DECOMPRESSED_BYTES_MAX
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch
 from odradek.records.validate import TopicRules
+from odradek.releases import ProducerRules
 from odradek.wire.errors import ErrorCode
 
 __all__ = [
@@ -58,6 +59,7 @@ class Partition:
         leader_epoch: int,
         config: TopicConfig,
         now: int,
+        producer_rules: ProducerRules | None = None,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -65,7 +67,7 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self.leader_since = now
-        self.producers = ProducerState()
+        self.producers = ProducerState(producer_rules)
         self.facts: list[Fact] | None = None
         """A list, if somebody wants to know what happens; emptied by whoever reads it."""
         self._compaction: Compaction | None = None
@@ -143,7 +145,7 @@ class Partition:
         if not self.is_leader:
             return _NOT_LEADER
         producers = self.producers
-        if producer_epoch < producers.epoch_of(producer_id):
+        if producers.rules.refuses_older_epochs and producer_epoch < producers.epoch_of(producer_id):
             return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
         if producers.is_ongoing(producer_id, producer_epoch=producer_epoch):
             return AlreadyOpen()

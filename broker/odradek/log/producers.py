@@ -19,6 +19,7 @@ from odradek.log.machine import Refused
 from odradek.log.markers import admit_marker
 from odradek.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL, Batch
 from odradek.records.control import read_marker
+from odradek.releases import ProducerRules
 from odradek.wire.errors import ErrorCode
 
 __all__ = [
@@ -106,7 +107,8 @@ class Completed(Struct, frozen=True):
 class ProducerState:
     """All producers of one partition, their open transactions, and the guards of those about to open one."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: ProducerRules | None = None) -> None:
+        self.rules = rules or ProducerRules()
         self.producers: dict[int, Producer] = {}
         self.guards = Guards()
         self.ongoing: dict[int, int] = {}
@@ -142,7 +144,8 @@ class ProducerState:
             return unguarded
         if origin is Origin.CLIENT and not self._in_sequence(batch, producer):
             return Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-        return _transaction_conflict(batch, producer, verification_enabled=verification_enabled)
+        keeps_apart = verification_enabled and self.rules.asks_by_epoch
+        return _transaction_conflict(batch, producer, keeps_apart=keeps_apart)
 
     def _unguarded(
         self, batch: Batch, producer: Producer, guard: Guard | None, verification_enabled: bool
@@ -150,7 +153,7 @@ class ProducerState:
         """KIP-890, "Race Condition": a batch that opens a transaction needs the guard that no marker has taken away."""
         if not batch.is_transactional or not verification_enabled:
             return None
-        if producer.first_offset != NO_OFFSET and producer.epoch == batch.producer_epoch:
+        if self._is_open(producer, batch.producer_epoch):
             return None
         return None if self.guards.holds(batch.producer_id, guard) else Refused(ErrorCode.INVALID_TXN_STATE)
 
@@ -159,7 +162,7 @@ class ProducerState:
         pending = self.guards.pending.get(batch.producer_id)
         if pending is not None:
             # KIP-890, part 2: each transaction has its own epoch, so its first batch here begins at 0.
-            if pending.supports_epoch_bump and not producer.batches and sequence != 0:
+            if pending.supports_epoch_bump and not producer.batches and sequence != 0 and self.rules.begins_at_zero:
                 return False
             if sequence > pending.lowest_sequence:
                 return False
@@ -187,9 +190,12 @@ class ProducerState:
         return error
 
     def is_ongoing(self, producer_id: int, *, producer_epoch: int) -> bool:
-        """Whether this producer has an open transaction here, with this epoch."""
+        """Whether this producer has an open transaction here, with this epoch if that matters."""
         producer = self.producers.get(producer_id)
-        return producer is not None and producer.first_offset != NO_OFFSET and producer.epoch == producer_epoch
+        return producer is not None and self._is_open(producer, producer_epoch)
+
+    def _is_open(self, producer: Producer, epoch: int) -> bool:
+        return producer.first_offset != NO_OFFSET and (producer.epoch == epoch or not self.rules.asks_by_epoch)
 
     def epoch_of(self, producer_id: int) -> int:
         """The epoch of the producer's last batch or marker; -1 if it is not known."""
@@ -299,7 +305,7 @@ def _duplicate_of(batch: Batch, producer: Producer) -> CachedBatch | None:
     return None
 
 
-def _transaction_conflict(batch: Batch, producer: Producer, *, verification_enabled: bool) -> Refused | None:
+def _transaction_conflict(batch: Batch, producer: Producer, *, keeps_apart: bool) -> Refused | None:
     """What an open transaction of this producer says to a batch that is in order otherwise."""
     if producer.first_offset == NO_OFFSET:
         return None
@@ -308,7 +314,8 @@ def _transaction_conflict(batch: Batch, producer: Producer, *, verification_enab
     # The one place where we leave Kafka: a transaction of an older epoch is still open here, so its marker was lost.
     # Kafka lets the new batch join it, and commits what may have been aborted when the new transaction commits.
     # KIP-890 promises that a transaction holds the records of its own epoch only, so the batch is refused: the client
-    # aborts, and the marker of that abort ends both. Who has switched verification off has asked for Kafka's answer.
-    if verification_enabled and batch.producer_epoch > producer.epoch:
+    # aborts, and the marker of that abort ends both. Who has switched verification off, or wants an older release, has
+    # asked for Kafka's answer.
+    if keeps_apart and batch.producer_epoch > producer.epoch:
         return Refused(ErrorCode.INVALID_TXN_STATE)
     return None

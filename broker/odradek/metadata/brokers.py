@@ -6,16 +6,17 @@ without a leader, although the log itself is safe: that is what clients see of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.metadata.change import Failure
-from odradek.metadata.features import SUPPORTED, unsupported_levels
+from odradek.metadata.features import unsupported_levels
 from odradek.metadata.image import BrokerImage, EndpointImage, MetadataImage, PartitionImage, TopicImage
 from odradek.metadata.placement import elect, in_sync
 from odradek.metadata.snapshot import broker_record
+from odradek.releases import WIDEST
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from odradek.wire.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
@@ -27,9 +28,16 @@ FENCE, UNFENCE = 1, -1
 
 
 def registration(
-    *, broker_id: int, cluster_id: str, incarnation_id: bytes, host: str, port: int, rack: str | None = None
+    *,
+    broker_id: int,
+    cluster_id: str,
+    incarnation_id: bytes,
+    host: str,
+    port: int,
+    features: Mapping[str, tuple[int, int]] = WIDEST.features,
+    rack: str | None = None,
 ) -> BrokerRegistrationRequest:
-    """What a broker of this build says when it registers."""
+    """What a broker says when it registers; `features` are the lowest and highest level of each that it supports."""
     return BrokerRegistrationRequest(
         broker_id=broker_id,
         cluster_id=cluster_id,
@@ -37,7 +45,7 @@ def registration(
         listeners=[Listener(name="PLAINTEXT", host=host, port=port)],
         features=[
             Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in SUPPORTED.items()
+            for name, (low, high) in features.items()
         ],
         rack=rack,
     )

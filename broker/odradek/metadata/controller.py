@@ -30,6 +30,7 @@ from odradek.metadata.loader import MetadataLoader
 from odradek.metadata.placement import Dice
 from odradek.metadata.topics import create_topics
 from odradek.records.state import encode_metadata
+from odradek.releases import release_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.abort_transaction_record import AbortTransactionRecord
 from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
@@ -96,6 +97,7 @@ class Controller(Machine):
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.config = config
+        self.release = release_of(config.odradek_as_kafka)
         self.loader = MetadataLoader()
         self.published: list[MetadataImage] = []
         """Images that came out of folding; drained by whoever shows them."""
@@ -220,7 +222,9 @@ class Controller(Machine):
         """UpdateFeatures."""
         from odradek.metadata.feature_updates import update_features
 
-        return self._carry_out("UpdateFeatures", lambda: update_features(request, self.image, self.node_id))
+        return self._carry_out(
+            "UpdateFeatures", lambda: update_features(request, self.image, self.node_id, self.release)
+        )
 
     def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> Decision[AllocateProducerIdsResponse]:
         """AllocateProducerIds: the next block for a broker (KIP-730)."""

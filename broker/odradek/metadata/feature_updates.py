@@ -5,15 +5,16 @@ The table of metadata.version is Kafka's `MetadataVersion`; the rules and texts 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from odradek.metadata.change import Change
-from odradek.metadata.features import METADATA_VERSION, SUPPORTED
+from odradek.metadata.features import METADATA_VERSION
 from odradek.metadata.image import MetadataImage
+from odradek.releases import WIDEST, Release
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 from odradek.wire.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
@@ -25,6 +26,12 @@ __all__ = ["UpgradeType", "update_features"]
 
 # Levels of metadata.version that changed what is written; going back across one would lose it (`didMetadataChange`).
 _CHANGED_METADATA = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
+
+NO_FEATURES = (
+    ErrorCode.INVALID_REQUEST,
+    "Could not apply finalized feature update because the provided feature is not supported.",
+)
+"""What a cluster with ZooKeeper says, whose brokers support none."""
 
 
 class UpgradeType(IntEnum):
@@ -44,15 +51,19 @@ class Update(Struct, frozen=True):
 
 
 def update_features(
-    request: UpdateFeaturesRequest, image: MetadataImage, node_id: int
+    request: UpdateFeaturesRequest, image: MetadataImage, node_id: int, release: Release = WIDEST
 ) -> Change[UpdateFeaturesResponse]:
     """All of the updates, or none and the refusal of the first bad one.
 
     Version 0 of the request says AllowDowngrade, which Kafka's controller does not read either: it is an upgrade.
     """
     updates = [Update(u.feature, u.max_version_level, u.upgrade_type) for u in request.feature_updates]
-    for update in updates:
-        reason = _refusal(update, image, node_id)
+    if not release.tells_features:
+        return Change(_each_answered(updates, dict.fromkeys(updates, NO_FEATURES)))
+    reasons = {update: _refusal(update, image, node_id, release) for update in updates}
+    if release.updates_each_feature:
+        return _each_updated(request, reasons)
+    for reason in reasons.values():
         if reason is not None:
             message = f"The update failed for all features since the following feature had an error: {reason}"
             return Change(UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message))
@@ -63,9 +74,32 @@ def update_features(
     return Change(reply, [] if request.validate_only else records)
 
 
-def _refusal(update: Update, image: MetadataImage, node_id: int) -> str | None:
+def _each_updated(
+    request: UpdateFeaturesRequest, reasons: Mapping[Update, str | None]
+) -> Change[UpdateFeaturesResponse]:
+    """Before 4.0 one bad update did not keep the others from being carried out."""
+    refusals = {update: (ErrorCode.INVALID_UPDATE_VERSION, reason) for update, reason in reasons.items() if reason}
+    records: list[Struct] = [
+        FeatureLevelRecord(name=update.name, feature_level=update.level) for update in reasons if update not in refusals
+    ]
+    response = _each_answered(reasons, refusals)
+    response.error_message = ""
+    return Change(response, [] if request.validate_only else records)
+
+
+def _each_answered(
+    updates: Iterable[Update], refusals: Mapping[Update, tuple[ErrorCode, str]]
+) -> UpdateFeaturesResponse:
+    results = []
+    for update in updates:
+        error, message = refusals.get(update, (ErrorCode.NONE, None))
+        results.append(UpdatableFeatureResult(feature=update.name, error_code=error, error_message=message))
+    return UpdateFeaturesResponse(error_message=None, results=results)
+
+
+def _refusal(update: Update, image: MetadataImage, node_id: int, release: Release) -> str | None:
     """Why a feature cannot get this level, or None (`FeatureControlManager.updateFeature`)."""
-    reason = _unsupported(update, image, node_id) or _wrong_direction(update, image)
+    reason = _unsupported(update, image, node_id, release) or _wrong_direction(update, image)
     if reason is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {reason}"
     if update.name == METADATA_VERSION:
@@ -73,14 +107,14 @@ def _refusal(update: Update, image: MetadataImage, node_id: int) -> str | None:
     return None
 
 
-def _unsupported(update: Update, image: MetadataImage, node_id: int) -> str | None:
+def _unsupported(update: Update, image: MetadataImage, node_id: int, release: Release) -> str | None:
     if update.upgrade_type not in UpgradeType.__members__.values():
         return "The controller does not support the given upgrade type."
     if update.level < 0:
         return "A feature version cannot be less than 0."
-    if update.level == 0 and update.name not in SUPPORTED:
+    if update.level == 0 and update.name not in release.features:
         return f"Feature {update.name} not found."
-    who: list[tuple[str, Mapping[str, tuple[int, int]]]] = [(f"Local controller {node_id}", SUPPORTED)]
+    who: list[tuple[str, Mapping[str, tuple[int, int]]]] = [(f"Local controller {node_id}", release.features)]
     who += [(f"Broker {broker.id}", broker.features) for broker in image.brokers.values()]
     for name, features in who:
         low, high = features.get(update.name, (0, 0))

@@ -1,4 +1,4 @@
-"""Feature levels (KIP-584, KIP-1022): what this broker supports, and what metadata.version decides."""
+"""Feature levels (KIP-584, KIP-1022): what metadata.version decides, and who supports what is finalized."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ __all__ = [
     "GROUP_VERSION",
     "METADATA_TRANSACTIONS",
     "METADATA_VERSION",
-    "SUPPORTED",
     "TRANSACTION_VERSION",
     "record_version",
     "unsupported_levels",
@@ -21,17 +20,6 @@ __all__ = [
 METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
-
-SUPPORTED: Mapping[str, tuple[int, int]] = {
-    GROUP_VERSION: (0, 1),
-    METADATA_VERSION: (7, 33),
-    TRANSACTION_VERSION: (0, 2),
-}
-"""Lowest and highest level of each feature that is really served.
-
-Kafka also has kraft.version, eligible.leader.replicas.version, share.version and streams.version: there are no votes,
-no replication, no share groups and no streams groups here.
-"""
 
 METADATA_TRANSACTIONS = 13
 """The metadata.version from which there are metadata transactions (KIP-868)."""

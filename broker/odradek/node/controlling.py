@@ -110,6 +110,7 @@ class Controlling:
             incarnation_id=node.random.randbytes(16),
             host=broker.host,
             port=broker.port,
+            features=node.release.features,
             rack=broker.rack,
         )
         registered = _at_once(self.shard.ask(machine.register_broker, request, node.now))

@@ -78,6 +78,7 @@ def _lead(node: Node, topic: TopicImage, registered: PartitionImage, config: Top
         leader_epoch=registered.leader_epoch,
         config=config,
         now=node.now,
+        producer_rules=node.release.producers,
     )
     if node.events is not None:
         partition.facts = []

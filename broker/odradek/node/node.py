@@ -47,6 +47,7 @@ from odradek.node.producer_ids import ProducerIdSupply
 from odradek.node.purgatory import Purgatory
 from odradek.node.router import Router
 from odradek.node.timers import Timers
+from odradek.releases import release_of
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ class Node:
         self.kernel = Kernel()
         self.timers = Timers()
         self.purgatory = Purgatory(self.kernel)
-        self.router = Router(unstable_versions=config.unstable_api_versions_enable)
+        self.release = release_of(config.odradek_as_kafka)
+        self.router = Router(self.release, unstable_versions=config.unstable_api_versions_enable)
         self.faults: Faults | None = None
         self.coordinator_load_ms = 0
         """How long a coordinator takes to load; tests make it longer."""
@@ -337,6 +339,16 @@ class Node:
     def transaction_version(self) -> int:
         """The finalized level of transaction.version, as this broker knows it."""
         return self.image.feature(TRANSACTION_VERSION)
+
+    @property
+    def verifies_records(self) -> bool:
+        """Whether a client's records wait for their coordinator (KIP-890, part 1)."""
+        return self.config.transaction_partition_verification_enable and self.release.verification.records
+
+    @property
+    def verifies_offsets(self) -> bool:
+        """The same for the offsets of a transaction."""
+        return self.config.transaction_partition_verification_enable and self.release.verification.offsets
 
     async def create_internal_topic(self, topic: str) -> None:
         """Have a coordinator's topic created; whoever asked is told to ask again."""

@@ -1,6 +1,7 @@
 """From an API key and version to the code that serves it.
 
-`ROUTES` is the whole list of what a broker answers; the answer to ApiVersions is derived from it.
+`ROUTES` is the whole list of what a broker can answer; the answer to ApiVersions is derived from it, and from the
+release that the broker is served as.
 A route's module, and the codecs of its messages, are imported when the first request of its kind arrives.
 """
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from odradek.releases import WIDEST, Release
 from odradek.wire import registry
 from odradek.wire.registry import ApiKey
 
@@ -114,23 +116,39 @@ class Handler(Struct):
 
 
 class Router:
-    """The routes of one node, by API key and version."""
+    """The routes of one node, by API key and version: those that its release has, in the versions that it has."""
 
-    def __init__(self, *, unstable_versions: bool = False) -> None:
-        self._unstable_versions = unstable_versions
-        self._routes = {route.api_key: route for route in ROUTES}
-        self._broker_routes = {route.api_key: route for route in BROKER_ROUTES}
+    def __init__(self, release: Release = WIDEST, *, unstable_versions: bool = False) -> None:
+        self._told: list[tuple[ApiKey, int, int]] = []
+        self._served: dict[int, range] = {}
+        self._routes = {route.api_key: route for route in (*ROUTES, *BROKER_ROUTES)}
+        self._broker_keys = frozenset(route.api_key for route in BROKER_ROUTES)
         self._handlers: dict[tuple[int, int], Handler | None] = {}
-
-    def max_version(self, route: Route) -> int:
-        """The highest version that is served."""
-        if route.max_stable_version is not None and not self._unstable_versions:
-            return route.max_stable_version
-        return route.max_version
+        for route in BROKER_ROUTES:
+            self._served[route.api_key] = range(route.min_version, route.max_version + 1)
+        for route in ROUTES:
+            low, high = route.min_version, route.max_version
+            if route.max_stable_version is not None and not unstable_versions:
+                high = route.max_stable_version
+            if release.apis is not None:
+                offered = release.apis.get(route.api_key.name)
+                if offered is None:
+                    continue
+                low = max(low, offered[0])
+                # An unstable version is above all that are offered.
+                high = min(high, route.max_version if unstable_versions and release.is_latest else offered[1])
+            self._told.append((route.api_key, low, high))
+            self._served[route.api_key] = range(low, high + 1)
+        if release.lowest_produce:
+            self._served[ApiKey.PRODUCE] = range(release.lowest_produce, self._served[ApiKey.PRODUCE].stop)
 
     def ranges(self) -> list[tuple[ApiKey, int, int]]:
         """What ApiVersions lists: key, lowest and highest version."""
-        return [(route.api_key, route.min_version, self.max_version(route)) for route in ROUTES]
+        return self._told
+
+    def newest(self, api_key: ApiKey) -> int:
+        """The highest version that is served: what brokers of this release speak to one another."""
+        return self._served[api_key][-1]
 
     def handler(self, api_key: int, version: int, *, broker: bool) -> Handler | None:
         """The handler of a request, or None where there is none."""
@@ -138,14 +156,14 @@ class Router:
             handler = self._handlers[api_key, version]
         except KeyError:
             handler = self._handlers[api_key, version] = self._find(api_key, version)
-        if handler is not None and not broker and handler.api_key in self._broker_routes:
+        if handler is not None and not broker and handler.api_key in self._broker_keys:
             return None
         return handler
 
     def _find(self, api_key: int, version: int) -> Handler | None:
-        route = self._routes.get(api_key) or self._broker_routes.get(api_key)  # type: ignore[call-overload]
-        if route is None or not route.min_version <= version <= self.max_version(route):
+        if version not in self._served.get(api_key, ()):
             return None
+        route = self._routes[ApiKey(api_key)]
         module_name, function_name = route.target.split(":")
         module = import_module(f"odradek.node.routes.{module_name}")
         return Handler(

@@ -68,7 +68,7 @@ class Shard(Generic[M]):
                 now=self.node.now,
                 producer=proposed.transactional,
                 guard=guard,
-                verification_enabled=self.node.config.transaction_partition_verification_enable,
+                verification_enabled=self.node.verifies_offsets,
             )
         finally:
             self.pending.discard(key)

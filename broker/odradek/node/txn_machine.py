@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["begin"]
 
-MARKERS_VERSION = 2
-
 
 def begin(node: Node, partition: Partition) -> Shard[TxnCoordinator]:
     """A shard over a partition of `__transaction_state`, not loaded yet."""
@@ -63,7 +61,7 @@ async def _write_markers(node: Node, work: WriteMarkers) -> Mapping[TopicPartiti
     response: WriteTxnMarkersResponse | None = await node.peers.call(
         work.leader,
         ApiKey.WRITE_TXN_MARKERS,
-        MARKERS_VERSION,
+        node.router.newest(ApiKey.WRITE_TXN_MARKERS),
         markers_request([work]),
         deadline=node.now + node.config.request_timeout_ms,
     )

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Verification"]
 
-BROKER_VERSION = 5
-
 
 class Verification:
     """Asks transaction coordinators on behalf of this broker's clients."""
@@ -27,6 +25,7 @@ class Verification:
     def __init__(self, node: Node) -> None:
         self._node = node
         self.verifier = Verifier(request_timeout_ms=node.config.request_timeout_ms)
+        self._version = node.router.newest(ApiKey.ADD_PARTITIONS_TO_TXN)
         self._keys: dict[Hashable, Hashable] = {}
         """Purgatory key of each question that is open."""
 
@@ -74,7 +73,7 @@ class Verification:
     async def _send(self, request: VerificationRequest) -> None:
         node = self._node
         response: AddPartitionsToTxnResponse | None = await node.peers.call(
-            request.node_id, ApiKey.ADD_PARTITIONS_TO_TXN, BROKER_VERSION, request.request, deadline=request.deadline
+            request.node_id, ApiKey.ADD_PARTITIONS_TO_TXN, self._version, request.request, deadline=request.deadline
         )
         if response is None:
             self.verifier.lost(request, node.now)

@@ -33,7 +33,8 @@ class Cluster:
 
     The synchronous form runs the cluster in a thread of its own; every method can be called from the test's thread.
     `bootstrap` is what a client connects to. `config` takes broker keys by Kafka's names.
-    `transaction_version` is the finalized level of the feature transaction.version at the start.
+    `as_kafka` is the release of Kafka to be, such as "3.6"; without it 4.4, with the versions of older clients beside.
+    `transaction_version` is the finalized level of the feature transaction.version at the start, if not the highest.
     `topics` are names, `NAME:PARTITIONS`, or `StartTopic`s.
     """
 
@@ -48,10 +49,12 @@ class Cluster:
         seed: int | None = None,
         log: Logger | None = None,
         log_level: str = "error",
-        transaction_version: int = 2,
+        transaction_version: int | None = None,
+        as_kafka: str | None = None,
         events: EventSink | None = None,
     ) -> None:
-        overrides = {"odradek.transaction.version": str(transaction_version)}
+        levels = {"odradek.transaction.version": transaction_version, "odradek.as.kafka": as_kafka}
+        overrides = {key: str(value) for key, value in levels.items() if value is not None}
         overrides |= {key: _text(value) for key, value in (config or {}).items()}
         self._arguments: dict[str, Any] = {
             "config": Config.parse(overrides),

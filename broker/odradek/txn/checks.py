@@ -39,6 +39,7 @@ class Operation(Enum):
     """The requests that name a producer."""
 
     ADD = "AddPartitionsToTxn, AddOffsetsToTxn"
+    ADD_BEFORE_4_0 = "AddPartitionsToTxn, AddOffsetsToTxn up to Kafka 3.9"
     VERIFY = "AddPartitionsToTxn, verify only"
     END = "EndTxn v0-4"
     END_BUMPING = "EndTxn v5"
@@ -64,6 +65,7 @@ class Check(Enum):
 CHECKS = MappingProxyType(
     {
         Operation.ADD: (Check.NAMED, Check.KNOWN, Check.NOT_PENDING, Check.SAME_PRODUCER, Check.SAME_EPOCH),
+        Operation.ADD_BEFORE_4_0: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PENDING),
         # A verification reads what is committed, whatever is pending.
         Operation.VERIFY: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PREPARED),
         Operation.END: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PENDING),

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.log.machine import Answered, Decision, Fact, Proposed, Refused
+from odradek.releases import release_of
 from odradek.txn import transitions
 from odradek.txn.checks import Claim, Operation, Subject, epoch_relation, is_pending, refusal
 from odradek.txn.end_table import EndAction, end_protocol
@@ -24,6 +25,8 @@ from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
+    from odradek.config import Config
+    from odradek.txn.ledger import LeaderOf
     from odradek.txn.producer_ids import ProducerIds
     from odradek.wire.messages import describe_transactions_response, list_transactions_response
     from odradek.wire.messages.end_txn_request import EndTxnRequest
@@ -39,6 +42,11 @@ class TxnCoordinator(Ledger):
 
     `writing` says that a record of the id is proposed and not yet committed; `tv` is the finalized transaction.version.
     """
+
+    def __init__(self, *, config: Config, coordinator_epoch: int, leader_of: LeaderOf) -> None:
+        super().__init__(config=config, coordinator_epoch=coordinator_epoch, leader_of=leader_of)
+        release = release_of(config.odradek_as_kafka)
+        self._adding = Operation.ADD_BEFORE_4_0 if release.fences_before_waiting else Operation.ADD
 
     # ------------------------------------------------------------------ InitProducerId
 
@@ -119,7 +127,7 @@ class TxnCoordinator(Ledger):
     ) -> Decision[ErrorCode]:
         """AddPartitionsToTxn and AddOffsetsToTxn; `client_version` is 2 where a broker adds for its client, else 0."""
         subject = self._subject(claim, writing)
-        refused = refusal(Operation.ADD, claim, subject)
+        refused = refusal(self._adding, claim, subject)
         if refused is not None:
             return refused
         entry = subject.entry

@@ -17,6 +17,7 @@ from msgspec import Struct
 from odradek.wire.errors import ErrorCode
 
 __all__ = [
+    "ERROR_DESCRIPTIONS",
     "NOT_ADDED_MESSAGE",
     "OFFSET_COMMIT_ERRORS",
     "PRODUCE_ERRORS",
@@ -132,6 +133,16 @@ PRODUCE_ERRORS: Mapping[tuple[TransactionOperation, ErrorCode], ClientError] = M
     }
 )
 """Verdicts as a Produce puts them, where it does not pass them on as they are."""
+
+ERROR_DESCRIPTIONS: Mapping[ErrorCode, str] = MappingProxyType(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH: "Producer attempted to produce with an old epoch.",
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING: (
+            "The producer attempted to use a producer id which is not currently assigned to its transactional id."
+        ),
+    }
+)
+"""What Kafka 3.6 adds to verdicts that a Produce passes on as they are."""
 
 OFFSET_COMMIT_ERRORS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
     {

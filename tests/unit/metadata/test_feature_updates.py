@@ -5,6 +5,7 @@ from tests.unit.metadata.helpers import broker, image_of, level
 
 from odradek.metadata.feature_updates import update_features
 from odradek.metadata.image import MetadataImage
+from odradek.releases import RELEASES
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -155,3 +156,28 @@ def test_a_broker_that_cannot_follow_blocks() -> None:
     assert (
         f"{PREFIX}Invalid update version 2 for feature {TV}. Broker 2 only supports versions 0-1" == reply.error_message
     )
+
+
+def test_up_to_3_9_a_bad_update_keeps_no_other_from_being_carried_out() -> None:
+    request = UpdateFeaturesRequest(
+        feature_updates=[
+            FeatureUpdateKey(feature=TV, max_version_level=1, upgrade_type=1),
+            FeatureUpdateKey(feature=MV, max_version_level=14, upgrade_type=1),
+        ]
+    )
+    image = image_of(level(metadata_version=13), broker(1))
+
+    change = update_features(request, image, 1, RELEASES["3.6"])
+
+    assert [FeatureLevelRecord(name=MV, feature_level=14)] == list(change.records)
+    assert (ErrorCode.NONE, "") == (change.reply.error_code, change.reply.error_message)
+    assert [ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.NONE] == [each.error_code for each in change.reply.results]
+
+
+def test_a_cluster_with_zookeeper_supports_no_feature() -> None:
+    request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature=MV, max_version_level=7)])
+
+    change = update_features(request, image_of(level(metadata_version=7), broker(1)), 1, RELEASES["2.8"])
+
+    assert [] == list(change.records)
+    assert [ErrorCode.INVALID_REQUEST] == [each.error_code for each in change.reply.results]

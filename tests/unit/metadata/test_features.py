@@ -3,7 +3,8 @@
 import pytest
 from tests.unit.metadata.helpers import image_of, level
 
-from odradek.metadata.features import SUPPORTED, record_version, unsupported_levels
+from odradek.metadata.features import record_version, unsupported_levels
+from odradek.releases import WIDEST
 from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from odradek.wire.messages.partition_record import PartitionRecord
 from odradek.wire.messages.register_broker_record import RegisterBrokerRecord
@@ -15,8 +16,8 @@ TV, MV, GV = "transaction.version", "metadata.version", "group.version"
 def test_who_may_join() -> None:
     image = image_of(level(metadata_version=33, transaction_version=2))
 
-    assert unsupported_levels(image, SUPPORTED) is None
-    assert unsupported_levels(image, {**SUPPORTED, TV: (0, 1)}) is not None
+    assert unsupported_levels(image, WIDEST.features) is None
+    assert unsupported_levels(image, {**WIDEST.features, TV: (0, 1)}) is not None
     assert unsupported_levels(image, {MV: (7, 33), GV: (0, 1)}) is not None
 
 

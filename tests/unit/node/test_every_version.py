@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.unit.node.helpers import batch, produce_request, topic_id
 
-from odradek.node.router import ROUTES, Router
+from odradek.node.router import Router
 from odradek.sim import World
 from odradek.wire import registry
 from odradek.wire.errors import EncodeError
@@ -22,11 +22,7 @@ from odradek.wire.messages.offset_for_leader_epoch_request import (
 from odradek.wire.messages.produce_request import ProduceRequest
 from odradek.wire.registry import ApiKey
 
-VERSIONS = [
-    (route.api_key, version)
-    for route in ROUTES
-    for version in range(route.min_version, Router().max_version(route) + 1)
-]
+VERSIONS = [(api_key, version) for api_key, low, high in Router().ranges() for version in range(low, high + 1)]
 
 
 def filled(api_key: ApiKey, world: World) -> msgspec.Struct:

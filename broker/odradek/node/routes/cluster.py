@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from odradek.metadata.features import SUPPORTED
 from odradek.metadata.topic_names import CLUSTER_METADATA
 from odradek.node.routes.metadata import CLUSTER_OPERATIONS
 from odradek.wire.errors import ErrorCode
@@ -101,9 +100,12 @@ def _unacceptable(node: Node, request: ApiVersionsRequest, version: int) -> Erro
 
 def _tell_features(node: Node, response: ApiVersionsResponse, version: int) -> None:
     image = node.image
+    if not node.release.tells_features:
+        response.finalized_features_epoch = 0  # that of a cluster in which nobody has ever finalized one
+        return
     response.supported_features = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)
-        for name, (low, high) in SUPPORTED.items()
+        for name, (low, high) in node.release.features.items()
         if low > 0 or version >= FEATURES_FROM_ZERO_SINCE
     ]
     response.finalized_features_epoch = image.offset

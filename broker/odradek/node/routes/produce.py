@@ -162,7 +162,7 @@ def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduc
             batch,
             now=node.now,
             guard=write.guard,
-            verification_enabled=node.config.transaction_partition_verification_enable,
+            verification_enabled=node.verifies_records,
         )
     else:
         appended = partition.append_client(batch, now=node.now)

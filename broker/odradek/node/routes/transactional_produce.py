@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.log.machine import Refused
 from odradek.log.partition import AlreadyOpen
 from odradek.txn.verification_errors import (
+    ERROR_DESCRIPTIONS,
     TransactionOperation,
     produce_error,
     produce_operation,
@@ -37,6 +38,8 @@ async def verify(node: Node, request: ProduceRequest, writes: list[Write], versi
     if transactional_id is None:
         _refuse_all(writes, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         return
+    if not node.release.verification.records:
+        return
     # A batch without a producer id is plain data, whatever its transactional bit says.
     producing = [write for write in writes if write.batch.producer_id >= 0]
     producers = {(write.batch.producer_id, write.batch.producer_epoch) for write in producing}
@@ -44,13 +47,13 @@ async def verify(node: Node, request: ProduceRequest, writes: list[Write], versi
         _refuse_all(writes, SEVERAL_PRODUCERS)
         return
     operation = produce_operation(version)
-    if not producing or (operation.verifies_only and not node.config.transaction_partition_verification_enable):
+    if not producing or (operation.verifies_only and not node.verifies_records):
         return
     started = node.now
     while True:
         asked = _begin(node, producing, operation)
         if not asked:
-            return
+            break
         failures = await node.verification.ask(
             transactional_id=transactional_id,
             producer_id=asked[0].batch.producer_id,
@@ -68,7 +71,10 @@ async def verify(node: Node, request: ProduceRequest, writes: list[Write], versi
         if backoff_ms is None:
             break
         await node.sleep(backoff_ms)
-    _judge(asked, failures, operation)
+    if asked:
+        _judge(asked, failures, operation)
+    if node.release.verification.explains_errors:
+        _explain(producing)
 
 
 def _begin(node: Node, writes: list[Write], operation: TransactionOperation) -> list[Write]:
@@ -101,6 +107,12 @@ def _judge(asked: list[Write], failures: Failures, operation: TransactionOperati
         if failure is not None:
             error = produce_error(operation, failure)
             write.refused = Refused(error.error, error.message)
+
+
+def _explain(writes: list[Write]) -> None:
+    for write in writes:
+        if write.refused is not None and write.refused.message is None:
+            write.refused = Refused(write.refused.error, ERROR_DESCRIPTIONS.get(write.refused.error))
 
 
 def _refuse_all(writes: list[Write], refused: Refused) -> None:

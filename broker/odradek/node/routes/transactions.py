@@ -57,6 +57,7 @@ BROKER_FORM_SINCE = 4
 CLIENT_STYLE = 0
 BROKER_STYLE = 2
 """What an add records as the client's transaction version: 2 where a broker adds on behalf of its client."""
+_BEFORE_ABORTABLE = {ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
 
 
 async def init_producer_id(node: Node, call: Call) -> InitProducerIdResponse:
@@ -121,6 +122,8 @@ async def _add(
     elif verify_only:
         verified = await _ask(node, claim.transactional_id, "verify_partitions", claim, partitions)
         results = dict.fromkeys(partitions, verified.error) if isinstance(verified, Refused) else verified
+        if not node.release.verification.answers_abortable:
+            results = {each: _BEFORE_ABORTABLE.get(error, error) for each, error in results.items()}
     else:
         added = await _ask(
             node,
@@ -128,7 +131,7 @@ async def _add(
             "add_partitions",
             claim,
             partitions,
-            client_version=CLIENT_STYLE if version < BROKER_FORM_SINCE else BROKER_STYLE,
+            client_version=_style(node, version),
             timed=True,
         )
         if isinstance(added, Refused) and added.error is ErrorCode.UNSUPPORTED_VERSION:
@@ -148,6 +151,11 @@ async def _add(
         )
         for topic in topics
     ]
+
+
+def _style(node: Node, version: int) -> int:
+    by_broker = version >= BROKER_FORM_SINCE and node.release.has_transaction_version
+    return BROKER_STYLE if by_broker else CLIENT_STYLE
 
 
 def _not_addable(node: Node, partitions: list[TopicPartition], *, by_client: bool) -> dict[TopicPartition, ErrorCode]:

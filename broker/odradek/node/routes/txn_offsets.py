@@ -123,7 +123,7 @@ async def _verify(
 ) -> Guard | Refused | None:
     """The partition of the offsets is a partition of the transaction like any other (KIP-890)."""
     operation = offset_commit_operation(version)
-    if operation.verifies_only and not node.config.transaction_partition_verification_enable:
+    if operation.verifies_only and not node.verifies_offsets:
         return None
     partition = shard.partition
     begun = partition.begin_verification(

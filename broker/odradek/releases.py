@@ -1,0 +1,203 @@
+"""The releases of Apache Kafka that a broker can be served as: what each offers, and where its answers are its own.
+
+Recorded from real brokers (`tests/oracle/releases`); the tests compare this table with what they said.
+Everything here is decided once, when a node starts.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+__all__ = ["FEATURES", "LATEST", "RELEASES", "WIDEST", "ProducerRules", "Release", "Verification", "release_of"]
+
+Range = tuple[int, int]
+"""Lowest and highest version, or level."""
+
+LATEST = "4.4"
+_NAMES = ("2.8", "3.3", "3.6", "3.9", "4.0", "4.4")
+
+_HIGHEST: Mapping[str, tuple[int | None, ...]] = {
+    "PRODUCE": (9, 9, 9, 11, 12, 13),
+    "FETCH": (12, 13, 15, 17, 17, 18),
+    "LIST_OFFSETS": (6, 7, 8, 9, 10, 11),
+    "METADATA": (11, 12, 12, 12, 13, 13),
+    "OFFSET_COMMIT": (8, 8, 8, 9, 9, 10),
+    "OFFSET_FETCH": (7, 8, 8, 9, 9, 10),
+    "FIND_COORDINATOR": (3, 4, 4, 6, 6, 6),
+    "JOIN_GROUP": (7, 9, 9, 9, 9, 9),
+    "HEARTBEAT": (4, 4, 4, 4, 4, 4),
+    "LEAVE_GROUP": (4, 5, 5, 5, 5, 5),
+    "SYNC_GROUP": (5, 5, 5, 5, 5, 5),
+    "DESCRIBE_GROUPS": (5, 5, 5, 5, 6, 6),
+    "LIST_GROUPS": (4, 4, 4, 5, 5, 5),
+    "API_VERSIONS": (3, 3, 3, 4, 4, 5),
+    "CREATE_TOPICS": (7, 7, 7, 7, 7, 7),
+    "DELETE_TOPICS": (6, 6, 6, 6, 6, 6),
+    "DELETE_RECORDS": (2, 2, 2, 2, 2, 2),
+    "INIT_PRODUCER_ID": (4, 4, 4, 5, 5, 5),
+    "OFFSET_FOR_LEADER_EPOCH": (4, 4, 4, 4, 4, 4),
+    "ADD_PARTITIONS_TO_TXN": (3, 3, 4, 5, 5, 5),
+    "ADD_OFFSETS_TO_TXN": (3, 3, 3, 4, 4, 4),
+    "END_TXN": (3, 3, 3, 4, 5, 5),
+    "WRITE_TXN_MARKERS": (1, 1, 1, 1, 1, 2),
+    "TXN_OFFSET_COMMIT": (3, 3, 3, 4, 5, 6),
+    "DESCRIBE_CONFIGS": (4, 4, 4, 4, 4, 4),
+    "ALTER_CONFIGS": (2, 2, 2, 2, 2, 2),
+    "DESCRIBE_LOG_DIRS": (2, 4, 4, 4, 4, 5),
+    "CREATE_PARTITIONS": (3, 3, 3, 3, 3, 3),
+    "DELETE_GROUPS": (2, 2, 2, 2, 2, 3),
+    "INCREMENTAL_ALTER_CONFIGS": (1, 1, 1, 1, 1, 1),
+    "OFFSET_DELETE": (0, 0, 0, 0, 0, 0),
+    "DESCRIBE_QUORUM": (None, 1, 1, 2, 2, 2),
+    "UPDATE_FEATURES": (0, 1, 1, 1, 2, 2),
+    "DESCRIBE_CLUSTER": (0, 0, 0, 1, 2, 2),
+    "DESCRIBE_PRODUCERS": (0, 0, 0, 0, 0, 0),
+    "DESCRIBE_TRANSACTIONS": (None, 0, 0, 0, 0, 0),
+    "LIST_TRANSACTIONS": (None, 0, 0, 1, 1, 2),
+    "LIST_CONFIG_RESOURCES": (None, None, None, 0, 0, 1),
+    "DESCRIBE_TOPIC_PARTITIONS": (None, None, None, 0, 0, 0),
+}
+"""The highest version of each API that Odradek serves, by release in the order of `_NAMES`; None: not there."""
+
+_LOWEST_SINCE_4_0: Mapping[str, int] = {
+    "FETCH": 4,
+    "LIST_OFFSETS": 1,
+    "OFFSET_COMMIT": 2,
+    "OFFSET_FETCH": 1,
+    "CREATE_TOPICS": 2,
+    "DELETE_TOPICS": 1,
+    "OFFSET_FOR_LEADER_EPOCH": 2,
+    "WRITE_TXN_MARKERS": 1,
+    "DESCRIBE_CONFIGS": 1,
+    "DESCRIBE_LOG_DIRS": 1,
+}
+"""What KIP-896 has left of the APIs that began at 0."""
+
+_LOWEST_PRODUCE_SINCE_4_0 = 3
+"""Told to begin at 0 all the same, for a client that decides about compression by it (KAFKA-18659)."""
+
+
+class Verification(Struct, frozen=True):
+    """Whose transactional writes the coordinator is asked about first (KIP-890, part 1)."""
+
+    records: bool = True
+    offsets: bool = True
+    answers_abortable: bool = True
+    """The coordinator calls a partition that is not in the transaction so; it was INVALID_TXN_STATE before."""
+    explains_errors: bool = False
+    """A Produce that fails so has the error's own description for a message."""
+
+
+class ProducerRules(Struct, frozen=True):
+    """How the leader of a partition keeps producers, where that changed in the course of KIP-890."""
+
+    asks_by_epoch: bool = True
+    """A newer epoch than that of the open transaction is asked about; it simply joined before."""
+    refuses_older_epochs: bool = True
+    """An epoch older than the last one in the log is refused at once; only the coordinator was asked before."""
+    begins_at_zero: bool = True
+    """The first batch in a partition, of a client whose every transaction has its own epoch, has the sequence 0."""
+
+
+class Release(Struct, frozen=True, kw_only=True):
+    """What a node of this release offers and how it behaves."""
+
+    name: str
+    apis: Mapping[str, Range] | None
+    """The versions that ApiVersions tells, by the name of the API; None: all that Odradek serves."""
+    lowest_produce: int = 0
+    """Older versions of Produce end the connection, whatever was told."""
+    features: Mapping[str, Range]
+    """The features that it supports, of those that Odradek has."""
+    levels: Mapping[str, int]
+    """What a new cluster finalizes."""
+    tells_features: bool = True
+    """Not with ZooKeeper; the metadata.version in `features` is then our own affair."""
+    updates_each_feature: bool = False
+    """UpdateFeatures carries out what it can; since 4.0 all or nothing."""
+    fences_before_waiting: bool = False
+    """Who adds partitions with an old epoch hears so while markers are owed; since 4.0 CONCURRENT_TRANSACTIONS."""
+    verification: Verification = Verification()
+    producers: ProducerRules = ProducerRules()
+
+    @property
+    def has_transaction_version(self) -> bool:
+        """Whether there is the feature, and with it transactions that know what kind of client theirs is."""
+        return _TRANSACTIONS in self.features
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether it is the newest that there is."""
+        return self.name == LATEST
+
+
+def _apis(name: str) -> dict[str, Range]:
+    column = _NAMES.index(name)
+    lowest = _LOWEST_SINCE_4_0 if column >= _NAMES.index("4.0") else {}
+    return {api: (lowest.get(api, 0), highest) for api, row in _HIGHEST.items() if (highest := row[column]) is not None}
+
+
+_GROUPS = "group.version"
+_METADATA = "metadata.version"
+_TRANSACTIONS = "transaction.version"
+
+FEATURES = (_METADATA, _GROUPS, _TRANSACTIONS)
+"""The features that Odradek has.
+
+Kafka also has kraft.version, eligible.leader.replicas.version, share.version and streams.version: there are no votes,
+no replication, no share groups and no streams groups here.
+"""
+
+_LATEST_FEATURES: Mapping[str, Range] = {_GROUPS: (0, 1), _METADATA: (7, 33), _TRANSACTIONS: (0, 2)}
+_LATEST_LEVELS: Mapping[str, int] = {_GROUPS: 1, _METADATA: 33, _TRANSACTIONS: 2}
+
+WIDEST = Release(name=LATEST, apis=None, features=_LATEST_FEATURES, levels=_LATEST_LEVELS)
+"""Kafka 4.4, and the versions beside it that clients from 0.11 on speak."""
+
+
+def _before_transaction_version(
+    name: str, level: int, verification: Verification, *, tells_features: bool = True
+) -> Release:
+    return Release(
+        name=name,
+        apis=_apis(name),
+        features={_METADATA: (1, level)},
+        levels={_METADATA: level},
+        tells_features=tells_features,
+        updates_each_feature=True,
+        verification=verification,
+        fences_before_waiting=True,
+        producers=ProducerRules(asks_by_epoch=False, refuses_older_epochs=False, begins_at_zero=False),
+    )
+
+
+_NOTHING = Verification(records=False, offsets=False)
+_RECORDS_ONLY = Verification(offsets=False, answers_abortable=False, explains_errors=True)
+
+RELEASES: Mapping[str, Release] = {
+    "2.8": _before_transaction_version("2.8", 7, _NOTHING, tells_features=False),
+    "3.3": _before_transaction_version("3.3", 7, _NOTHING),
+    "3.6": _before_transaction_version("3.6", 14, _RECORDS_ONLY),
+    "3.9": _before_transaction_version("3.9", 21, Verification()),
+    "4.0": Release(
+        name="4.0",
+        apis=_apis("4.0"),
+        lowest_produce=_LOWEST_PRODUCE_SINCE_4_0,
+        features={_GROUPS: (0, 1), _METADATA: (7, 25), _TRANSACTIONS: (0, 2)},
+        levels={_GROUPS: 1, _METADATA: 25, _TRANSACTIONS: 2},
+        producers=ProducerRules(refuses_older_epochs=False, begins_at_zero=False),
+    ),
+    "4.4": Release(
+        name="4.4",
+        apis=_apis("4.4"),
+        lowest_produce=_LOWEST_PRODUCE_SINCE_4_0,
+        features=_LATEST_FEATURES,
+        levels=_LATEST_LEVELS,
+    ),
+}
+"""Every release that can be asked for, by its name."""
+
+
+def release_of(name: str | None) -> Release:
+    """The release of this name; without one the newest, which then serves the versions of old clients too."""
+    return WIDEST if name is None else RELEASES[name]

@@ -1,0 +1,43 @@
+"""Where Odradek as an older release does not answer as that release did, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.oracle.scenario import Scenario
+
+__all__ = ["DIFFERENCES", "reason"]
+
+START_TIME = "before 4.4 DescribeTransactions tells when the transaction before began, until the coordinator reloads"
+ROTATION = "4.0 rotates the producer id of some transactions at the last epoch later, or tells so in other words"
+MESSAGE = "only the text of a message"
+
+DIFFERENCES: Mapping[str, str] = {
+    "coordinators/keys-that-are-odd": MESSAGE,
+    "epoch_overflow/a-fence-at-the-last-epoch": ROTATION,
+    "epoch_overflow/a-fence-at-the-last-epoch-of-an-old-client": ROTATION,
+    "epoch_overflow/a-new-client-commits-at-the-last-epoch": ROTATION,
+    "epoch_overflow/a-new-instance-at-the-last-epoch": START_TIME,
+    "epoch_overflow/a-producer-asks-for-an-epoch-beyond-the-last": START_TIME,
+    "epoch_overflow/a-timeout-at-the-last-epoch": ROTATION,
+    "fencing/a-new-instance-when-nothing-is-open": START_TIME,
+    "fencing/a-producer-fences-itself": START_TIME,
+    "fencing/a-transaction-times-out": START_TIME,
+    "fencing/the-fenced-producer-comes-back-before-the-new-instance-does": START_TIME,
+    "fetch/offsets-within-and-beyond": "2.8 has null for the aborted transactions of a partition that it refuses",
+    "groups/offsets-of-a-member-in-a-transaction": "2.8 does not compare the static member of a TxnOffsetCommit",
+    "idempotent_produce/producers-as-they-are-described": MESSAGE,
+    "init_producer_id/an-instance-after-a-commit-keeps-the-producer-id": START_TIME,
+    "offsets/groups-and-members-that-are-not-there": "3.9 has OffsetCommit v9, and not its GROUP_ID_NOT_FOUND",
+    "produce/more-replicas-to-be-in-sync-than-there-are": "up to 3.6 min.insync.replicas may be more than the replicas",
+    "produce/no-records-at-all": "older releases hang up, answer UNKNOWN_SERVER_ERROR, or nothing at all",
+    "produce/records-without-a-key-in-a-compacted-topic": MESSAGE,
+    "restarts/a-retry-of-an-epoch-bump-behind-a-restart": "the last epoch is kept in the log, in every release",
+    "versions/a-broker-adds-partitions-for-its-client": "at level 0 Kafka 4 wedges the transactional id, as 4.4 does",
+}
+"""By the path of the scenario; what differs from the newest release too is said in the scenario."""
+
+
+def reason(scenario: Scenario) -> str | None:
+    """Why its answers are kept twice, if they are."""
+    return DIFFERENCES.get(scenario.path) or scenario.differs

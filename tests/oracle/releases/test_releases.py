@@ -1,0 +1,129 @@
+"""Odradek as an older release answers as real brokers of that release did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from tests.oracle import recorded as answers
+from tests.oracle.releases.chosen import chosen_scenarios, played_as
+from tests.oracle.releases.columns import COLUMNS, Column
+from tests.oracle.releases.differences import DIFFERENCES, reason
+from tests.oracle.releases.ranges import RANGES, told
+from tests.oracle.releases.real import VERSIONS
+from tests.oracle.releases.recorded import ANSWERS, KAFKA, ODRADEK, answers_path, recorded
+from tests.oracle.releases.starts import odradek
+from tests.oracle.scenario import Scenario, load_all
+from tests.oracle.session import Stage, needs
+from tests.oracle.transcript import difference
+
+from odradek.node.router import ROUTES, Router
+from odradek.releases import FEATURES, RELEASES, release_of
+from odradek.testing import Cluster
+
+SCENARIOS = chosen_scenarios()
+PLAYED = [
+    pytest.param(
+        scenario, column, id=f"{scenario.path}-{column.name}", marks=[pytest.mark.slow] if scenario.waits else []
+    )
+    for scenario in SCENARIOS
+    for column in recorded(scenario)
+]
+RECORDED = json.loads(RANGES.read_text())
+SERVED = {route.api_key.name for route in ROUTES}
+
+
+class Stages:
+    """Brokers, started when the first scenario needs them."""
+
+    def __init__(self) -> None:
+        self.exits = ExitStack()
+        self.stages: dict[tuple[Column, tuple[str, ...]], Stage] = {}
+
+    def stage(self, scenario: Scenario, column: Column) -> Stage:
+        key = (column, needs(scenario))
+        if key not in self.stages:
+            scenarios = [each for each in SCENARIOS if needs(each) == needs(scenario) and column in recorded(each)]
+            group = played_as(scenarios, column.release)
+            self.stages[key] = self.exits.enter_context(Stage(group, column.level, odradek(column)))
+        return self.stages[key]
+
+
+@pytest.fixture(scope="module")
+def stages() -> Iterator[Stages]:
+    stages = Stages()
+    with stages.exits:
+        yield stages
+
+
+@pytest.mark.parametrize(("scenario", "column"), PLAYED)
+def test_answers(stages: Stages, scenario: Scenario, column: Column) -> None:
+    expected = (recorded(scenario, ODRADEK) or recorded(scenario))[column]
+    actual = stages.stage(scenario, column).play(scenario)
+    assert not (lines := difference(expected, actual)), "\n".join(["", *lines])
+
+
+def test_the_newest_release_takes_nothing_that_kafka_4_has_dropped() -> None:
+    """Only without `--as-kafka` are the versions of older clients served too."""
+    [scenario] = [each for each in load_all() if each.path == "api_versions/versions-that-kafka-4-has-dropped"]
+    newest = Column("4.4", 2, only_level=False)
+    with Stage([scenario], newest.level, odradek(newest)) as stage:
+        actual = stage.play(scenario)
+    assert not (lines := difference(answers.recorded(scenario, answers.KAFKA)[2], actual)), "\n".join(["", *lines])
+
+
+def test_every_difference_has_its_reason_and_is_still_one() -> None:
+    for scenario in SCENARIOS:
+        if ours := recorded(scenario, ODRADEK):
+            kafka = recorded(scenario)
+            assert reason(scenario), scenario.path
+            assert ours.keys() == kafka.keys(), scenario.path
+            assert any(difference(kafka[column], ours[column]) for column in kafka), scenario.path
+    assert DIFFERENCES.keys() <= {each.path for each in SCENARIOS if recorded(each, ODRADEK)}
+
+
+def test_there_are_no_answers_to_scenarios_that_are_gone() -> None:
+    known = {answers_path(scenario, who) for scenario in SCENARIOS for who in (KAFKA, ODRADEK)}
+    assert set(ANSWERS.rglob("*.txt")) <= known
+
+
+def test_the_releases_are_those_that_were_asked() -> None:
+    assert list(RECORDED) == list(RELEASES) == list(VERSIONS)
+    assert {column.release for column in COLUMNS} == RELEASES.keys() - {"4.4"}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_ranges_are_those_that_the_release_tells(release: str) -> None:
+    expected = {api: tuple(told) for api, told in RECORDED[release]["apis"].items() if api in SERVED}
+
+    assert expected == {key.name: (low, high) for key, low, high in Router(RELEASES[release]).ranges()}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_answers_to_every_version_of_api_versions(release: str) -> None:
+    """All that is told, but for the APIs and features that Odradek does not have."""
+    with Cluster(as_kafka=release) as cluster:
+        host, port = cluster.bootstrap.split(":")
+        answers = told((host, int(port)))["api_versions"]
+
+    assert len(answers) == len(RECORDED[release]["api_versions"])
+    for version, answer in answers.items():
+        expected = RECORDED[release]["api_versions"][str(version)]
+        for kind in ("supported", "finalized"):
+            assert answer[kind] == {name: levels for name, levels in expected[kind].items() if name in FEATURES}
+        assert (answer["error_code"], answer["has_epoch"]) == (expected["error_code"], expected["has_epoch"])
+        assert (answer["apis"] == 1) == (expected["apis"] == 1), (
+            "a version that is too new is told the range of this API"
+        )
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_levels_of_a_new_cluster(release: str) -> None:
+    newest = next(each for each in reversed(RECORDED[release]["api_versions"].values()) if each["error_code"] == 0)
+    finalized = {name: high for name, (_, high) in newest["finalized"].items() if name in FEATURES}
+
+    levels = {name: level for name, level in release_of(release).levels.items() if level}
+
+    assert finalized == (levels if release_of(release).tells_features else {})
