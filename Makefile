@@ -1,6 +1,7 @@
 # The commands of the project; CI calls the same ones. Each sets up what it needs, in .venv.
 #
 #   make run       serve on localhost:9092 (ARGS="--port 0 --brokers 3 ...")
+#   make demo      transactions, crashes and a verdict, live (ARGS="--seconds 60 ...")
 #   make test      the whole test suite (ARGS="-k kips ...")
 #   make check     formatting, lint, types, layers
 #   make bench     benchmarks side by side with their peers (ARGS="...")
@@ -8,7 +9,9 @@
 #   make matrix-full  all releases of all families against all of them: about half an hour
 #   make oracle    play the scenarios against a real Kafka as well, and compare
 #   make pipeline-test  the tests of the data pipeline (Spark; ARGS="-k scan ...")
+#   make bench-audit    the audit of logs from 1 to 10 GB, on one and two executors (see bench/README.md)
 #   make audit-demo     KIP-890 in one picture: audits of a late produce, at level 0 and at level 2
+#   make dist      wheel and sdist, in dist/
 #   make clean     remove what the above have made
 
 PYTHON ?= python3
@@ -21,10 +24,19 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run test check format bench matrix matrix-full oracle pipeline-test pipeline-jars audit-demo clean
+.PHONY: run demo dist test check format bench bench-audit matrix matrix-full oracle pipeline-test pipeline-jars audit-demo clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
+
+demo: $(VENV)/installed-demo $(GENERATED)
+	@exec $(BIN)/odradek demo $(ARGS)
+
+DIST := dist
+
+dist: $(VENV)/installed-build
+	@rm -f $(DIST)/odradek-*
+	$(BIN)/python -m build --no-isolation --outdir $(DIST) .
 
 test: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m pytest -q $(ARGS)
@@ -58,9 +70,9 @@ $(VENV)/installed: $(VENV)/bin/python requirements/run.txt pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed requirements/dev.txt
-	@echo "Setting up $(VENV) for the tests ..."
-	@$(PIP) install --requirement requirements/dev.txt
+$(VENV)/installed-%: $(VENV)/installed requirements/%.txt
+	@echo "Adding requirements/$*.txt to $(VENV) ..."
+	@$(PIP) install --requirement requirements/$*.txt
 	@touch $@
 
 # The codecs are built from the schemas, at installation and whenever a schema or the generator has changed.
@@ -70,11 +82,18 @@ $(GENERATED): $(SCHEMAS) $(GENERATOR) $(VENV)/installed
 
 # The data pipeline has an environment of its own: Spark is about 1 GB, and nothing else needs it.
 PIPELINE := .venv-pipeline
-PIPELINE_JARS := pipeline/jars/target/jars/installed
+# KAFKA_CLIENTS=4.4.0 puts another Java client below the connector than the one it was made with.
+KAFKA_CLIENTS ?=
+PIPELINE_JARS_FOLDER := pipeline/jars/target/jars$(addprefix -,$(KAFKA_CLIENTS))
+PIPELINE_JARS := $(PIPELINE_JARS_FOLDER)/installed
 
 pipeline-test: $(PIPELINE)/installed $(PIPELINE_JARS) $(GENERATED)
-	$(PIPELINE)/bin/mypy -p odradek_pipeline -p tests.pipeline
-	ODRADEK_PIPELINE_TESTS=1 $(PIPELINE)/bin/python -m pytest -q tests/pipeline $(ARGS)
+	$(PIPELINE)/bin/mypy -p odradek_pipeline
+	$(PIPELINE)/bin/mypy $(wildcard tests/pipeline/*.py bench/audit_scale/*.py)
+	ODRADEK_PIPELINE_TESTS=1 ODRADEK_PIPELINE_JARS=$(abspath $(PIPELINE_JARS_FOLDER)) $(PIPELINE)/bin/python -m pytest -q tests/pipeline $(ARGS)
+
+bench-audit: $(PIPELINE)/installed $(GENERATED)
+	$(PIPELINE)/bin/python -m bench.audit_scale $(ARGS)
 
 audit-demo: $(PIPELINE)/installed $(GENERATED)
 	$(PIPELINE)/bin/python -m odradek_pipeline.demo --out build/audit-demo $(ARGS)
@@ -90,7 +109,8 @@ $(PIPELINE)/installed: requirements/pipeline.txt requirements/run.txt pyproject.
 
 # The four jars of Spark's Kafka connector; after the first time neither Maven nor a network is needed.
 $(PIPELINE_JARS): pipeline/jars/pom.xml
-	@mvn -q -B -f pipeline/jars/pom.xml dependency:copy
+	@mvn -q -B -f pipeline/jars/pom.xml dependency:copy -Djars.directory=$(abspath $(PIPELINE_JARS_FOLDER)) \
+		$(addprefix -Dkafka.version=,$(KAFKA_CLIENTS))
 	@touch $@
 
 clean:

@@ -133,6 +133,23 @@ def codec_check(
     raise typer.Exit(check(files))
 
 
+@app.command()
+def health(
+    bootstrap: Annotated[
+        str, typer.Option(help="HOST:PORT of the brokers to ask, separated by commas.")
+    ] = "localhost:9092",
+    wait: Annotated[float, typer.Option(min=0, help="Ask again for so many seconds until all answer.")] = 0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a broker has for its answer.")] = 5,
+) -> None:
+    """Ask every broker of --bootstrap for its ApiVersions; exit code 0 if all answer, 1 if not."""
+    from odradek.health import check_health
+
+    complaints = check_health(bootstrap, wait_s=wait, timeout_s=timeout)
+    for complaint in complaints:
+        typer.echo(complaint, err=True)
+    raise typer.Exit(1 if complaints else 0)
+
+
 def _print_ready(cluster: RunningCluster) -> None:
     print(f"odradek ready bootstrap={cluster.bootstrap}", flush=True)
 
@@ -162,6 +179,12 @@ def _topic(text: str) -> StartTopic:
     return StartTopic(name, *map(int, numbers))
 
 
+def _add_demo() -> None:
+    from odradek.demo.cli import add_commands
+
+    add_commands(app)
+
+
 def _add_pipeline() -> None:
     try:
         from odradek_pipeline.cli import add_commands
@@ -173,7 +196,8 @@ def _add_pipeline() -> None:
 def main() -> None:
     """Run the command; what cannot be done ends in one sentence and exit code 2."""
     try:
-        if sys.argv[1:2] not in (["serve"], ["codec-check"]):  # serving need not wait for what it does not use
+        if sys.argv[1:2] not in (["serve"], ["codec-check"], ["health"]):  # they need not wait for what they do not use
+            _add_demo()
             _add_pipeline()
         app()
     except UsageError as error:

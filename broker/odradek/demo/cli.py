@@ -1,0 +1,170 @@
+"""`odradek demo`, `odradek demo produce`, `odradek demo consume`."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from odradek.usage import UsageError
+
+if TYPE_CHECKING:
+    from odradek.demo.director import DemoOptions
+
+__all__ = ["add_commands"]
+
+demo = typer.Typer(name="demo", rich_markup_mode=None)
+
+VIOLATED = 1
+
+
+class Isolation(StrEnum):
+    """What a consumer may see."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+Bootstrap = Annotated[str, typer.Option(help="HOST:PORT of the brokers, separated by commas.")]
+Topic = Annotated[str, typer.Option(help="Topic of the transfers.")]
+Rate = Annotated[float, typer.Option(min=0.01, help="Transactions a second of one producer.")]
+AbortEvery = Annotated[int, typer.Option(min=0, help="On average one transaction in so many aborts; 0 for none.")]
+CrashEvery = Annotated[int, typer.Option(min=0, help="On average one transaction in so many crashes; 0 for none.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of what the producers plan.")]
+Level = Annotated[Isolation, typer.Option(help="Isolation level of the consumer.")]
+Lines = Annotated[bool, typer.Option("--lines", help="Tell everything as JSON lines instead of counts.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Put the demo beside the commands of the broker."""
+    app.add_typer(demo)
+
+
+@demo.callback(invoke_without_command=True)
+def play(
+    context: typer.Context,
+    seconds: Annotated[float, typer.Option(min=0, help="How long the producers work.")] = 30,
+    brokers: Annotated[int, typer.Option(min=1)] = 3,
+    partitions: Annotated[int, typer.Option(min=1)] = 6,
+    producers: Annotated[int, typer.Option(min=1)] = 2,
+    isolation: Level = Isolation.READ_COMMITTED,
+    rate: Rate = 40,
+    abort_every: AbortEvery = 6,
+    crash_every: CrashEvery = 60,
+    port: Annotated[int, typer.Option(help="Port of the first broker; 0 picks free ones.")] = 0,
+    metrics_port: Annotated[int, typer.Option(help="Port of the metrics page; 0 picks a free one.")] = 0,
+    events: Annotated[Path | None, typer.Option(help="Keep the brokers' events in this file.")] = None,
+    transaction_version: Annotated[int, typer.Option(min=0, max=2, help="Level of transaction.version.")] = 2,
+    seed: Seed = None,
+) -> None:
+    """Brokers, transactional producers that crash, a consumer that watches: did exactly-once hold?
+
+    Exit code 0 if it did, 1 if not.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    _need_client()
+    from odradek.demo.director import DemoOptions
+
+    if events is not None:
+        _must_be_new(events)
+    options = DemoOptions(
+        seconds=seconds,
+        brokers=brokers,
+        partitions=partitions,
+        producers=producers,
+        isolation=isolation,
+        rate=rate,
+        abort_every=abort_every,
+        crash_every=crash_every,
+        port=port,
+        metrics_port=metrics_port,
+        events=events,
+        transaction_version=transaction_version,
+        seed=seed,
+    )
+    with tempfile.TemporaryDirectory(prefix="odradek-demo-") as work:
+        raise typer.Exit(_play(options, Path(work)))
+
+
+def _play(options: DemoOptions, work: Path) -> int:
+    import anyio
+    from rich.console import Console
+
+    from odradek.demo.director import DemoFailed, direct
+    from odradek.demo.view import live_view, summary
+
+    console = Console()
+    try:
+        with live_view(console, seconds=options.seconds) as show:
+            board, verdict = anyio.run(lambda: direct(options, work=work, show=show))
+    except DemoFailed as failure:
+        typer.echo(f"The demo was not played to its end. {failure}")
+        return VIOLATED
+    for line in summary(board, verdict):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    return 0 if verdict.held else VIOLATED
+
+
+@demo.command("produce")
+def produce_command(
+    bootstrap: Bootstrap = "localhost:9092",
+    topic: Topic = "transfers",
+    transactional_id: Annotated[
+        str, typer.Option(help="Whoever comes with the same one fences the others.")
+    ] = "till-1",
+    rate: Rate = 40,
+    abort_every: AbortEvery = 6,
+    crash_every: CrashEvery = 60,
+    transactions: Annotated[int | None, typer.Option(min=0, help="End after so many.")] = None,
+    seed: Seed = None,
+    lines: Lines = False,
+) -> None:
+    """Transfer money in transactions; abort now and then, and die now and then, with exit code 137."""
+    _need_client()
+    from odradek.demo.lines import JsonLines, Spoken
+    from odradek.demo.producer import ProduceOptions, produce
+    from odradek.demo.stop import stop_signal
+
+    options = ProduceOptions(
+        bootstrap=bootstrap,
+        topic=topic,
+        transactional_id=transactional_id,
+        rate=rate,
+        abort_every=abort_every,
+        crash_every=crash_every,
+        transactions=transactions,
+        seed=seed,
+    )
+    raise typer.Exit(produce(options, tell=JsonLines() if lines else Spoken(), stopped=stop_signal()))
+
+
+@demo.command("consume")
+def consume_command(
+    bootstrap: Bootstrap = "localhost:9092",
+    topic: Topic = "transfers",
+    isolation: Level = Isolation.READ_COMMITTED,
+    lines: Lines = False,
+) -> None:
+    """Read the transfers from the beginning, and watch for what must not be; exit code 1 if anything was."""
+    _need_client()
+    from odradek.demo.consumer import ConsumeOptions, consume
+    from odradek.demo.lines import JsonLines, Spoken
+    from odradek.demo.stop import stop_signal
+
+    options = ConsumeOptions(bootstrap=bootstrap, topic=topic, isolation=isolation)
+    raise typer.Exit(consume(options, tell=JsonLines() if lines else Spoken(), stopped=stop_signal()))
+
+
+def _need_client() -> None:
+    if importlib.util.find_spec("confluent_kafka") is None:
+        raise UsageError("This command needs confluent-kafka: pip install odradek[demo]")
+
+
+def _must_be_new(events: Path) -> None:
+    if events.exists() and events.stat().st_size:
+        raise UsageError(f"{events} is not empty: its events would be counted.")

@@ -1,0 +1,149 @@
+"""What producers and consumer tell: JSON lines for the director, a few words a second for people."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Protocol, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from odradek.demo.transfers import Fate, Posting
+
+__all__ = [
+    "AtEnd",
+    "Began",
+    "Committing",
+    "Ended",
+    "JsonLines",
+    "Line",
+    "Read",
+    "Seen",
+    "Spoken",
+    "Started",
+    "Tell",
+    "Trouble",
+    "Violated",
+    "decode_line",
+]
+
+SPEAK_EVERY_S = 2.0
+
+
+class Started(Struct, frozen=True, tag="started"):
+    """A producer has initialised its transactional id: nothing of its former life is open."""
+
+    transactional_id: str
+
+
+class Began(Struct, frozen=True, tag="began"):
+    """A transaction begins."""
+
+    transfer: str
+    parts: int
+    fate: Fate
+
+
+class Committing(Struct, frozen=True, tag="committing"):
+    """Its commit is asked for: from here on a crash leaves the producer ignorant of the outcome."""
+
+    transfer: str
+
+
+class Ended(Struct, frozen=True, tag="ended"):
+    """The broker has confirmed its end."""
+
+    transfer: str
+    committed: bool
+
+
+class Trouble(Struct, frozen=True, tag="trouble"):
+    """An error that the client reported; `fatal` ends the process."""
+
+    error: str
+    fatal: bool = False
+
+
+class Seen(Struct, frozen=True, array_like=True):
+    """A record as the consumer got it."""
+
+    partition: int
+    offset: int
+    posting: Posting
+
+
+class Read(Struct, frozen=True, tag="read"):
+    """What one poll gave."""
+
+    records: list[Seen]
+
+
+class AtEnd(Struct, frozen=True, tag="at_end"):
+    """There is nothing more to read in a partition, for now; `offset` is the next one."""
+
+    partition: int
+    offset: int
+
+
+class Violated(Struct, frozen=True, tag="violated"):
+    """What the consumer itself noticed."""
+
+    what: str
+
+
+Line: TypeAlias = Started | Began | Committing | Ended | Trouble | Read | AtEnd | Violated
+
+_encode = msgspec.json.Encoder().encode
+decode_line = msgspec.json.Decoder(Line).decode
+
+
+class Tell(Protocol):
+    """Where the lines go."""
+
+    def __call__(self, line: Line) -> None:
+        """Tell at once: the process may not live to tell it later."""
+        ...
+
+
+class JsonLines:
+    """One JSON object a line, on standard output."""
+
+    def __call__(self, line: Line) -> None:
+        """Tell."""
+        print(_encode(line).decode(), flush=True)
+
+
+class Spoken:
+    """Counts, every few seconds; troubles and violations at once."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._spoke = time.monotonic()
+
+    def __call__(self, line: Line) -> None:
+        """Tell, if it is time."""
+        self._count(line)
+        match line:
+            case Trouble(error=text) | Violated(what=text):
+                print(f"{type(line).__name__.lower()}: {text}", flush=True)
+            case Started(transactional_id=name):
+                print(f"started as {name}", flush=True)
+        if time.monotonic() >= self._spoke + SPEAK_EVERY_S:
+            self.speak()
+
+    def speak(self) -> None:
+        """Say the counts."""
+        print(", ".join(f"{count} {what}" for what, count in sorted(self._counts.items())) or "nothing yet", flush=True)
+        self._spoke = time.monotonic()
+
+    def _count(self, line: Line) -> None:
+        match line:
+            case Ended(committed=committed):
+                self._counts["transactions committed" if committed else "transactions aborted"] += 1
+            case Read(records=records):
+                self._counts["records read"] += len(records)
+            case Trouble():
+                self._counts["errors"] += 1
+            case Violated():
+                self._counts["VIOLATIONS"] += 1

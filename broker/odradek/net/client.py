@@ -1,0 +1,75 @@
+"""One connection to a broker: a request, its answer, the next request. For tools, which can wait."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, Self
+
+from msgspec import Struct
+
+from odradek.wire import registry
+from odradek.wire.messages.request_header import RequestHeader
+from odradek.wire.messages.response_header import ResponseHeader
+from odradek.wire.registry import APIS, ApiKey
+
+__all__ = ["BlockingClient", "split_address"]
+
+PORT = 9092
+FRAME_BYTES_MAX = 256 << 20
+_API_OF = {f"odradek.wire.messages.{api.stem}_request": ApiKey(key) for key, api in APIS.items()}
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, `[HOST]:PORT` or `HOST`; raises ValueError where the port is no number."""
+    host, colon, port = address.strip().rpartition(":")
+    if not colon:
+        host, port = port, str(PORT)
+    return host.strip("[]"), int(port)
+
+
+class BlockingClient:
+    """A connection; raises OSError where there is none, or where no answer comes within `timeout_s`."""
+
+    def __init__(self, address: str, *, client_id: str, timeout_s: float = 10) -> None:
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._connection = socket.create_connection(split_address(address), timeout=timeout_s)
+        self._stream = self._connection.makefile("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, request: Struct, version: int) -> Any:
+        """The answer to a request; raises `DecodeError` where it makes no sense."""
+        api_key = _API_OF[type(request).__module__]
+        self._correlation_id += 1
+        header = RequestHeader(int(api_key), version, self._correlation_id, self._client_id)
+        message = registry.encode(header, registry.request_header_version(api_key, version))
+        message += registry.encode(request, version)
+        self._connection.sendall(len(message).to_bytes(4) + message)
+        return self._decode(memoryview(self._frame()), api_key, version)
+
+    def _frame(self) -> bytes:
+        length = int.from_bytes(self._read(4))
+        if length > FRAME_BYTES_MAX:
+            raise ConnectionError("what answers is no Kafka broker")
+        return self._read(length)
+
+    def _read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        if len(data) < size:
+            raise ConnectionError("the broker closed the connection")
+        return data
+
+    def _decode(self, frame: memoryview, api_key: ApiKey, version: int) -> object:
+        read_header = registry.reader(ResponseHeader, registry.response_header_version(api_key, version))
+        _, position = read_header(frame, 0)
+        return registry.reader(registry.response_type(api_key), version)(frame, position)[0]
+
+    def close(self) -> None:
+        """Hang up."""
+        self._stream.close()
+        self._connection.close()

@@ -1,0 +1,104 @@
+"""`odradek demo` as people run it, with real clients, real crashes and a verdict that can be bad."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.client, pytest.mark.slow]
+
+TIMEOUT_S = 120
+# With this seed the first producer commits, aborts twice, and crashes in the commit of its 4th transaction.
+BUSY = ("--rate", "100", "--abort-every", "4", "--crash-every", "12", "--seed", "21")
+
+
+@contextmanager
+def demo(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "odradek", "demo", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:  # SIGKILL would leave the brokers behind
+                process.terminate()
+                process.terminate()
+
+
+def played(*arguments: str) -> tuple[int, str]:
+    with demo(*arguments) as process:
+        said, _ = process.communicate(timeout=TIMEOUT_S)
+        return process.returncode, said
+
+
+def number(pattern: str, said: str) -> int:
+    """The number in the summary."""
+    found = re.search(pattern, said, re.MULTILINE)
+    assert found is not None, said
+    return int(found[1])
+
+
+def test_exactly_once_holds_though_producers_crash(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    code, said = played("--seconds", "5", "--events", str(events), *BUSY)
+    assert 0 == code, said
+    assert "Exactly-once held" in said
+    committed = number(r"^transactions: (\d+) committed", said)
+    assert committed > 0
+    assert number(r" s, (\d+) crashes", said) > 0, said
+    assert number(r"(\d+) by their producers", said) > 0, said
+    completed = sum(json.loads(line).get("state_to") == "CompleteCommit" for line in events.read_text().splitlines())
+    assert committed == completed
+
+
+def test_a_violation_is_told() -> None:
+    code, said = played("--seconds", "2", "--isolation", "read_uncommitted", *BUSY)
+    assert 1 == code, said
+    assert "EXACTLY-ONCE DID NOT HOLD" in said
+    assert number(r"(\d+) records of aborted transactions were read", said) > 0
+
+
+def test_ctrl_c_ends_with_the_summary() -> None:
+    with demo("--seconds", "600") as process:
+        assert process.stdout is not None
+        said = ""
+        while not re.search(r"committed=[1-9]", said):
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=TIMEOUT_S)
+    assert 0 == process.returncode, said + rest
+    assert "Exactly-once held" in rest
+
+
+def test_nothing_committed_is_no_success() -> None:
+    code, said = played("--seconds", "1", "--abort-every", "1", "--crash-every", "0")
+    assert 1 == code, said
+    assert "0 transactions were committed, so nothing was shown" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("--isolation", "read_nothing"), 2, "read_nothing"),
+        (("--port", "70000"), 1, "The broker did not start: odradek: Port 70000 is out of range"),
+        (("--events", __file__), 2, "is not empty"),
+    ],
+)
+def test_a_wrong_start_is_told(arguments: tuple[str, ...], code: int, sentence: str) -> None:
+    ended, said = played("--seconds", "1", *arguments)
+    assert code == ended, said
+    assert sentence in said
+    assert "Traceback" not in said

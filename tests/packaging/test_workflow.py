@@ -1,0 +1,65 @@
+"""The workflow of CI: read by actionlint, and its commands exist."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from tests.packaging.tools import ROOT, declared, go_tool, said
+
+pytestmark = pytest.mark.slow
+
+WORKFLOW = ROOT / ".github" / "workflows" / "ci.yml"
+ACTION = ROOT / ".github" / "actions" / "toolchains" / "action.yml"
+
+
+def test_actionlint_has_nothing_to_say() -> None:
+    done = said(go_tool("actionlint"), "-no-color", WORKFLOW, cwd=ROOT)
+    assert (0, "") == (done.returncode, done.stdout), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        ("runs-on: ubuntu-latest", "runs-on: ubuntu-newest", 'label "ubuntu-newest" is unknown'),
+        ("github.event_name == 'push'", "github.event_nam == 'push'", 'property "event_nam" is not defined'),
+        ('cron: "0 3 * * 1"', 'cron: "0 3 * *"', "invalid CRON format"),
+        ("- run: .ci/run", "- runs: .ci/run", 'must run script with "run" section'),
+    ],
+)
+def test_it_would_say_so(tmp_path: Path, right: str, wrong: str, complaint: str) -> None:
+    text = WORKFLOW.read_text()
+    assert right in text
+    broken = tmp_path / "ci.yml"
+    broken.write_text(text.replace(right, wrong, 1))
+    done = said(go_tool("actionlint"), "-no-color", broken, cwd=ROOT)
+    assert 1 == done.returncode
+    assert complaint in done.stdout
+
+
+def test_what_it_runs_is_there() -> None:
+    jobs = declared("yaml", WORKFLOW)["jobs"]
+    commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert [".ci/run", "make matrix-full"] == commands
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    assert re.search(r"^(\S+ )*matrix-full\b.*:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_each_job_runs_on_some_events_and_each_event_runs_a_job() -> None:
+    workflow = declared("yaml", WORKFLOW)
+    conditions = " ".join(job["if"] for job in workflow["jobs"].values())
+    assert set(workflow["on"]) == set(re.findall(r"'(\w+)'", conditions))
+
+
+def test_the_toolchains_are_those_that_the_tests_ask_for() -> None:
+    steps = declared("yaml", ACTION)["runs"]["steps"]
+    versions = {
+        name.removesuffix("-version"): value
+        for step in steps
+        for name, value in step.get("with", {}).items()
+        if name.endswith("-version")
+    }
+    assert {"python": "3.11", "java": "17", "go": "1.26", "node": "22"} == versions
+    assert any("rustup" in step.get("run", "") for step in steps)
