@@ -89,7 +89,7 @@ def client(bootstrap: str, name: str) -> Callable[..., Result]:
         chosen, _, version = family.partition(" ")
         try:
             return play(chosen, scenario, bootstrap, version=version or None, topic=name, **options)
-        except (MissingToolchain, NotImplementedError) as lacking:
+        except MissingToolchain as lacking:
             missing(f"{family}: {lacking}")
             raise
 

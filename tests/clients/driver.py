@@ -3,12 +3,13 @@
 import dataclasses
 import json
 import subprocess
-import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.clients.toolchain import JAVA, go_program, jars, java_classes
+from tests.clients.environments import python_for
+from tests.clients.toolchain import JAVA, go_program, jars, java_classes, node_program, rust_program
 
 __all__ = ["FAMILIES", "Failure", "Result", "play", "run", "tool"]
 
@@ -18,7 +19,11 @@ SAID_MAX = 4000
 
 
 class Failure(AssertionError):
-    """A client program that did not end well, with what it said."""
+    """A client program that did not end well, with what it said; `error` is the one in its line of JSON, if any."""
+
+    def __init__(self, said: str, error: str | None = None) -> None:
+        super().__init__(said)
+        self.error = error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,29 +40,66 @@ class Result:
 
 
 def java(version: str | None) -> list[str]:
-    sources = sorted((HERE / "java" / "src").glob("*.java"))
-    return [*JAVA, "-cp", java_classes("java", sources, jars(HERE / "java" / "pom.xml", version)), "Main"]
+    return java_program("java", "Main", version)
 
 
-def franz_go(version: str | None) -> list[str]:
-    assert version is None, "the version is the one of go.mod"
-    return [str(go_program(HERE / "franz-go"))]
+def kafka_streams(version: str | None) -> list[str]:
+    return java_program("kafka-streams", "WordCount", version)
+
+
+def java_program(family: str, main: str, version: str | None) -> list[str]:
+    """Every family on the JVM is compiled together with the Java client's program, against jars of its own."""
+    sources = [source for name in sorted({"java", family}) for source in sorted((HERE / name / "src").glob("*.java"))]
+    return [*JAVA, "-cp", java_classes(family, sources, jars(HERE / family / "pom.xml", version)), main]
+
+
+def go(family: str) -> Callable[[str | None], list[str]]:
+    def pinned(version: str | None) -> list[str]:
+        """What follows a `+` in the version is a switch of the program."""
+        release, _, switch = (version or "").partition("+")
+        return [str(go_program(HERE / family, release or None)), *([f"--{switch}"] if switch else [])]
+
+    return pinned
 
 
 def python(family: str) -> Callable[[str | None], list[str]]:
-    def interpreted(interpreter: str | None) -> list[str]:
-        return [interpreter or sys.executable, str(HERE / family / "program.py")]
+    def interpreted(version: str | None) -> list[str]:
+        return [python_for(family, version), str(HERE / family / "program.py")]
 
     return interpreted
 
 
-# From a version (for the Python families: an interpreter that has it installed) to the start of a command line.
+def node(family: str) -> Callable[[str | None], list[str]]:
+    def of_release(version: str | None) -> list[str]:
+        return node_program(HERE / family, version)
+
+    return of_release
+
+
+def rust(family: str) -> Callable[[str | None], list[str]]:
+    def pinned(version: str | None) -> list[str]:
+        lock = tomllib.loads((HERE / "rust" / "Cargo.lock").read_text())
+        (locked,) = (package["version"] for package in lock["package"] if package["name"] == family)
+        assert version in {None, locked}, f"the version of {family} is the one of Cargo.lock, {locked}"
+        return [str(rust_program(HERE / "rust", family))]
+
+    return pinned
+
+
+# From a version to the start of a command line.
 FAMILIES: dict[str, Callable[[str | None], list[str]]] = {
     "java": java,
-    "franz-go": franz_go,
+    "kafka-streams": kafka_streams,
+    "franz-go": go("franz-go"),
+    "sarama": go("sarama"),
+    "kafka-go": go("kafka-go"),
     "confluent-kafka": python("confluent-kafka"),
     "kafka-python": python("kafka-python"),
     "aiokafka": python("aiokafka"),
+    "kafkajs": node("kafkajs"),
+    "platformatic": node("platformatic"),
+    "krafka": rust("krafka"),
+    "rskafka": rust("rskafka"),
 }
 
 
@@ -88,7 +130,7 @@ def play(
     for name, value in options.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
     done = run(arguments, timeout=timeout)
-    said = f"{' '.join(arguments)}\n{ending(done.stdout + done.stderr)}"
+    said = f"{' '.join(arguments)}\n{ending(done.stderr + done.stdout)}"
     try:
         result = Result(**json.loads(done.stdout.splitlines()[-1]))
     except (IndexError, TypeError, ValueError):
@@ -96,7 +138,7 @@ def play(
     if done.returncode == UNSUPPORTED:
         raise NotImplementedError(result.error)
     if done.returncode != 0 or not result.ok:
-        raise Failure(said)
+        raise Failure(said, result.error)
     return result
 
 

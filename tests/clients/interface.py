@@ -64,8 +64,14 @@ class Client(Protocol):
 
     version: str
 
-    def produce(self, topic: str, records: Iterable[tuple[int, bytes, bytes]], *, compression: str) -> list[int]:
-        """Sends idempotently with acks=all; the offsets in the order of the records."""
+    def produce(
+        self, topic: str, records: Iterable[tuple[int, bytes, bytes]], *, compression: str, idempotent: bool
+    ) -> list[int]:
+        """Sends with acks=all; the offsets in the order of the records.
+
+        Idempotent: in several batches per partition, as many in flight as the client allows.
+        Otherwise: one request in flight per connection, because no client promises order of more if one is retried.
+        """
 
     def reader(self, topic: str, partitions: int, isolation: str) -> Reader: ...
     def member(self, topic: str, group: str, *, records_max: int = 500) -> Member: ...

@@ -13,11 +13,11 @@ def value(i: int) -> bytes:
     return f"record-{i:06d}-{PADDING}".encode()
 
 
-def produce(client: Client, options: Options, first: int, end: int) -> None:
+def produce(client: Client, options: Options, first: int, end: int, *, idempotent: bool = False) -> None:
     """Record i goes to partition i % partitions; the offsets given back must follow one another."""
     numbers = range(first, end)
     records = [(i % options.partitions, str(i).encode(), value(i)) for i in numbers]
-    offsets = client.produce(options.topic, records, compression=options.compression)
+    offsets = client.produce(options.topic, records, compression=options.compression, idempotent=idempotent)
     check(len(offsets) == len(records), f"produced {len(offsets)} of {len(records)} records")
     following: dict[int, int] = {}
     for i, offset in zip(numbers, offsets, strict=True):

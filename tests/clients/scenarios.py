@@ -5,6 +5,7 @@ A program is `PROGRAM --bootstrap HOST:PORT --scenario NAME --topic T ...` and p
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import sys
@@ -21,9 +22,9 @@ from transactions import transactions, txn_offsets, txn_timeout, zombie
 __all__ = ["run"]
 
 
-def produce_consume(client: Client, options: Options, counts: dict[str, object]) -> None:
+def produce_consume(client: Client, options: Options, counts: dict[str, object], *, idempotent: bool = False) -> None:
     client.create_topic(options.topic, options.partitions, {})
-    produce(client, options, 0, options.records)
+    produce(client, options, 0, options.records, idempotent=idempotent)
     found = read(client, options, options.topic, READ_UNCOMMITTED, options.records)
     for partition, records in found.items():
         for n, record in enumerate(records):
@@ -190,6 +191,7 @@ def admin(client: Client, options: Options, counts: dict[str, object]) -> None:
 
 SCENARIOS: dict[str, Callable[[Client, Options, dict[str, object]], None]] = {
     "produce-consume": produce_consume,
+    "idempotent": functools.partial(produce_consume, idempotent=True),
     "group": group,
     "admin": admin,
     "transactions": transactions,

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from tests.clients.conftest import missing
-from tests.clients.driver import FAMILIES, Result, play
+from tests.clients.driver import Result, play
+from tests.clients.matrix.expectations import families_that_play
 from tests.clients.toolchain import MissingToolchain
 
 from odradek.testing import Cluster
@@ -20,7 +21,8 @@ RECORDS_PER_TRANSACTION = 10
 EXHAUSTED_EPOCH = 32_766
 MOVE_EVERY_S = 0.2
 # Those that speak transaction version 2 have their epoch bumped by every EndTxn.
-BUMPED = ["java", "franz-go"]
+BUMPED = ["java", "franz-go", "krafka"]
+TRANSACTIONAL = families_that_play("transactions")
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def cluster() -> Iterator[Cluster]:
 def played(cluster: Cluster, family: str, scenario: str, topic: str, **options: Any) -> Result:
     try:
         return play(family, scenario, cluster.bootstrap.split(",")[0], topic=topic, **options)
-    except (MissingToolchain, NotImplementedError) as lacking:
+    except MissingToolchain as lacking:
         missing(f"{family}: {lacking}")
         raise
 
@@ -49,7 +51,7 @@ def meanwhile(act: Callable[[], object], play_it: Callable[[], Result]) -> tuple
         return playing.result(), count
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", TRANSACTIONAL)
 def test_the_coordinator_moves_in_the_middle_of_transactions(cluster: Cluster, name: str, family: str) -> None:
     identity = f"{name}-id"
     result, moves = meanwhile(
@@ -69,7 +71,7 @@ def test_ten_thousand_transactions_over_an_epoch_that_runs_out(cluster: Cluster,
     assert 5_001 * RECORDS_PER_TRANSACTION == result.counts["committed_records"]
 
 
-@pytest.mark.parametrize("family", ["confluent-kafka", "kafka-python", "aiokafka"])
+@pytest.mark.parametrize("family", [family for family in TRANSACTIONAL if family not in BUMPED])
 def test_a_producer_that_keeps_its_epoch_begins_at_an_exhausted_one(cluster: Cluster, name: str, family: str) -> None:
     """Its InitProducerId rotates to another producer id; transactions go on as before."""
     identity = f"{name}-id"

@@ -6,10 +6,24 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["JAVA", "BuildFailed", "MissingToolchain", "go_program", "jars", "java_classes", "need", "once"]
+__all__ = [
+    "JAVA",
+    "BuildFailed",
+    "MissingToolchain",
+    "go_program",
+    "jars",
+    "java_classes",
+    "need",
+    "node_program",
+    "once",
+    "python_with",
+    "rust_program",
+]
 
 JAVA = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 JAVA += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
@@ -92,12 +106,110 @@ def java_classes(name: str, sources: Sequence[Path], libraries: Path) -> str:
     return f"{once(f'{name}-classes-{digest(libraries.name, *sources)}', build)}:{libraries}/*"
 
 
-def go_program(folder: Path) -> Path:
-    """The program of a Go module's folder."""
+def go_program(folder: Path, version: str | None = None) -> Path:
+    """The program of a Go module's folder, linked with what all of them share.
+
+    The newest release of its library is pinned by go.mod and go.sum, any other by VERSION.mod and VERSION.sum.
+    """
     need("go")
-    sources = sorted([*folder.glob("*.go"), folder / "go.mod", folder / "go.sum"])
+    module, shared = folder / "go.mod", folder.parent / "go"
+    if version is not None and f"/{folder.name} {version}\n" not in module.read_text():
+        module = folder / f"{version}.mod"
+    sources = sorted([*folder.glob("*.go"), *shared.glob("*.go"), *shared.glob("go.mod")])
 
     def build(target: Path) -> None:
-        sh("go", "build", "-o", target / "program", ".", cwd=folder)
+        sh("go", "build", "-buildvcs=false", f"-modfile={module}", "-o", target / "program", ".", cwd=folder)
 
-    return once(f"{folder.name}-{digest(*sources)}", build) / "program"
+    return once(f"{folder.name}-{digest(module, module.with_suffix('.sum'), *sources)}", build) / "program"
+
+
+def need_rust(least: str) -> None:
+    need("cargo", "rustc", "cc")
+    # asked, because rustup leaves stand-ins on PATH even where it has installed nothing
+    said = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=False).stdout
+    found = said.split()[1].partition("-")[0] if said else "0"
+    if as_numbers(found) < as_numbers(least):
+        raise MissingToolchain(f"Rust {least} or newer is needed, found {said.strip() or 'none'}")
+
+
+def as_numbers(release: str) -> list[int]:
+    return [int(part) for part in release.split(".")]
+
+
+def rust_program(folder: Path, library: str) -> Path:
+    """The program of a library, of a Cargo project's folder that has one for each."""
+    project = folder / "Cargo.toml"
+    need_rust(tomllib.loads(project.read_text())["package"]["rust-version"])
+    sources = sorted([*(folder / "src").rglob("*.rs"), project, folder / "Cargo.lock"])
+
+    def build(target: Path) -> None:
+        compiled = cache() / f"{folder.name}-target"  # kept, because the libraries take longer than the programs
+        sh("cargo", "build", "--quiet", "--locked", "--release", "--target-dir", compiled, cwd=folder)
+        for program in (compiled / "release").glob("*-program"):
+            shutil.copy2(program, target)
+
+    return once(f"{folder.name}-{digest(*sources)}", build) / f"{library}-program"
+
+
+def node_modules(package: Path) -> Path:
+    """What the lock file in a package's folder names, installed."""
+    need("npm")
+    pinned = [package / "package.json", package / "package-lock.json"]
+
+    def build(target: Path) -> None:
+        for file in pinned:
+            shutil.copy(file, target)
+        sh("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=target)
+
+    return once(f"{package.parent.name}-{package.name}-modules-{digest(*pinned)}", build) / "node_modules"
+
+
+def node_program(folder: Path, version: str | None = None) -> list[str]:
+    """The start of the command line of a Node program; each release of its client has a folder with a lock file.
+
+    Node itself is a package too. The program is copied beside its modules, because Node looks for them from there.
+    """
+    releases = {file.parent.name: file.parent for file in folder.glob("*/package.json")}
+    chosen = version or max(releases, key=lambda release: [int(part) for part in release.split(".")])
+    shared = folder.parent / "node"
+    node, modules = node_modules(shared) / ".bin" / "node", node_modules(releases[chosen])
+    if not node.exists():
+        raise MissingToolchain(f"no Node for this machine in {shared / 'package.json'}")
+    sources = sorted([*folder.glob("*.mjs"), *shared.glob("*.mjs")])
+
+    def build(target: Path) -> None:
+        for source in sources:
+            (target / source.parent.name).mkdir(exist_ok=True)
+            shutil.copy(source, target / source.parent.name)
+        (target / folder.name / "node_modules").symlink_to(modules)
+
+    program = once(f"{folder.name}-{chosen}-{digest(str(modules), *sources)}", build)
+    return [str(node), str(program / folder.name / "program.mjs")]
+
+
+def interpreter(package: str, latest: tuple[int, int] | None) -> str:
+    """The Python that runs this; where it is newer than `latest`, the one of that version."""
+    if latest is None or sys.version_info[:2] <= latest:
+        return sys.executable
+    version = ".".join(map(str, latest))
+    name = f"python{version}"
+    # asked, because version managers leave stand-ins on PATH for versions that are not switched on
+    asked = [name, "-c", "import sys; print(sys.executable)"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False) if shutil.which(name) else None
+    if done is None or done.returncode != 0:
+        raise MissingToolchain(f"{package} needs Python {version} or older, and no {name} that runs is on PATH")
+    return done.stdout.strip()
+
+
+def python_with(*requirements: str, latest: tuple[int, int] | None = None) -> str:
+    """An interpreter, not newer than `latest`, that has exactly these packages, each pinned (`name==version`)."""
+    package = requirements[0].replace("==", " ")
+    base = interpreter(package, latest)
+
+    def build(folder: Path) -> None:
+        sh(base, "-m", "venv", folder, cwd=folder)
+        install = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+        sh(folder / "bin" / "python", *install, "--no-deps", "--only-binary", ":all:", *requirements, cwd=folder)
+
+    folder = once(f"{package.replace(' ', '-')}-{digest(os.path.realpath(base), *requirements)}", build)
+    return str(folder / "bin" / "python")

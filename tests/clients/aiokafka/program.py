@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,12 +15,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka import errors as kafka_errors
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin import AIOKafkaAdminClient
 from interface import Client, Record, check
 from scenarios import run
 
+try:
+    from aiokafka.admin import NewPartitions, NewTopic
+    from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+except ImportError:  # before 0.9
+    from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
+
 PATIENCE = 30
+RELEASE = tuple(map(int, aiokafka.__version__.split(".")[:2]))
+ASKS_FOR_STABLE_OFFSETS = (0, 13)  # its ListOffsets say the isolation level; before, only fetches do
 TOO_LATE = (kafka_errors.CommitFailedError, kafka_errors.RebalanceInProgressError, kafka_errors.IllegalStateError)
 T = TypeVar("T")
 
@@ -68,7 +77,9 @@ class Reading:
         on_loop(self.consumer.seek, TopicPartition(topic, partition), offset)
 
     def close(self) -> None:
-        wait(self.consumer.stop())
+        # the consumer passes on that its own fetches were cancelled, if their connection was lost just then
+        with contextlib.suppress(CancelledError):
+            wait(self.consumer.stop())
 
 
 class Transactions:
@@ -121,13 +132,17 @@ class Aiokafka:
         await admin.start()
         return admin
 
-    def produce(self, topic: str, records: Iterable[tuple[int, bytes, bytes]], *, compression: str) -> list[int]:
-        return wait(self._produce(topic, records, None if compression == "none" else compression))
+    def produce(
+        self, topic: str, records: Iterable[tuple[int, bytes, bytes]], *, compression: str, idempotent: bool
+    ) -> list[int]:
+        return wait(self._produce(topic, records, None if compression == "none" else compression, idempotent))
 
     async def _produce(
-        self, topic: str, records: Iterable[tuple[int, bytes, bytes]], compression: str | None
+        self, topic: str, records: Iterable[tuple[int, bytes, bytes]], compression: str | None, idempotent: bool
     ) -> list[int]:
-        settings: dict[str, Any] = {"enable_idempotence": True, "acks": "all", "linger_ms": 5, "max_batch_size": 65536}
+        # It never has more than one request per partition in flight.
+        settings: dict[str, Any] = {"enable_idempotence": idempotent, "acks": "all", "linger_ms": 5}
+        settings["max_batch_size"] = 8192 if idempotent else 65536
         producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap, compression_type=compression, **settings)
         await producer.start()
         try:
@@ -193,7 +208,22 @@ class Aiokafka:
         return self._offset("beginning_offsets", topic, partition, "read_uncommitted")
 
     def end_offset(self, topic: str, partition: int, isolation: str = "read_uncommitted") -> int:
+        if isolation == "read_committed" and RELEASE < ASKS_FOR_STABLE_OFFSETS:
+            return self._fetched_stable_offset(topic, partition)
         return self._offset("end_offsets", topic, partition, isolation)
+
+    def _fetched_stable_offset(self, topic: str, partition: int) -> int:
+        reading = Reading(bootstrap_servers=self._bootstrap, isolation_level="read_committed", fetch_max_wait_ms=50)
+        at = TopicPartition(topic, partition)
+        on_loop(reading.consumer.assign, [at])
+        end = time.monotonic() + PATIENCE
+        try:
+            while (offset := reading.consumer.last_stable_offset(at)) is None:
+                check(time.monotonic() < end, "no fetch told the last stable offset")
+                reading.poll(0.02)
+            return int(offset)
+        finally:
+            reading.close()
 
     def _offset(self, method: str, topic: str, partition: int, isolation: str) -> int:
         reading = Reading(bootstrap_servers=self._bootstrap, isolation_level=isolation)

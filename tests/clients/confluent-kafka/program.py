@@ -14,6 +14,12 @@ from interface import Client, Record, check
 from scenarios import run
 
 PATIENCE = 30.0
+SENDING: dict[bool, dict[str, Any]] = {
+    False: {"enable.idempotence": False, "max.in.flight": 1},
+    True: {"enable.idempotence": True, "batch.size": 8192},
+}
+# Before 2.0 a batch consumed after a seek throws away what was fetched of other partitions, on any broker.
+SEEKS_IN_BATCHES = confluent_kafka.libversion()[1] >= 0x02000000
 TOO_LATE = {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID}
 
 
@@ -25,10 +31,23 @@ class Reading:
         self._records_max = records_max
 
     def poll(self, seconds: float) -> list[Record]:
-        messages = self.consumer.consume(self._records_max, seconds)
+        messages = self._batch(seconds) if SEEKS_IN_BATCHES else self._one_by_one(seconds)
         for message in messages:
             check(message.error() is None, f"consume: {message.error()}")
         return [Record(m.partition(), m.offset(), m.key(), m.value()) for m in messages]
+
+    def _batch(self, seconds: float) -> list[Any]:
+        messages: list[Any] = self.consumer.consume(self._records_max, seconds)
+        return messages
+
+    def _one_by_one(self, seconds: float) -> list[Any]:
+        messages: list[Any] = []
+        while len(messages) < self._records_max:
+            message = self.consumer.poll(0 if messages else seconds)
+            if message is None:
+                break
+            messages.append(message)
+        return messages
 
     def assigned(self) -> set[int]:
         return {at.partition for at in self.consumer.assignment()}
@@ -89,9 +108,12 @@ class Confluent:
         self._settings: dict[str, Any] = {"bootstrap.servers": bootstrap}
         self._admin = AdminClient(self._settings)
 
-    def produce(self, topic: str, records: Iterable[tuple[int, bytes, bytes]], *, compression: str) -> list[int]:
-        settings = {"enable.idempotence": True, "acks": "all", "compression.type": compression, "linger.ms": 5}
-        producer = Producer({**self._settings, **settings, "queue.buffering.max.messages": 1_000_000})
+    def produce(
+        self, topic: str, records: Iterable[tuple[int, bytes, bytes]], *, compression: str, idempotent: bool
+    ) -> list[int]:
+        settings: dict[str, Any] = {"acks": "all", "compression.type": compression, "linger.ms": 5}
+        settings |= {"queue.buffering.max.messages": 1_000_000, **SENDING[idempotent]}
+        producer = Producer({**self._settings, **settings})
         of_record: dict[tuple[int, bytes], int] = {}
         failures: list[KafkaError] = []
 

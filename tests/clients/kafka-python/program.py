@@ -20,7 +20,13 @@ PATIENCE = 30
 # 3.0.12 loses the assignment of a rejoin that ends between two polls (`join_group_async` looks at the finished task
 # only while a rejoin is needed). Its metadata refresh 100 ms after subscribing starts one, so polls of 100 ms lose it
 # now and then where the broker answers within a few milliseconds.
-MEMBER_POLL_SECONDS = 1.0
+MEMBER_POLL_SECONDS = 1.0 if kafka.__version__ >= "3" else 0.0
+SENDING: dict[bool, dict[str, Any]] = {
+    False: {"enable_idempotence": False, "max_in_flight_requests_per_connection": 1, "batch_size": 65536},
+    True: {"enable_idempotence": True, "batch_size": 8192},
+}
+# 2.x never ends an abort that finds a batch in flight: `abort_undrained_batches` looks for it among those not yet sent.
+ABORTS_ONLY_FLUSHED = kafka.__version__ < "3"
 TOO_LATE = (kafka_errors.CommitFailedError, kafka_errors.RebalanceInProgressError)
 
 
@@ -92,6 +98,8 @@ class Transactions:
         self._producer.commit_transaction()
 
     def abort(self) -> None:
+        if ABORTS_ONLY_FLUSHED:
+            self._producer.flush(PATIENCE)
         self._producer.abort_transaction()
 
     def close(self) -> None:
@@ -104,12 +112,16 @@ class KafkaPython:
         self._bootstrap = bootstrap
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
 
-    def produce(self, topic: str, records: Iterable[tuple[int, bytes, bytes]], *, compression: str) -> list[int]:
-        settings: dict[str, Any] = {"acks": "all", "linger_ms": 5, "batch_size": 65536}
+    def produce(
+        self, topic: str, records: Iterable[tuple[int, bytes, bytes]], *, compression: str, idempotent: bool
+    ) -> list[int]:
+        settings: dict[str, Any] = {"acks": "all", "linger_ms": 5, **SENDING[idempotent]}
         if compression != "none":
             settings["compression_type"] = compression
-        if "enable_idempotence" in KafkaProducer.DEFAULT_CONFIG:  # 2.1
-            settings["enable_idempotence"] = True
+        if "enable_idempotence" not in KafkaProducer.DEFAULT_CONFIG:  # before 2.1
+            if idempotent:
+                raise NotImplementedError("idempotent producer")
+            del settings["enable_idempotence"]
         try:
             producer = KafkaProducer(bootstrap_servers=self._bootstrap, **settings)
         except AssertionError as error:

@@ -7,9 +7,9 @@ import fnmatch
 import tomllib
 from pathlib import Path
 
-from tests.clients.matrix.plan import Cell
+from tests.clients.matrix.plan import BROKERS, CLIENTS, OWN, Cell
 
-__all__ = ["Expectations", "Failure", "Lacking"]
+__all__ = ["Expectations", "Failure", "Lacking", "families_that_play"]
 
 FILE = Path(__file__).with_name("expectations.toml")
 EVERY = ("*",)
@@ -59,6 +59,13 @@ class Expectations:
     def fails(self, cell: Cell) -> Failure | None:
         """The known failure that covers the cell, if there is one."""
         return next((entry for entry in self.failures if entry.covers(cell)), None)
+
+
+def families_that_play(scenario: str) -> list[str]:
+    """The families whose newest release has the means for a scenario; they have no scenarios of their own."""
+    expectations = Expectations()
+    newest = [client for client in CLIENTS if client.newest and client.family not in OWN]
+    return [client.family for client in newest if expectations.lacks(Cell(client, BROKERS[0], scenario)) is None]
 
 
 def _any(name: str, patterns: tuple[str, ...]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 __all__ = [
     "BROKERS",
     "CLIENTS",
+    "OWN",
     "RELEASES",
     "SCENARIOS",
     "TRANSACTIONAL",
@@ -65,8 +66,8 @@ def _versions(family: str, *versions: str) -> tuple[Client, ...]:
 
 
 CLIENTS: tuple[Client, ...] = (
-    *_versions("java", "0.11.0.3", "1.0.2", "2.1.1", "2.8.2", "3.3.2", "3.6.2", "3.9.2", "4.0.1", "4.4.0"),
-    *_versions("kafka-streams", "4.4.0"),
+    *_versions("java", "0.11.0.3", "1.0.2", "2.1.1", "2.8.2", "3.3.2", "3.6.2", "3.9.2", "4.0.2", "4.4.0"),
+    *_versions("kafka-streams", "4.3.1"),
     Client("confluent-kafka", "1.9.2", optional=True),  # its wheels end with Python 3.10
     *_versions("confluent-kafka", "2.3.0", "2.16.1"),
     *_versions("kafka-python", "2.0.2", "2.2.21", "3.0.12"),
@@ -76,7 +77,8 @@ CLIENTS: tuple[Client, ...] = (
     *_versions("kafka-go", "v0.4.51"),
     *_versions("kafkajs", "2.2.4"),
     *_versions("platformatic", "1.35.0", "2.12.1"),
-    *_versions("rdkafka", "0.38.0"),
+    *_versions("krafka", "0.28.1"),
+    *_versions("rskafka", "0.6.0"),
 )
 
 RELEASES = ("2.8", "3.3", "3.6", "3.9", "4.0")
@@ -86,7 +88,7 @@ BROKERS: tuple[Broker, ...] = (
     Broker("level 0", transaction_version=0),
     Broker("level 1", transaction_version=1),
     Broker("level 2", transaction_version=2),
-    Broker("level changes", transaction_version=0, changes=True),
+    Broker("level changes", transaction_version=1, changes=True),
     *(Broker(f"as Kafka {release}", as_kafka=release) for release in RELEASES),
 )
 

@@ -17,6 +17,16 @@ class Compat {
         return find(target, name, arguments) != null;
     }
 
+    /** True if this release brings the library that has this class. */
+    static boolean bundled(String className) {
+        try {
+            Class.forName(className, false, Compat.class.getClassLoader());
+            return true;
+        } catch (ClassNotFoundException e) {
+            return false;
+        }
+    }
+
     /** Calls the public method; UnsupportedOperationException where this release has none. */
     static Object call(Object target, String name, Object... arguments) throws Exception {
         Method method = find(target, name, arguments);

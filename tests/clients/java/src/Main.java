@@ -14,12 +14,20 @@ public class Main {
 
     static final Map<String, Scenario> SCENARIOS = Map.of(
         "produce-consume", Plain::produceConsume,
+        "idempotent", Plain::idempotent,
         "group", Plain::group,
         "admin", Administration::admin,
         "transactions", Transactions::transactions,
         "txn-offsets", Transactions::offsets,
         "zombie", Transactions::zombie,
-        "txn-timeout", Transactions::timeout);
+        "txn-timeout", Transactions::timeout,
+        "word-count", unsupported("Kafka Streams plays it"));
+
+    static Scenario unsupported(String why) {
+        return (options, counts) -> {
+            throw new UnsupportedOperationException(why);
+        };
+    }
 
     /** The one argument style of all client programs: --name value. */
     record Options(String bootstrap, String scenario, String topic, String group, String transactionalId,
@@ -70,10 +78,15 @@ public class Main {
     }
 
     public static void main(String[] arguments) {
+        run(arguments, "kafka-clients " + version("kafka"), SCENARIOS);
+    }
+
+    /** Plays the scenario that the arguments name and ends the process. */
+    static void run(String[] arguments, String client, Map<String, Scenario> scenarios) {
         Options options = Options.parse(arguments);
-        Scenario scenario = SCENARIOS.get(String.valueOf(options.scenario()));
+        Scenario scenario = scenarios.get(String.valueOf(options.scenario()));
         if (scenario == null || options.bootstrap() == null) {
-            System.err.println("--bootstrap HOST:PORT and --scenario, one of " + SCENARIOS.keySet());
+            System.err.println("--bootstrap HOST:PORT and --scenario, one of " + scenarios.keySet());
             System.exit(2);
         }
         Map<String, Object> counts = new LinkedHashMap<>();
@@ -89,7 +102,7 @@ public class Main {
         }
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("ok", error == null);
-        result.put("client", "kafka-clients " + version());
+        result.put("client", client);
         result.put("scenario", options.scenario());
         result.put("seconds", Math.round((System.nanoTime() - start) / 1e6) / 1e3);
         result.put("counts", counts);
@@ -100,9 +113,10 @@ public class Main {
         System.exit(error == null ? 0 : unsupported ? 3 : 1);
     }
 
-    private static String version() {
+    /** Of the jar of this name on the class path: kafka (the clients) or kafka-streams. */
+    static String version(String jar) {
         Properties properties = new Properties();
-        try (InputStream in = Main.class.getResourceAsStream("/kafka/kafka-version.properties")) {
+        try (InputStream in = Main.class.getResourceAsStream("/kafka/" + jar + "-version.properties")) {
             properties.load(in);
         } catch (IOException | NullPointerException e) {
             return "unknown";

@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.IntFunction;
 import java.util.stream.IntStream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -29,9 +30,12 @@ class Records {
         return properties;
     }
 
+    /** An idempotent producer, unless the pairs say otherwise. */
     static KafkaProducer<String, String> producer(Main.Options options, Object... pairs) {
+        if (options.compression().equals("zstd") && !Compat.bundled("com.github.luben.zstd.Zstd"))
+            throw new UnsupportedOperationException("this release has no zstd");
         Properties properties = properties(options, pairs);
-        properties.put("enable.idempotence", "true");
+        properties.putIfAbsent("enable.idempotence", "true");
         properties.put("acks", "all");
         properties.put("compression.type", options.compression());
         return new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer());
@@ -50,11 +54,16 @@ class Records {
 
     /** Sends records from..to and waits for all; the offsets given back must follow one another. */
     static void produce(Producer<String, String> producer, Main.Options options, int from, int to) {
+        produce(producer, options, from, to, Records::value);
+    }
+
+    static void produce(Producer<String, String> producer, Main.Options options, int from, int to,
+                        IntFunction<String> values) {
         AtomicReference<String> wrong = new AtomicReference<>();
         Map<Integer, Long> next = new HashMap<>();
         for (int i = from; i < to; i++) {
             int partition = i % options.partitions();
-            producer.send(new ProducerRecord<>(options.topic(), partition, Integer.toString(i), value(i)), (where, error) -> {
+            producer.send(new ProducerRecord<>(options.topic(), partition, Integer.toString(i), values.apply(i)), (where, error) -> {
                 if (error != null) wrong.compareAndSet(null, error.toString());
                 else {
                     Long expected = next.put(partition, where.offset() + 1);

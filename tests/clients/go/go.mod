@@ -1,0 +1,3 @@
+module odradek/scenarios
+
+go 1.25
