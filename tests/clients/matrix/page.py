@@ -31,7 +31,7 @@ INTRODUCTIONS: Mapping[str, str] = {
     "level 1": "transaction.version 1: as 0, with flexible records in the transaction log.",
     "level 2": "transaction.version 2, Kafka's default since 4.0.",
     "level changes": (
-        "transaction.version changes between 1 and 2 after 0.2, 0.6, 1.4, 3 ... s, while the client is at work; "
+        "transaction.version changes between 1 and 2 0.2, 0.6, 1.4, 3 ... s after the first produced record; "
         "in the scenarios with idempotent producers every client is disconnected each time, so that it looks again."
     ),
 }

@@ -57,12 +57,16 @@ class Spoken:
 
     def __init__(self) -> None:
         self._versions: defaultdict[str, set[int]] = defaultdict(set)
+        self.has_produced = threading.Event()
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """Take note of requests."""
         for fact in facts:
             if fact.kind == "request" and not fact.fields.get("from_broker"):
-                self._versions[str(fact.fields["api"])].add(int(fact.fields["version"]))
+                api = str(fact.fields["api"])
+                self._versions[api].add(int(fact.fields["version"]))
+                if api == "PRODUCE":
+                    self.has_produced.set()
 
     def versions(self) -> dict[str, list[int]]:
         """Sorted lists, by the name of the API."""
@@ -74,7 +78,7 @@ def play_cell(cell: Cell) -> Outcome:
     outcome = Outcome("failed")
     for attempt in range(1, TRIES + 1):
         spoken = Spoken()
-        with _cluster(cell.broker, spoken) as cluster, _changing(cell, control_of(cluster)):
+        with _cluster(cell.broker, spoken) as cluster, _changing(cell, control_of(cluster), spoken.has_produced):
             outcome = _play(cell, cluster.bootstrap.split(",")[0])
         outcome.spoken, outcome.tries = spoken.versions(), attempt
         if outcome.result != "failed":
@@ -84,13 +88,15 @@ def play_cell(cell: Cell) -> Outcome:
 
 def play_against_kafka(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
     """The same cells against a real broker: evidence that a failure is not ours."""
+    begun = threading.Event()  # who asks a real broker cannot see what it is asked
+    begun.set()
     for broker in dict.fromkeys(cell.broker for cell in cells):
         if broker.transaction_version is None:
             continue
         with RealKafka(transaction_version=broker.transaction_version) as kafka:
             for cell in cells:
                 if cell.broker == broker:
-                    with _changing(cell, control_of_kafka(kafka)):
+                    with _changing(cell, control_of_kafka(kafka), begun):
                         yield cell, _play(cell, kafka.bootstrap)
 
 
@@ -115,8 +121,8 @@ def _cluster(broker: Broker, spoken: Spoken) -> Cluster:
 
 
 @contextlib.contextmanager
-def _changing(cell: Cell, control: Control) -> Iterator[None]:
-    """Change the level of transaction.version again and again while the client is at work.
+def _changing(cell: Cell, control: Control, begun: threading.Event) -> Iterator[None]:
+    """Change the level of transaction.version again and again, from when the client has begun until it is done.
 
     A client looks at it when it connects. Those that send nothing twice after an answer was lost are disconnected.
     """
@@ -127,6 +133,9 @@ def _changing(cell: Cell, control: Control) -> Iterator[None]:
     disconnects = cell.scenario in {"idempotent", *TRANSACTIONAL}
 
     def change() -> None:
+        while not begun.wait(CHANGE_AFTER_S):
+            if done.is_set():
+                return
         for count, level in enumerate(itertools.cycle(LEVELS)):
             if done.wait(CHANGE_AFTER_S * 2**count):
                 return

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -60,13 +62,19 @@ func (m *member) run(ctx context.Context) {
 		m.mutex.Unlock()
 		err := m.group.Consume(inside, []string{m.topic}, m)
 		end()
-		if err != nil && !errors.Is(err, context.Canceled) {
+		if err != nil && !errors.Is(err, context.Canceled) && !isLost(err) {
 			m.mutex.Lock()
 			m.failed = err
 			m.mutex.Unlock()
 			return
 		}
 	}
+}
+
+// isLost says whether a connection was lost while the group was joined, which the client leaves to its user.
+func isLost(err error) bool {
+	var network net.Error
+	return errors.Is(err, io.EOF) || errors.As(err, &network)
 }
 
 func (m *member) Setup(session sarama.ConsumerGroupSession) error {
