@@ -1,8 +1,9 @@
 """Spark's DataSource `kafka_log` over the scanner: `spark.read.format("kafka_log").load(directories)`.
 
-Options: `table` (batches, records, txnlog, or audit: the rows an audit needs, problems among them), `topics` (separated
-by commas), `checkCrc`, `rangeBytes`, and `pushdown` (true needs spark.sql.python.filterPushdown.enabled: Spark refuses
-a reader that could take filters while it is off). As a stream it tails the directories: whole batches only.
+Options: `table` (batches, records, txnlog; or audit and states: the rows that an audit needs of batches and of the
+coordinators' log, problems among them), `topics` (separated by commas), `checkCrc`, `rangeBytes`, and `pushdown` (true
+needs spark.sql.python.filterPushdown.enabled: Spark refuses a reader that could take filters while it is off). As a
+stream it tails the directories: whole batches only.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from odradek_pipeline.layout import FileKind, LogFile, Problem, find_files
+from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, find_files
 from odradek_pipeline.payload import records_of, transaction_log_range
 from odradek_pipeline.scan import COLUMNS, ByteRange, Chunk, Scan, plan_ranges, scan_range
 
@@ -59,6 +60,26 @@ _TYPES: dict[str, tuple[DataType, pa.DataType]] = {
 
 _WHERE = {"topic": "s", "partition": "i4", "path": "s", "segment": "i8"}
 _BATCHES = {**_WHERE, **COLUMNS}
+_PROBLEM = {"problem": "s", "problem_severity": "s", "problem_detail": "s"}
+_STATES = {
+    "path": "s",
+    "position": "i8",
+    "partition": "i4",
+    "offset": "i8",
+    "timestamp": "i8",
+    "transactional_id": "s",
+    "value_version": "i4",
+    "state": "s",
+    "producer_id": "i8",
+    "producer_epoch": "i4",
+    "timeout_ms": "i4",
+    "last_update": "i8",
+    "start": "i8",
+    "previous_producer_id": "i8",
+    "next_producer_id": "i8",
+    "client_transaction_version": "i4",
+    "partitions": "[s]",
+}
 TABLES: dict[str, dict[str, str]] = {
     "batches": _BATCHES,
     "records": {
@@ -72,43 +93,22 @@ TABLES: dict[str, dict[str, str]] = {
         "key": "b",
         "value": "b",
     },
-    "txnlog": {
-        "path": "s",
-        "position": "i8",
-        "partition": "i4",
-        "offset": "i8",
-        "timestamp": "i8",
-        "transactional_id": "s",
-        "value_version": "i4",
-        "state": "s",
-        "producer_id": "i8",
-        "producer_epoch": "i4",
-        "timeout_ms": "i4",
-        "last_update": "i8",
-        "start": "i8",
-        "previous_producer_id": "i8",
-        "next_producer_id": "i8",
-        "client_transaction_version": "i4",
-        "partitions": "[s]",
-    },
-    "audit": {
-        **_BATCHES,
-        "previous_offset": "i8",
-        "jump": "?",
-        "last": "?",
-        "problem": "s",
-        "problem_severity": "s",
-        "problem_detail": "s",
-    },
+    "txnlog": _STATES,
+    "audit": {**_BATCHES, "previous_offset": "i8", "jump": "?", "last": "?", **_PROBLEM},
+    "states": {**_STATES, **_PROBLEM},
 }
 """Each table's columns and their types."""
 
 RANGE_BYTES = 128 << 20
 
 
-def spark_schema(table: str) -> StructType:
-    """The schema of a table as Spark says it."""
-    return StructType([StructField(name, _TYPES[kind][0]) for name, kind in TABLES[table].items()])
+_OF_COORDINATORS = frozenset(("txnlog", "states"))
+_WITH_PROBLEMS = frozenset(("audit", "states"))
+
+
+def spark_schema(table: str, **more: str) -> StructType:
+    """The schema of a table as Spark says it, with more columns behind."""
+    return StructType([StructField(name, _TYPES[kind][0]) for name, kind in {**TABLES[table], **more}.items()])
 
 
 def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
@@ -170,8 +170,8 @@ class _Options:
         if unknown:
             raise ValueError(f"kafka_log's table {table} has no column {', '.join(unknown)}")
         topics = [topic for topic in options.get("topics", "").split(",") if topic]
-        if table == "txnlog":
-            topics = ["__transaction_state"]
+        if table in _OF_COORDINATORS:
+            topics = [TRANSACTION_STATE]
         return cls(
             directories,
             table,
@@ -320,13 +320,16 @@ def read_ranges(ranges: Iterable[ByteRange], options: _Options) -> Iterator[pa.R
     """Arrow batches of the wanted table."""
     for part in ranges:
         scan = Scan(check_crc=options.check_crc)
-        if options.table == "txnlog":
-            yield from _rows((record.row() for record in transaction_log_range(part, scan)), options)
-            continue
-        for chunk in scan_range(part, scan):
-            yield from _chunk(chunk, scan, options)
-        if options.table == "audit" and scan.problems:
+        if options.table in _OF_COORDINATORS:
+            yield from _rows((_NO_PROBLEM | record.row() for record in transaction_log_range(part, scan)), options)
+        else:
+            for chunk in scan_range(part, scan):
+                yield from _chunk(chunk, scan, options)
+        if options.table in _WITH_PROBLEMS and scan.problems:
             yield _problems(part, scan.problems, options)
+
+
+_NO_PROBLEM: dict[str, Any] = dict.fromkeys(_PROBLEM)
 
 
 def _chunk(chunk: Chunk, scan: Scan, options: _Options) -> Iterator[pa.RecordBatch]:
@@ -373,9 +376,8 @@ def _audit(chunk: Chunk, options: _Options) -> pa.RecordBatch:
 
 def _problems(part: ByteRange, problems: list[Problem], options: _Options) -> pa.RecordBatch:
     count = len(problems)
-    columns: dict[str, Any] = {name: pa.nulls(count, _TYPES[kind][1]) for name, kind in TABLES["audit"].items()}
+    columns: dict[str, Any] = {name: pa.nulls(count, _TYPES[kind][1]) for name, kind in TABLES[options.table].items()}
     columns |= {
-        "topic": pa.repeat(part.file.topic, count),
         "path": [found.path for found in problems],
         "position": [found.position for found in problems],
         "problem": [found.problem for found in problems],

@@ -6,7 +6,7 @@ partition whose coordinator knows nothing of them (KIP-664). Here both sides com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 from odradek_pipeline.payload import TransactionRecord
 from odradek_pipeline.result import Severity, anomaly
 
-__all__ = ["Coordinators", "LogFacts", "judge", "open_transactions", "suspicious"]
+__all__ = ["Coordinators", "LogFacts", "judge", "open_transactions", "suspicious", "unmatched"]
 
 TIMEOUT_SLACK_MS = 20_000
 """Coordinators look for transactions that took too long every 10 s, and may be late."""
@@ -57,6 +57,8 @@ class Coordinators:
     last: dict[int, TransactionRecord] = field(default_factory=dict)
     level_2: set[tuple[int, int]] = field(default_factory=set)
     """Producer id and epoch of transactions begun at level 2, whose markers carry the next epoch."""
+    begun_at_level_2: dict[tuple[int, int], TransactionRecord] = field(default_factory=dict)
+    """The records that say so: the last of each transaction, which names all its partitions."""
     prepared: list[TransactionRecord] = field(default_factory=list)
     """Decisions whose markers have all been written, says the coordinator."""
     overdue: list[tuple[TransactionRecord, int]] = field(default_factory=list)
@@ -81,6 +83,7 @@ class Coordinators:
     def _note(self, before: TransactionRecord | None, record: TransactionRecord) -> None:
         if record.state == "Ongoing" and record.client_transaction_version >= _LEVEL_2:
             self.level_2.add((record.producer_id, record.producer_epoch))
+            self.begun_at_level_2[record.producer_id, record.producer_epoch] = record
         if (
             record.state.startswith("Complete")
             and before is not None
@@ -243,6 +246,8 @@ def _empty(row: Row, marker: dict[str, Any], facts: LogFacts, jumps: pd.DataFram
 
 
 def _has_jump(jumps: pd.DataFrame, row: Row, *, after: int, until: int) -> bool:
+    if jumps.empty:
+        return False
     here = jumps[(jumps["topic"] == row["topic"]) & (jumps["partition"] == row["partition"])]
     return bool(
         (
@@ -292,7 +297,8 @@ def _missing_markers(
     told = {(row["topic"], row["partition"], row["producer_id"]) for row in found if row["anomaly"] == "txn-hanging"}
     missing = []
     for key, records in due.items():
-        lacking = _unmatched(records, marker_times.get(key, []))
+        times = [record.last_update for record in records]
+        lacking = [records[at] for at in unmatched(times, marker_times.get(key, []))]
         if not lacking or key[:3] in told:
             continue
         for record in lacking:
@@ -317,17 +323,20 @@ def _missing_markers(
     return missing
 
 
-def _unmatched(records: list[TransactionRecord], markers: list[int]) -> list[TransactionRecord]:
-    """Which decisions have no marker: each marker belongs to the last decision before it that has none yet."""
-    lacking: list[TransactionRecord] = []
-    if len(markers) >= len(records):
-        return lacking
+def unmatched(due: Sequence[int], markers: Iterable[int]) -> list[int]:
+    """Which decisions have no marker, by their place: each marker belongs to the last decision before it without one.
+
+    Both are times: of the decisions in their order, and of the markers.
+    """
     waiting = sorted(markers)
-    for record, following in zip(records, [*records[1:], None], strict=True):
-        if waiting and (following is None or waiting[0] < following.last_update):
+    if len(waiting) >= len(due):
+        return []
+    lacking = []
+    for at in range(len(due)):
+        if waiting and (at + 1 == len(due) or waiting[0] < due[at + 1]):
             waiting.pop(0)
         else:
-            lacking.append(record)
+            lacking.append(at)
     return lacking
 
 
@@ -351,9 +360,15 @@ def _overdue(record: TransactionRecord, age: int) -> dict[str, Any]:
 def _unexplained_jumps(jumps: pd.DataFrame, found: list[dict[str, Any]], facts: LogFacts) -> list[dict[str, Any]]:
     """Offsets that are missing, or go back, where nothing else was said about them."""
     rows = []
+    bad: dict[Partition, list[dict[str, Any]]] = {}
+    for told in found:
+        if told["severity"] == "bad":
+            bad.setdefault((told["topic"], told["partition"]), []).append(told)
     for row in jumps.to_dict("records"):
         gap = row["base_offset"] - row["previous_offset"] - 1
-        if (gap > 0 and (facts.is_cleaned({**row, "offset": row["base_offset"]}))) or _is_explained(row, found):
+        if (gap > 0 and (facts.is_cleaned({**row, "offset": row["base_offset"]}))) or _is_explained(
+            row, bad.get((row["topic"], row["partition"]), [])
+        ):
             continue
         name = "offset-gap" if gap > 0 else "offset-regression"
         detail = f"offset {row['base_offset']} follows {row['previous_offset']}"
@@ -374,9 +389,8 @@ def _unexplained_jumps(jumps: pd.DataFrame, found: list[dict[str, Any]], facts: 
 
 
 def _is_explained(jump: Row, found: list[dict[str, Any]]) -> bool:
+    """By what is bad in the same partition."""
     for row in found:
-        if (row["topic"], row["partition"]) != (jump["topic"], jump["partition"]) or row["severity"] != "bad":
-            continue
         name = row["anomaly"]
         if name == "txn-orphan-marker" or (name == "txn-hanging" and row["end_offset"] < 0):
             if (name == "txn-hanging" and row["offset"] <= jump["base_offset"]) or (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from odradek.records.batch import InvalidBatch, parse_batch
 from odradek.records.record import Record, iterate_records
@@ -53,7 +54,18 @@ class TransactionRecord:
 
     def row(self) -> dict[str, object]:
         """As a row of a table."""
-        return {**asdict(self), "partitions": [f"{topic}-{partition}" for topic, partition in self.partitions]}
+        row: dict[str, object] = {name: getattr(self, name) for name in _COLUMNS}
+        return row | {"partitions": [f"{topic}-{partition}" for topic, partition in self.partitions]}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> TransactionRecord:
+        """A record from its row; columns of others are left out."""
+        values = {name: row[name] for name in _COLUMNS}
+        named = (text.rpartition("-") for text in row["partitions"])
+        return cls(**values, partitions=tuple((topic, int(partition)) for topic, _, partition in named))
+
+
+_COLUMNS = tuple(one.name for one in fields(TransactionRecord) if one.name != "partitions")
 
 
 def records_of(chunk: Chunk, scan: Scan, *, control: bool = False) -> Iterator[tuple[int, Record]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -54,7 +56,10 @@ def spark_session(
 
 
 def _settings(*, small: bool, local: bool, scratch: Path | None) -> dict[str, str]:
-    folder = scratch or Path(tempfile.mkdtemp(prefix="odradek-spark-"))
+    folder = scratch
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="odradek-spark-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     log4j = folder / "log4j2.properties"
     log4j.write_text(_LOG4J)
     settings = {

@@ -5,7 +5,7 @@ Each reader checks what can be checked in the file alone, and against its segmen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from odradek_pipeline.layout import FileKind, LogFile, Problem, problem
 
-__all__ = ["ABORTED", "PRODUCER", "Sidecar", "read_sidecar", "read_sidecars"]
+__all__ = ["ABORTED", "PRODUCER", "Sidecar", "is_sidecar", "read_sidecar", "read_sidecars"]
 
 INDEX = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIME_INDEX = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
@@ -68,9 +68,14 @@ def read_sidecar(file: LogFile) -> Sidecar:
     return _READERS[file.kind](file, content)
 
 
-def read_sidecars(files: Iterable[LogFile]) -> list[Sidecar]:
-    """Every file that is no segment and no metadata snapshot."""
-    return [read_sidecar(file) for file in files if file.kind in _READERS]
+def is_sidecar(file: LogFile) -> bool:
+    """Whether it is no segment and no metadata snapshot."""
+    return file.kind in _READERS
+
+
+def read_sidecars(files: Iterable[LogFile]) -> Iterator[Sidecar]:
+    """Every file that is no segment and no metadata snapshot, one after the other."""
+    return (read_sidecar(file) for file in files if is_sidecar(file))
 
 
 def _fixed(file: LogFile, content: bytes, entry: np.dtype[np.void]) -> tuple[NDArray[np.void], list[Problem]]:

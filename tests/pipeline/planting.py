@@ -7,7 +7,17 @@ from pathlib import Path
 
 from odradek.records.batch import Batch, batches
 
-__all__ = ["add", "drop", "is_data", "is_marker", "partition_batches", "repeat", "rewrite", "segment"]
+__all__ = [
+    "add",
+    "drop",
+    "is_data",
+    "is_marker",
+    "mark_not_bumped",
+    "partition_batches",
+    "repeat",
+    "rewrite",
+    "segment",
+]
 
 
 def segment(directory: Path, partition: str) -> Path:
@@ -61,3 +71,14 @@ def add(directory: Path, partition: str, batch: bytes) -> None:
     """Append a batch."""
     with segment(directory, partition).open("ab") as file:
         file.write(batch)
+
+
+def mark_not_bumped(directory: Path, partition: str) -> None:
+    """Give the marker at the end the epoch of the data before it."""
+    path = segment(directory, partition)
+    content = bytearray(path.read_bytes())
+    last = partition_batches(directory, partition)[-1]
+    assert is_marker(last)
+    at = len(content) - last.size
+    content[at + 51 : at + 53] = (last.producer_epoch - 1).to_bytes(2)
+    path.write_bytes(content)

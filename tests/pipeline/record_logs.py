@@ -17,7 +17,8 @@ from io import BytesIO
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from tests.oracle.real_kafka import RealKafka, class_path, java
 
 from odradek.records.record import Record, build_batch
@@ -52,7 +53,7 @@ def transactions(bootstrap: str, transactional_id: str, *, count: int, copy_from
             producer.flush()
             producer.produce("orders", value=f"{transactional_id}-{number}-last", partition=partition)
         producer.flush()
-        if consumer is not None:
+        if consumer is not None and copy_from is not None:
             position = [TopicPartition(copy_from, 0, number + 1)]
             producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), 30)
         if number % 3 == 2:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.pipeline.conftest import DATA
-from tests.pipeline.planting import add, drop, is_data, is_marker, partition_batches, repeat, segment
+from tests.pipeline.planting import add, drop, is_data, is_marker, mark_not_bumped, partition_batches, repeat, segment
 
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch
@@ -154,12 +154,7 @@ def test_a_marker_of_an_older_epoch(recorded: Recorded) -> None:
 
 def test_a_marker_whose_epoch_was_not_bumped(recorded: Recorded) -> None:
     directory = recorded("tv2")
-    path = segment(directory, "orders-0")
-    content = bytearray(path.read_bytes())
-    last = partition_batches(directory, "orders-0")[-1]
-    at = len(content) - last.size
-    content[at + 51 : at + 53] = (last.producer_epoch - 1).to_bytes(2)
-    path.write_bytes(content)
+    mark_not_bumped(directory, "orders-0")
     assert [("txn-epoch-not-bumped", "bad", "orders-0", 47), ("txn-hanging", "bad", "orders-0", 0)] == found(
         audit_logs([directory])
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from tests.oracle.real_kafka import RealKafka
 from tests.pipeline.record_logs import late_batch, tool, transactions
 

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan
-from tests.pipeline.planting import drop, is_data, is_marker, partition_batches, repeat, segment
+from tests.pipeline.planting import (
+    drop,
+    is_data,
+    is_marker,
+    mark_not_bumped,
+    partition_batches,
+    repeat,
+    segment,
+)
 
 from odradek.records.record import Record, build_batch
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark, read_logs
 from odradek_pipeline.log_source import TABLES, PushdownReader, TailReader, _Options, spark_schema
 from odradek_pipeline.result import Result, write_result
+from odradek_pipeline.sidecars import ABORTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +50,7 @@ def test_it_finds_what_one_process_finds(spark: SparkSession, recorded: Recorded
     assert [(one.path, one.position, one.problem) for one in here.problems] == [
         (one.path, one.position, one.problem) for one in spread.problems
     ]
-    txns = spark.read.parquet(str(tmp_path / "out" / "log_txns.parquet")).toPandas()
+    txns: Any = spark.read.parquet(str(tmp_path / "out" / "log_txns.parquet")).toPandas()
     keys = ["topic", "partition", "producer_id", "first_offset"]
     expected = here.tables["log_txns"].sort_values(keys, ignore_index=True)
     assert expected.equals(txns.astype(expected.dtypes).sort_values(keys, ignore_index=True))
@@ -53,6 +62,25 @@ def test_an_undamaged_log(spark: SparkSession, recorded: Recorded, tmp_path: Pat
     result = audit_logs_on_spark(spark, [recorded("tv2")], tmp_path / "out")
     assert [] == found(result)
     assert [] == result.problems
+
+
+def test_it_asks_the_coordinators_and_the_files_beside_the_segments(
+    spark: SparkSession, recorded: Recorded, tmp_path: Path
+) -> None:
+    directory = recorded("tv2")
+    for _ in range(2):  # the last transaction, data and marker: only its coordinator remembers
+        drop(directory, "orders-1", bool, -1)
+    (index,) = (directory / "orders-0").glob("*.txnindex")
+    index.write_bytes(index.read_bytes()[ABORTED.itemsize :])
+    mark_not_bumped(directory, "orders-0")
+    here = audit_logs([directory])
+    spread = audit_logs_on_spark(spark, [directory], tmp_path / "out[1]", range_bytes=500)
+    assert found(here) == found(spread)
+    assert {"txn-hanging", "txn-epoch-not-bumped"} == {row["anomaly"] for row in found(spread)}
+    assert any("complete for its coordinator" in row["detail"] for row in found(spread))
+    assert sorted(here.problems, key=str) == sorted(spread.problems, key=str)
+    assert "bad-txn-index" in {problem.problem for problem in spread.problems}
+    assert not (tmp_path / "out[1]" / "work").exists()
 
 
 def test_its_tables(spark: SparkSession, recorded: Recorded) -> None:

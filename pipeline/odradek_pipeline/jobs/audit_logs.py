@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Tree, find_files, one_replica_each
+from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files, one_replica_each
 from odradek_pipeline.log_checks import BATCH_COLUMNS, batch_frame, sequence_breaks, sequences, transactions
 from odradek_pipeline.log_verdicts import Coordinators, LogFacts, judge, open_transactions, suspicious
 from odradek_pipeline.payload import TransactionRecord, transaction_log
 from odradek_pipeline.result import Result, anomalies_frame
 from odradek_pipeline.scan import Scan, scan_segments
+from odradek_pipeline.sidecar_checks import Beside, check_claims, claims_of
 from odradek_pipeline.sidecars import read_sidecars
 
 __all__ = ["audit_logs", "Evidence"]
@@ -46,7 +48,10 @@ def audit_logs(directories: Iterable[str | Path], *, topics: Iterable[str] = ())
     batches = read_batches(tree.files, scan)
     txns = transactions(batches)
     coordinators = read_coordinators(tree, scan, decided, now=newest(batches))
-    evidence = Evidence(txns, sequence_breaks(batches), real_jumps(batches), marker_times(txns))
+    evidence = Evidence(txns, sequence_breaks(batches), real_jumps(batches, tree.cleaned), marker_times(txns))
+    claims = claims_of(read_sidecars(tree.files), scan.problems)
+    beside = Beside.of(tree, ends_of(batches), scan.problems)
+    scan.problems += problems_of(check_claims(batches, txns, claims, beside))
     result = conclude(tree, scan, evidence, coordinators)
     result.tables |= {"log_txns": txns, "sequences": sequences(batches)}
     result.seconds = time.perf_counter() - began
@@ -76,8 +81,19 @@ def marker_times(txns: pd.DataFrame) -> dict[tuple[Any, ...], list[int]]:
     return times
 
 
-def real_jumps(rows: pd.DataFrame) -> pd.DataFrame:
-    """Where offsets do not follow each other, also between the ranges of a partition."""
+def ends_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
+    """The last offset of each partition."""
+    return rows.groupby(["topic", "partition"], sort=False)["last_offset"].max().to_dict()
+
+
+def problems_of(rows: pd.DataFrame) -> list[Problem]:
+    """Rows of the table `problems`, whose last columns are severity and detail."""
+    columns = ("path", "position", "problem", "detail", "severity")
+    return [Problem(*row) for row in zip(*(rows[column] for column in columns), strict=True)]
+
+
+def real_jumps(rows: pd.DataFrame, cleaned: Mapping[tuple[str, int], int]) -> pd.DataFrame:
+    """Where offsets do not follow each other, also between the ranges of a partition; compaction explains gaps."""
     if rows.empty:
         return rows
     edges = rows[rows["jump"] | rows["last"]] if "last" in rows else rows
@@ -89,7 +105,11 @@ def real_jumps(rows: pd.DataFrame) -> pd.DataFrame:
     # A segment is named after its first offset.
     named = before.isna() & (ordered["position"] == 0)
     ordered.loc[named, "previous_offset"] = ordered.loc[named, "segment"] - 1
-    return ordered[ordered["jump"] & (ordered["base_offset"] != ordered["previous_offset"] + 1)]
+    ordered = ordered[ordered["jump"] & (ordered["base_offset"] != ordered["previous_offset"] + 1)]
+    upto = [cleaned.get(key, 0) for key in zip(ordered["topic"], ordered["partition"], strict=True)]
+    internal = ordered["topic"].str.startswith("__") & (np.array(upto, "i8") > 0)
+    gap = ordered["base_offset"] > ordered["previous_offset"]
+    return ordered[~(gap & (internal | (ordered["base_offset"] < upto)))]
 
 
 def read_coordinators(tree: Tree, scan: Scan, decided: list[TransactionRecord], *, now: int) -> Coordinators:
@@ -108,9 +128,16 @@ def read_coordinators(tree: Tree, scan: Scan, decided: list[TransactionRecord], 
     return coordinators
 
 
-def ended_meanwhile(row: Mapping[str, Any]) -> bool:
+def ended_meanwhile(row: Mapping[str, Any], tree: Tree) -> bool:
     """Whether the marker of an open transaction has come since its partition was read."""
-    for chunk in scan_segments(find_files([Path(row["path"]).parent]).files, Scan()):
+    here = Path(row["path"]).parent
+    before = [file for file in tree.of(FileKind.SEGMENT) if (file.topic, file.partition) == _partition(row)]
+    now = find_files([here]).of(FileKind.SEGMENT)
+    if now == before:
+        return False
+    following = [*(file.base_offset for file in now[1:]), 1 << 63]
+    behind = [file for file, end in zip(now, following, strict=True) if end > row["last_offset"]]
+    for chunk in scan_segments(behind, Scan()):
         columns = chunk.columns
         markers = (columns["marker_type"] >= 0) & (columns["producer_id"] == row["producer_id"])
         if (markers & (columns["base_offset"] > row["last_offset"])).any():
@@ -118,12 +145,14 @@ def ended_meanwhile(row: Mapping[str, Any]) -> bool:
     return False
 
 
+def _partition(row: Mapping[str, Any]) -> tuple[str, int]:
+    return row["topic"], row["partition"]
+
+
 def conclude(tree: Tree, scan: Scan, evidence: Evidence, coordinators: Coordinators) -> Result:
     """The verdicts."""
-    for sidecar in read_sidecars(tree.files):
-        scan.problems += sidecar.problems
     opened = open_transactions(evidence.txns, coordinators)
-    ended = [row["status"] == "hanging" and ended_meanwhile(row) for row in opened.to_dict("records")]
+    ended = [row["status"] == "hanging" and ended_meanwhile(row, tree) for row in opened.to_dict("records")]
     opened = opened[[not one for one in ended]].reset_index(drop=True)
     odd = evidence.txns[suspicious(evidence.txns, coordinators.level_2) & (evidence.txns["outcome"] != "open")]
     late = evidence.txns[(evidence.txns["outcome"] == "open") & (evidence.txns["lowest_epoch_step"] < 0)]

@@ -1,9 +1,15 @@
-"""The same audit, spread over a Spark cluster: one pass over the logs, two groupings, verdicts on the driver."""
+"""The same audit, spread over a Spark cluster: one pass over the logs, one grouping, verdicts on the driver.
+
+What the driver holds grows with the number of files, of anomalies and of open transactions, not with the bytes: the
+coordinators' log is folded, and files beside the segments are read, where the batches are.
+"""
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +17,8 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.jobs.audit_logs import Evidence, audit_logs, conclude, marker_times, read_coordinators, real_jumps
-from odradek_pipeline.layout import FileKind, Problem, find_files, one_replica_each
+from odradek_pipeline.jobs.audit_logs import Evidence, audit_logs, conclude, problems_of, real_jumps
+from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files, one_replica_each
 from odradek_pipeline.log_checks import (
     BATCH_COLUMNS,
     BREAK_COLUMNS,
@@ -22,16 +28,52 @@ from odradek_pipeline.log_checks import (
     sequences,
     transactions,
 )
-from odradek_pipeline.log_source import TABLES
+from odradek_pipeline.log_source import TABLES, spark_schema
 from odradek_pipeline.log_verdicts import Coordinators, suspicious
-from odradek_pipeline.payload import transaction_log
+from odradek_pipeline.payload import TransactionRecord
 from odradek_pipeline.result import Result
 from odradek_pipeline.scan import Scan
+from odradek_pipeline.sidecar_checks import (
+    CLAIM_COLUMNS,
+    PROBLEM_COLUMNS,
+    Beside,
+    check_claims,
+    claims_of,
+    lacking_markers,
+)
+from odradek_pipeline.sidecars import is_sidecar, read_sidecars
 
 __all__ = ["audit_logs_on_spark", "read_logs"]
 
-ROWS_PER_GROUP = 1_000_000
+ROWS_PER_GROUP = 500_000
+STATES_PER_GROUP = 200_000
+GROUPS_PER_CORE = 4
+"""More groups than cores: they are spread by hashes, and differ in size."""
 _DDL = {"object": "string", "i8": "bigint", "i4": "int", "i2": "smallint", "?": "boolean"}
+_EMPTY = {"object": "", "?": False}
+
+_DECISION_COLUMNS = {name: of for name, of in CLAIM_COLUMNS.items() if name not in ("source", "upto")}
+_CHECKED_TABLES = {
+    "txn": TXN_COLUMNS,
+    "sequence": SEQUENCE_COLUMNS,
+    "break": BREAK_COLUMNS,
+    "problem": PROBLEM_COLUMNS,
+    "odd": TXN_COLUMNS,
+    "lacking": _DECISION_COLUMNS,
+    "level_2": {"producer_id": "i8", "epoch": "i4"},
+}
+_CHECKED = {"kind": "object"} | {name: kind for table in _CHECKED_TABLES.values() for name, kind in table.items()}
+"""The rows of one pass over the groups: of several tables, each with its own columns filled."""
+_LARGE = ("txn", "sequence")
+_STAY = frozenset(("path", "jump", "previous_offset", "leader_epoch", "crc"))
+"""Columns of batches that are not sent to where they are checked; paths follow from the segments."""
+
+STATE_BYTES = 150
+"""About the size of a record of the coordinators' log."""
+_FACTS = {"fact": "s", "of_producer": "i8", "age": "i8"}
+_FACT_COLUMNS = [*TABLES["txnlog"], *_FACTS]
+"""A record of a coordinator, and why it matters: see `Coordinators`, of which these are the parts."""
+_CLAIMS_OF_FACTS = ("prepared", "level_2")
 
 
 def read_logs(
@@ -70,69 +112,283 @@ def audit_logs_on_spark(
     began = time.perf_counter()
     directories = [Path(directory).absolute() for directory in directories]
     tree = one_replica_each(find_files(directories, topics=topics))
-    partitions = sorted({Path(file.path).parent for file in tree.of(FileKind.SEGMENT)})
-    if not partitions:
+    if not tree.of(FileKind.SEGMENT):
         return audit_logs(directories, topics=topics)
-    scan = Scan(problems=list(tree.problems))
-    decided = transaction_log(tree.files, Scan())
-    scanned = str(out.absolute() / "batches.parquet")
-    rows = read_logs(spark, partitions, table="audit", rangeBytes=str(range_bytes))
-    rows.write.mode("overwrite").parquet(scanned)
-    stored = spark.read.parquet(scanned)
-    _add_problems(stored, scan)
-    batches = stored.where("problem is null")
-    totals = batches.agg(F.max("max_timestamp").alias("newest"), F.count("*").alias("rows")).first()
-    assert totals is not None
-    coordinators = read_coordinators(tree, scan, decided, now=totals["newest"] or 0)
-    scan.bytes_read, scan.batches = sum(file.size for file in tree.of(FileKind.SEGMENT)), totals["rows"]
-    evidence = _evidence(spark, batches, totals["rows"], out, coordinators)
-    result = conclude(tree, scan, evidence, coordinators)
+    out.mkdir(parents=True, exist_ok=True)
+    work = out.absolute() / "work"
+    try:
+        result = _Audit(spark, tree, out.absolute(), work, range_bytes).result()
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
     result.seconds = time.perf_counter() - began
     return result
 
 
-def _add_problems(stored: DataFrame, scan: Scan) -> None:
-    for row in (
-        stored.where("problem is not null")
-        .select("path", "position", "problem", "problem_detail", "problem_severity")
-        .collect()
-    ):
-        scan.problems.append(Problem(*row))
+@dataclass(slots=True)
+class _Audit:
+    spark: SparkSession
+    tree: Tree
+    out: Path
+    work: Path
+    """Tables that are only needed on the way."""
+    range_bytes: int
+
+    def result(self) -> Result:
+        scan = Scan(problems=list(self.tree.problems))
+        partitions = sorted({Path(file.path).parent for file in self.tree.of(FileKind.SEGMENT)})
+        # The directories may be those of a living broker: see `read_coordinators` for what is read when.
+        before = self.states_directories()
+        decided = self.states("decided", list(before))
+        rows = read_logs(self.spark, partitions, table="audit", rangeBytes=str(self.range_bytes))
+        stored = self.stored("batches", rows, folder=self.out)
+        scan.problems += self.problems(stored)
+        batches = stored.where("problem is null")
+        of_partitions = batches.groupBy("topic", "partition").agg(
+            F.max("last_offset").alias("end"), F.max("max_timestamp").alias("newest"), F.count("*").alias("rows")
+        )
+        totals = of_partitions.collect()
+        scan.bytes_read = sum(file.size for file in self.tree.of(FileKind.SEGMENT))
+        scan.batches = sum(row["rows"] for row in totals)
+        states = decided
+        if self.states_directories() != before:
+            states = self.states("states", list(before))
+        known = set(scan.problems)
+        scan.problems += [found for found in self.problems(states) if found not in known]
+        facts = self.facts(decided, states, now=max((row["newest"] for row in totals), default=0))
+        claims, wrong = self.claims()
+        scan.problems += wrong
+        beside = Beside.of(self.tree, {(row["topic"], row["partition"]): row["end"] for row in totals}, wrong)
+        checked = self.checked(
+            batches, self.with_facts(claims, facts), self.groups(scan.batches, ROWS_PER_GROUP), beside
+        )
+        for name, kind in (("log_txns", "txn"), ("sequences", "sequence")):
+            self.stored(name, checked.where(F.col("kind") == kind).select(*_CHECKED_TABLES[kind]), folder=self.out)
+        small = _frame(checked.where(~F.col("kind").isin(*_LARGE)), _CHECKED)
+        tables = {kind: small[small["kind"] == kind][list(of)] for kind, of in _CHECKED_TABLES.items()}
+        scan.problems += problems_of(tables["problem"])
+        evidence = Evidence(tables["odd"], tables["break"], self.jumps(batches), {})
+        return conclude(self.tree, scan, evidence, self.coordinators(facts, tables, known=bool(before)))
+
+    # ------------------------------------------------------------------ what is read
+
+    def stored(self, name: str, rows: DataFrame, *, folder: Path | None = None) -> DataFrame:
+        """Written, and read again: what is expensive is done once."""
+        path = str((folder or self.work) / f"{name}.parquet")
+        rows.write.mode("overwrite").parquet(path)
+        # Without this a path is a pattern, in which [ and * say something.
+        return self.spark.read.option("__globPaths__", "false").schema(rows.schema).parquet(path)
+
+    def problems(self, stored: DataFrame) -> list[Problem]:
+        rows = stored.where("problem is not null")
+        return [
+            Problem(*row)
+            for row in rows.select("path", "position", "problem", "problem_detail", "problem_severity").collect()
+        ]
+
+    def states_directories(self) -> dict[str, list[LogFile]]:
+        """The partitions of the coordinators' log, and their segments as they are now."""
+        wanted = {Path(file.path).parent for file in self.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)}
+        return {str(path): find_files([path]).of(FileKind.SEGMENT) for path in sorted(wanted)}
+
+    def states(self, name: str, partitions: list[str]) -> DataFrame:
+        if not partitions:
+            return self.spark.createDataFrame([], spark_schema("states"))
+        return self.stored(name, read_logs(self.spark, partitions, table="states"))
+
+    def groups(self, rows: int, rows_per_group: int) -> int:
+        return max(rows // rows_per_group + 1, GROUPS_PER_CORE * self.spark.sparkContext.defaultParallelism)
+
+    def grouped(self, rows: DataFrame, groups: int, *keys: str) -> Any:
+        return rows.groupBy(F.pmod(F.xxhash64(*keys), F.lit(groups)).alias("bucket"))
+
+    # ------------------------------------------------------------------ coordinators
+
+    def facts(self, decided: DataFrame, states: DataFrame, *, now: int) -> DataFrame:
+        """The coordinators' log, folded by transactional id."""
+        same = decided is states
+
+        def fold(frame: pd.DataFrame) -> pd.DataFrame:
+            ordered = frame.sort_values(["partition", "path", "position", "offset"], kind="stable")
+            late = _folded(ordered[ordered["late"]], now)
+            early = late if same else _folded(ordered[~ordered["late"]], now)
+            return _fact_frame(late, early)
+
+        rows = states.where("problem is null").withColumn("late", F.lit(True))
+        if not same:
+            rows = rows.unionByName(decided.where("problem is null").withColumn("late", F.lit(False)))
+        held = sum(file.size for file in self.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE))
+        groups = self.groups(held // STATE_BYTES, STATES_PER_GROUP)
+        grouped = self.grouped(rows, groups, "transactional_id")
+        return self.stored("facts", grouped.applyInPandas(fold, spark_schema("txnlog", **_FACTS)))
+
+    # ------------------------------------------------------------------ evidence
+
+    def claims(self) -> tuple[DataFrame, list[Problem]]:
+        """What the files beside the segments say of producers, and what is wrong with one of them alone."""
+        files = [file for file in self.tree.files if is_sidecar(file)]
+        schema = "path string, kind string, topic string, partition int, base_offset bigint, size bigint"
+        rows = [(file.path, str(file.kind), file.topic, file.partition, file.base_offset, file.size) for file in files]
+        tasks = max(1, min(len(rows), sum(file.size for file in files) // self.range_bytes + 1))
+        columns = CLAIM_COLUMNS | {"problem": "object", "severity": "object", "detail": "object"}
+
+        def read(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+            for frame in frames:
+                for row in frame.itertuples(index=False):
+                    file = LogFile(row.path, FileKind(row.kind), row.topic, row.partition, row.base_offset, row.size)
+                    problems: list[Problem] = []
+                    yield claims_of(read_sidecars([file]), problems).assign(problem=None, severity=None, detail=None)
+                    if problems:
+                        yield _problem_rows(problems, columns)
+
+        listed = self.spark.createDataFrame(rows, schema).repartition(tasks)
+        stored = self.stored("claims", listed.mapInPandas(read, ddl(columns)))
+        wrong = stored.where("problem is not null").select("path", "position", "problem", "detail", "severity")
+        return stored.where("problem is null").select(*CLAIM_COLUMNS), [Problem(*row) for row in wrong.collect()]
+
+    def with_facts(self, claims: DataFrame, facts: DataFrame) -> DataFrame:
+        """What a coordinator says of a transaction is a claim about each of its partitions."""
+        named = F.col("named")
+        columns = {
+            "topic": F.regexp_extract(named, r"^(.*)-(\d+)$", 1),
+            "partition": F.regexp_extract(named, r"^(.*)-(\d+)$", 2).cast("int"),
+            "source": F.col("fact"),
+            "upto": F.lit(-1).cast("bigint"),
+            "epoch": F.col("producer_epoch"),
+            "first_offset": F.col("offset"),
+            "last_offset": F.col("last_update"),
+            "last_sequence": (F.col("state") == "PrepareCommit").cast("bigint"),
+            "name": F.col("transactional_id"),
+        }
+        rows = facts.where(F.col("fact").isin(*_CLAIMS_OF_FACTS)).withColumn("named", F.explode("partitions"))
+        of_facts = rows.select(*(columns.get(name, F.col(name)).alias(name) for name in CLAIM_COLUMNS))
+        return claims.unionByName(of_facts)
+
+    def checked(self, batches: DataFrame, claims: DataFrame, groups: int, beside: Beside) -> DataFrame:
+        """Transactions, sequences, and what is wrong with either: every producer's batches and claims together."""
+
+        directories = {
+            (file.topic, file.partition): str(Path(file.path).parent) for file in self.tree.of(FileKind.SEGMENT)
+        }
+
+        def check(batches: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+            batches = _with_paths(batches, directories)
+            claims = claims.astype(CLAIM_COLUMNS)
+            txns = transactions(batches)
+            level_2 = _pairs(claims[claims["source"] == "level_2"])
+            odd = txns[suspicious(txns, level_2)]
+            tables = {
+                "txn": txns,
+                "sequence": sequences(batches),
+                "break": sequence_breaks(batches),
+                "problem": check_claims(batches, txns, claims, beside),
+                "odd": odd,
+                "lacking": lacking_markers(claims[claims["source"] == "prepared"], txns, beside),
+                "level_2": pd.DataFrame(sorted(level_2 & _pairs(odd)), columns=["producer_id", "epoch"]),
+            }
+            return pd.concat([_widened(kind, table) for kind, table in tables.items()], ignore_index=True)
+
+        producers = batches.where("producer_id >= 0").select(*(name for name in BATCH_COLUMNS if name not in _STAY))
+        key = ("topic", "partition", "producer_id")
+        both = self.grouped(producers, groups, *key).cogroup(self.grouped(claims, groups, *key))
+        return self.stored("checked", both.applyInPandas(check, ddl(_CHECKED)))
+
+    def jumps(self, batches: DataFrame) -> pd.DataFrame:
+        """Only edges of ranges, and jumps inside them that compaction does not explain, come to the driver."""
+        columns = [*(name for name in BATCH_COLUMNS if name in TABLES["audit"]), "last"]
+        edges = batches.where("jump or last").select(*columns)
+        if self.tree.cleaned:
+            upto = [
+                (topic, partition, (1 << 63) - 1 if topic.startswith("__") and offset > 0 else offset)
+                for (topic, partition), offset in self.tree.cleaned.items()
+            ]
+            cleaned = self.spark.createDataFrame(upto, "topic string, partition int, upto bigint")
+            inside = "not last and previous_offset >= 0 and base_offset > previous_offset and base_offset < upto"
+            edges = edges.join(F.broadcast(cleaned), ["topic", "partition"], "left").where(
+                f"upto is null or not ({inside})"
+            )
+        return real_jumps(_frame(edges.select(*columns), {**BATCH_COLUMNS, "last": "?"}), self.tree.cleaned)
+
+    def coordinators(self, facts: DataFrame, tables: dict[str, pd.DataFrame], *, known: bool) -> Coordinators:
+        """As much of the coordinators' log as the verdicts ask for."""
+        producers = sorted({int(one) for name in ("odd", "break") for one in tables[name]["producer_id"]})
+        last = (F.col("fact") == "last") & F.col("of_producer").isin(producers)
+        rows = facts.where((F.col("fact") == "overdue") | last).collect() if known else []
+        return Coordinators(
+            known,
+            last={row["of_producer"]: _record(row) for row in rows if row["fact"] == "last"},
+            level_2=_pairs(tables["level_2"]),
+            prepared=[_decision(row) for row in tables["lacking"].to_dict("records")],
+            overdue=[(_record(row), row["age"]) for row in rows if row["fact"] == "overdue"],
+        )
 
 
-def _evidence(spark: SparkSession, batches: DataFrame, rows: int, out: Path, coordinators: Coordinators) -> Evidence:
-    groups = max(rows // ROWS_PER_GROUP + 1, int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2))
-    columns = [name for name in BATCH_COLUMNS if name in TABLES["audit"]]
-    producers = batches.where("producer_id >= 0").select(*columns)
-    grouped = producers.groupBy(F.pmod(F.xxhash64("topic", "partition", "producer_id"), F.lit(groups)).alias("bucket"))
-    txn_path, sequence_path = (str(out.absolute() / f"{name}.parquet") for name in ("log_txns", "sequences"))
-    grouped.applyInPandas(transactions, ddl(TXN_COLUMNS)).write.mode("overwrite").parquet(txn_path)
-    grouped.applyInPandas(sequences, ddl(SEQUENCE_COLUMNS)).write.mode("overwrite").parquet(sequence_path)
-    breaks = _frame(grouped.applyInPandas(sequence_breaks, ddl(BREAK_COLUMNS)), BREAK_COLUMNS)
-    txns = spark.read.parquet(txn_path)
-    level_2 = frozenset(coordinators.level_2)
+def _with_paths(batches: pd.DataFrame, directories: Mapping[tuple[str, int], str]) -> pd.DataFrame:
+    """With the path of each segment, once in memory for all its batches."""
+    segments = batches[["topic", "partition", "segment"]].drop_duplicates()
+    paths = [
+        str(Path(directories[topic, partition]) / f"{segment:020}{FileKind.SEGMENT}")
+        for topic, partition, segment in segments.itertuples(index=False)
+    ]
+    return batches.merge(segments.assign(path=pd.Series(paths, segments.index, dtype="object")), how="left")
 
-    def odd_ones(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for frame in frames:
-            yield frame[suspicious(frame, level_2)]
 
-    odd = _frame(txns.mapInPandas(odd_ones, ddl(TXN_COLUMNS)), TXN_COLUMNS)
-    edges = batches.where("jump or last").select(*columns, "last").toPandas()
-    return Evidence(odd, breaks, real_jumps(edges), _marker_times(spark, txns, coordinators))
+def _pairs(rows: pd.DataFrame) -> set[tuple[int, int]]:
+    return set(zip(rows["producer_id"].tolist(), rows["epoch"].tolist(), strict=True))
+
+
+def _decision(row: Mapping[Any, Any]) -> TransactionRecord:
+    """A decision in one partition, from the claim that it was."""
+    return TransactionRecord(
+        path=row["path"],
+        position=row["position"],
+        partition=-1,
+        offset=row["first_offset"],
+        timestamp=row["last_offset"],
+        transactional_id=row["name"],
+        state="PrepareCommit" if row["last_sequence"] else "PrepareAbort",
+        producer_id=row["producer_id"],
+        producer_epoch=row["epoch"],
+        last_update=row["last_offset"],
+        partitions=((row["topic"], row["partition"]),),
+    )
+
+
+def _record(row: Any) -> TransactionRecord:
+    return TransactionRecord.of_row(row.asDict())
+
+
+def _folded(frame: pd.DataFrame, now: int) -> Coordinators:
+    records = (TransactionRecord.of_row(row) for row in frame.to_dict("records"))
+    return Coordinators.fold(records, known=True, now=now)
+
+
+def _fact_frame(late: Coordinators, early: Coordinators) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for producer_id, record in late.last.items():
+        rows.append(record.row() | {"fact": "last", "of_producer": producer_id, "age": -1})
+    for record in early.prepared:
+        rows.append(record.row() | {"fact": "prepared", "of_producer": record.producer_id, "age": -1})
+    for record, age in late.overdue:
+        rows.append(record.row() | {"fact": "overdue", "of_producer": record.producer_id, "age": age})
+    for record in late.begun_at_level_2.values():
+        rows.append(record.row() | {"fact": "level_2", "of_producer": record.producer_id, "age": -1})
+    return pd.DataFrame(rows, columns=_FACT_COLUMNS)
+
+
+def _widened(kind: str, table: pd.DataFrame) -> pd.DataFrame:
+    missing = {name: _EMPTY.get(of, -1) for name, of in _CHECKED.items() if name not in table.columns}
+    return table.assign(**missing | {"kind": kind})[list(_CHECKED)].astype(_CHECKED)
+
+
+def _problem_rows(problems: list[Problem], columns: dict[str, str]) -> pd.DataFrame:
+    rows = pd.DataFrame(
+        [(one.path, one.position, one.problem, one.severity, one.detail) for one in problems],
+        columns=list(PROBLEM_COLUMNS),
+    )
+    empty = {name: _EMPTY.get(of, -1) for name, of in columns.items() if name not in rows.columns}
+    return rows.assign(**empty)[list(columns)]
 
 
 def _frame(rows: DataFrame, columns: dict[str, str]) -> pd.DataFrame:
     collected: Any = rows.toPandas()
     return collected.astype(columns)
-
-
-def _marker_times(
-    spark: SparkSession, txns: DataFrame, coordinators: Coordinators
-) -> dict[tuple[object, ...], list[int]]:
-    """Only of producers whose decisions the coordinators' log still holds."""
-    prepared = sorted({record.producer_id for record in coordinators.prepared})
-    if not prepared:
-        return {}
-    wanted = spark.createDataFrame([(producer_id,) for producer_id in prepared], "producer_id bigint")
-    columns = ["topic", "partition", "producer_id", "marker_epoch", "outcome", "marker_offset", "marker_timestamp"]
-    return marker_times(txns.join(F.broadcast(wanted), "producer_id").select(*columns).toPandas())

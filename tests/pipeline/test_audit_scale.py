@@ -1,0 +1,47 @@
+"""The logs that the bench of the audit makes: valid, and with one hanging transaction if it is wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench.audit_scale.__main__ import straight
+from bench.audit_scale.logs import Plan, make_logs
+
+from odradek_pipeline.jobs.audit_logs import audit_logs
+from odradek_pipeline.summary import scan_directories
+
+
+@pytest.mark.parametrize("batch_bytes", [1024, 16 << 10])
+@pytest.mark.parametrize("hanging", [False, True])
+def test_the_audit_finds_what_was_planted_and_nothing_else(tmp_path: Path, batch_bytes: int, hanging: bool) -> None:
+    plan = Plan(40 << 20, batch_bytes=batch_bytes, segment_bytes=5 << 20, hanging=hanging)
+    made = make_logs(tmp_path / "logs", plan)
+    scan = scan_directories([tmp_path / "logs"], check_crc=True)
+    assert [] == scan.problems
+    assert made.bytes >= 40 << 20
+    assert 12 <= sum(row.segments for row in scan.partitions if not row.topic.startswith("__"))
+    assert made.transactions * plan.transactional_partitions == sum(row.commits + row.aborts for row in scan.partitions)
+    result = audit_logs([tmp_path / "logs"])
+    assert [] == result.problems
+    planted = [("txn-hanging", "bad", "transfers", 0, made.hanging)] if hanging else []
+    assert planted == [
+        (row["anomaly"], row["severity"], row["topic"], row["partition"], row["offset"])
+        for row in result.anomalies.to_dict("records")
+    ]
+
+
+def test_producers_go_on_with_new_ids_when_their_epochs_run_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.audit_scale.logs.EPOCHS_MAX", 30)
+    made = make_logs(tmp_path / "logs", Plan(20 << 20, idempotent_partitions=0, transactional_partitions=1))
+    assert made.transactions > 5 * 30
+    result = audit_logs([tmp_path / "logs"])
+    assert result.anomalies.empty
+    assert [] == result.problems
+    assert 10 <= result.tables["log_txns"]["producer_id"].nunique()
+
+
+def test_a_line_through_points_of_a_line() -> None:
+    assert (2.0, 5.0) == pytest.approx(straight([1, 2, 5, 10], [7, 9, 15, 25]))
