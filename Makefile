@@ -2,13 +2,15 @@
 #
 #   make run       serve on localhost:9092 (ARGS="--port 0 --brokers 3 ...")
 #   make demo      transactions, crashes and a verdict, live (ARGS="--seconds 60 ...")
-#   make test      the whole test suite (ARGS="-k kips ...")
+#   make test      all tests but the pipeline's (ARGS="-k kips ...")
 #   make check     formatting, lint, types, layers
+#   make format    put the formatting right
 #   make bench     benchmarks side by side with their peers (ARGS="...")
 #   make matrix    real clients of every family against every kind of broker; writes docs/compatibility.md (ARGS="...")
-#   make matrix-full  all releases of all families against all of them: about half an hour
+#   make matrix-full  all releases of all families: about 20 minutes on two cores
 #   make oracle    play the scenarios against a real Kafka as well, and compare
 #   make pipeline-test  the tests of the data pipeline (Spark; ARGS="-k scan ...")
+#   make pipeline-jars  the jars of Spark's Kafka connector, for odradek copy
 #   make bench-audit    the audit of logs from 1 to 10 GB, on one and two executors (see bench/README.md)
 #   make audit-demo     KIP-890 in one picture: audits of a late produce, at level 0 and at level 2
 #   make dist      wheel and sdist, in dist/

@@ -23,7 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="markdown",
 )
 
 
@@ -173,10 +173,10 @@ def _overrides(settings: list[str]) -> dict[str, str]:
 def _topic(text: str) -> StartTopic:
     from odradek.node.controlling import StartTopic
 
-    name, *numbers = text.split(":")
-    if not name or len(numbers) > 2 or not all(number.isdecimal() and int(number) > 0 for number in numbers):
-        raise UsageError(f"--topic takes NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not {text}.")
-    return StartTopic(name, *map(int, numbers))
+    try:
+        return StartTopic.parse(text)
+    except ValueError:
+        raise UsageError(f"--topic takes NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not {text}.") from None
 
 
 def _add_demo() -> None:

@@ -22,6 +22,8 @@ def check_health(bootstrap: str, *, wait_s: float, timeout_s: float) -> list[str
     """
     addresses = [address for address in bootstrap.split(",") if address]
     try:
+        if not addresses:
+            raise ValueError
         for address in addresses:
             split_address(address)
     except ValueError:

@@ -30,7 +30,9 @@ Directories = Annotated[
     list[Path], typer.Argument(metavar="DIR…", help="Kafka log directories, or directories of single partitions.")
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the tables (Parquet) and summary.json.")]
-Master = Annotated[str, typer.Option(help="Spark master: local[*], spark://HOST:PORT, yarn, …")]
+MASTERS = "Spark master: local[*], spark://HOST:PORT, yarn, …; submit: as spark-submit says"
+Master = Annotated[str, typer.Option(help=f"{MASTERS}.")]
+AuditMaster = Annotated[str, typer.Option(help=f"{MASTERS}; none: without Spark.")]
 BAD = 1
 SHOWN_MAX = 20
 
@@ -126,7 +128,7 @@ def _print_scan(summary: ScanSummary) -> None:
 def audit_logs_command(
     directories: Directories,
     out: Out = Path("audit"),
-    master: Master = "local[*]",
+    master: AuditMaster = "local[*]",
     topic: Annotated[
         list[str] | None,
         typer.Option(help="Only these topics; without __transaction_state nothing can be said to hang."),
@@ -189,7 +191,7 @@ def audit_all_command(
     history: Annotated[list[Path] | None, typer.Option(help="Client history; can be given more than once.")] = None,
     events: Annotated[list[Path] | None, typer.Option(help="Event log; can be given more than once.")] = None,
     out: Out = Path("audit"),
-    master: Master = "local[*]",
+    master: AuditMaster = "local[*]",
 ) -> None:
     """Every audit that there is evidence for, and one report of all; exit code 1 on anything bad."""
     asked = {audit_logs_command: logs, audit_history_command: history, audit_events_command: events}

@@ -67,6 +67,17 @@ def test_a_broker_that_is_stopped_leads_nothing_and_comes_back() -> None:
         assert 1 == cluster.leader("t", 0)
 
 
+def test_what_there_is_not_is_said_in_a_sentence() -> None:
+    with pytest.raises(ValueError, match="a topic is NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not t:x"):
+        Cluster(topics=["t:x"])
+    with Cluster(topics=["t:2:1"]) as cluster:
+        for ask_of in (cluster.stop_broker, cluster.start_broker, cluster.metrics):
+            with pytest.raises(LookupError, match=r"there is no broker 9: the brokers are \[1\]"):
+                ask_of(9)
+        with pytest.raises(RuntimeError, match="broker 1 has not been stopped"):
+            cluster.start_broker(1)
+
+
 def test_a_fault_hits_as_often_as_it_was_told() -> None:
     with Cluster() as cluster:
         fault = cluster.add_fault(Fault(ApiKey.API_VERSIONS, disconnect=True, times=2))

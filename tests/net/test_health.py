@@ -49,9 +49,10 @@ def test_one_that_does_not_is_named() -> None:
 
 
 def test_addresses_that_are_none_are_a_wrong_start() -> None:
-    code, said = asked("--bootstrap", "localhost:kafka")
-    assert 2 == code
-    assert "--bootstrap takes HOST:PORT" in said
+    for none in ("localhost:kafka", ""):
+        code, said = asked("--bootstrap", none)
+        assert 2 == code
+        assert "--bootstrap takes HOST:PORT" in said
     with pytest.raises(UsageError):
         check_health("localhost:", wait_s=0, timeout_s=1)
 

@@ -51,6 +51,14 @@ class StartTopic(Struct, frozen=True):
     partitions: int | None = None
     replication_factor: int | None = None
 
+    @classmethod
+    def parse(cls, text: str) -> StartTopic:
+        """`NAME`, `NAME:PARTITIONS` or `NAME:PARTITIONS:REPLICAS`. Raises ValueError for anything else."""
+        name, *numbers = text.split(":")
+        if not name or len(numbers) > 2 or not all(number.isdecimal() and int(number) > 0 for number in numbers):
+            raise ValueError(f"a topic is NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not {text}")
+        return cls(name, *map(int, numbers))
+
 
 class Controlling:
     """A node's part in the metadata: its image, and the controller if this node is it."""

@@ -35,7 +35,7 @@ class Cluster:
     `bootstrap` is what a client connects to. `config` takes broker keys by Kafka's names.
     `as_kafka` is the release of Kafka to be, such as "3.6"; without it 4.4, with the versions of older clients beside.
     `transaction_version` is the finalized level of the feature transaction.version at the start, if not the highest.
-    `topics` are names, `NAME:PARTITIONS`, or `StartTopic`s.
+    `topics` are names, `NAME:PARTITIONS`, `NAME:PARTITIONS:REPLICAS`, or `StartTopic`s.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Cluster:
             "brokers": brokers,
             "host": host,
             "port": port,
-            "topics": [topic if isinstance(topic, StartTopic) else _topic(topic) for topic in topics],
+            "topics": [topic if isinstance(topic, StartTopic) else StartTopic.parse(topic) for topic in topics],
             "seed": seed,
             "events": events,
         }
@@ -203,15 +203,21 @@ class Cluster:
         self._call(hang_up)
 
     def stop_broker(self, broker: int) -> None:
-        """End a broker as if its machine were gone; others take over what it led."""
-        self._call(lambda: self._running.stop_broker(broker))
+        """End a broker as if its machine were gone; others take over what it led. It may be stopped already."""
+        self._call(lambda: self._running.stop_broker(self._known(broker)))
 
     def start_broker(self, broker: int) -> None:
         """Start a broker again that was stopped, at the same address."""
-        self._call(lambda: self._running.start_broker(broker))
+
+        def start() -> None:
+            if not self._running.drivers[self._known(broker)].stopped:
+                raise RuntimeError(f"broker {broker} has not been stopped")
+            self._running.start_broker(broker)
+
+        self._call(start)
 
     def metrics(self, broker: int | None = None) -> dict[str, float]:
-        """The numbers of a broker (if none is named, the controller's) by Kafka's names; see docs/metrics.md."""
+        """The numbers of a broker (if none is named, the controller's), by the names of docs/metrics.md."""
         return self._call(lambda: self._node(broker).metrics.snapshot())
 
     # ------------------------------------------------------------------ inside
@@ -243,7 +249,12 @@ class Cluster:
         return to
 
     def _node(self, node_id: int | None = None) -> Node:
-        return self._running.node(self._running.spec.controller_id if node_id is None else node_id)
+        return self._running.node(self._running.spec.controller_id if node_id is None else self._known(node_id))
+
+    def _known(self, node_id: int) -> int:
+        if node_id not in self._running.drivers:
+            raise LookupError(f"there is no broker {node_id}: the brokers are {self.broker_ids}")
+        return node_id
 
     def _nodes(self, node_id: int | None) -> list[Node]:
         ids = self.broker_ids if node_id is None else [node_id]
@@ -284,8 +295,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _topic(text: str) -> StartTopic:
-    name, _, partitions = text.partition(":")
-    return StartTopic(name, int(partitions) if partitions else None)

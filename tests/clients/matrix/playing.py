@@ -16,6 +16,7 @@ from tests.clients.matrix.control import Control, control_of, control_of_kafka
 from tests.clients.matrix.plan import TRANSACTIONAL, Broker, Cell
 from tests.clients.toolchain import MissingToolchain
 from tests.oracle.real_kafka import RealKafka
+from tests.oracle.releases.real import ReleasedKafka
 
 from odradek.testing import Cluster
 
@@ -91,13 +92,18 @@ def play_against_kafka(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
     begun = threading.Event()  # who asks a real broker cannot see what it is asked
     begun.set()
     for broker in dict.fromkeys(cell.broker for cell in cells):
-        if broker.transaction_version is None:
-            continue
-        with RealKafka(transaction_version=broker.transaction_version) as kafka:
+        with _kafka(broker) as kafka:
             for cell in cells:
                 if cell.broker == broker:
                     with _changing(cell, control_of_kafka(kafka), begun):
                         yield cell, _play(cell, kafka.bootstrap)
+
+
+def _kafka(broker: Broker) -> RealKafka:
+    if broker.as_kafka is not None:
+        return ReleasedKafka(broker.as_kafka)
+    assert broker.transaction_version is not None, "a broker has a level or is of a release"
+    return RealKafka(transaction_version=broker.transaction_version)
 
 
 def _play(cell: Cell, bootstrap: str) -> Outcome:
