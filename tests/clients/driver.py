@@ -108,7 +108,8 @@ def run(arguments: list[str], *, timeout: float) -> subprocess.CompletedProcess[
         return subprocess.run(arguments, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired as expired:
         said = [part.decode(errors="replace") for part in (expired.stdout, expired.stderr) if isinstance(part, bytes)]
-        raise Failure(f"no end after {timeout} s: {' '.join(arguments)}\n{ending(''.join(said))}") from None
+        error = f"no end after {timeout} s"
+        raise Failure(f"{error}: {' '.join(arguments)}\n{ending(''.join(said))}", error) from None
 
 
 def ending(said: str) -> str:

@@ -84,3 +84,12 @@ def test_the_page_says_what_passed_what_failed_and_what_was_spoken(tmp_path: Pat
     assert f"| java | {JAVA.version} | ✓ 1.2 | **✗** |" in lines
     assert f"| kafka-go | {KAFKA_GO.version} |  | – |" in lines
     assert rf"| java {JAVA.version}, level 2, zombie | two \| bars |" in lines
+
+
+def test_the_published_page_is_whole_and_says_what_the_results_say(tmp_path: Path, expectations: Expectations) -> None:
+    published, file = Results(), tmp_path / "page.md"
+    page.write(published, expectations, file)
+    assert page.FILE.read_text() == file.read_text()
+    rows = list(published.rows())
+    assert [cell.key for cell in everything()] == [cell.key for cell, _ in rows]
+    assert [] == [str(cell) for cell, entry in rows if not entry.expected]
