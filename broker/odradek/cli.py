@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odradek import __version__
-from odradek.usage import UsageError
+from odradek.usage import READY, UsageError
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
@@ -151,7 +151,7 @@ def health(
 
 
 def _print_ready(cluster: RunningCluster) -> None:
-    print(f"odradek ready bootstrap={cluster.bootstrap}", flush=True)
+    print(f"{READY}{cluster.bootstrap}", flush=True)
 
 
 def _port(port: int, *, count: int) -> int:

@@ -1,6 +1,9 @@
-"""The error of whoever starts the product wrongly."""
+"""What whoever starts the product is told: that it serves, or why it cannot."""
 
-__all__ = ["UsageError"]
+__all__ = ["READY", "UsageError"]
+
+READY = "odradek ready bootstrap="
+"""The start of the one line on standard output; `HOST:PORT` of every broker follows, separated by commas."""
 
 
 class UsageError(Exception):

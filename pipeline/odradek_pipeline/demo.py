@@ -20,6 +20,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from odradek.records.record import Record, build_batch
+from odradek.usage import READY
 from odradek.wire.errors import ErrorCode
 from odradek_pipeline.jobs.audit_events import audit_events
 from odradek_pipeline.jobs.report import write_report
@@ -34,7 +35,6 @@ LEVELS = {
     "level-2": ("--transaction-version", "2"),
 }
 TOPIC, VICTIM, OTHER = "orders", "late-shop", "other-shop"
-READY = "odradek ready bootstrap="
 
 
 @contextmanager

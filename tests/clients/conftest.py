@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from tests.clients.driver import Result, play
-from tests.clients.toolchain import MissingToolchain
+from tests.clients.lacking import with_toolchains
 
-READY = "odradek ready bootstrap="
+from odradek.usage import READY
+
 START_SECONDS = 30
 LOOK_FOR_TIMEOUTS = "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"  # 10 s if nobody says
 
@@ -74,23 +75,13 @@ def name() -> str:
     return f"t-{uuid.uuid4().hex[:12]}"
 
 
-def missing(reason: str) -> None:
-    """What this machine lacks is no fault of ours, except where everything is meant to be installed."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 @pytest.fixture
 def client(bootstrap: str, name: str) -> Callable[..., Result]:
     """Plays a scenario of a family on a topic of its own; a family may be followed by a version."""
 
     def run(family: str, scenario: str, **options: Any) -> Result:
         chosen, _, version = family.partition(" ")
-        try:
+        with with_toolchains(family):
             return play(chosen, scenario, bootstrap, version=version or None, topic=name, **options)
-        except MissingToolchain as lacking:
-            missing(f"{family}: {lacking}")
-            raise
 
     return run

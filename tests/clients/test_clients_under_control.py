@@ -8,10 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.clients.conftest import missing
 from tests.clients.driver import Result, play
+from tests.clients.lacking import with_toolchains
 from tests.clients.matrix.expectations import families_that_play
-from tests.clients.toolchain import MissingToolchain
 
 from odradek.testing import Cluster
 
@@ -34,11 +33,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 def played(cluster: Cluster, family: str, scenario: str, topic: str, **options: Any) -> Result:
-    try:
+    with with_toolchains(family):
         return play(family, scenario, cluster.bootstrap.split(",")[0], topic=topic, **options)
-    except MissingToolchain as lacking:
-        missing(f"{family}: {lacking}")
-        raise
 
 
 def meanwhile(act: Callable[[], object], play_it: Callable[[], Result]) -> tuple[Result, int]:

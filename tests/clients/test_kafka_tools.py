@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.clients.conftest import missing
 from tests.clients.driver import tool
-from tests.clients.toolchain import MissingToolchain
+from tests.clients.lacking import with_toolchains
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
@@ -22,11 +21,8 @@ Tool = Callable[..., str]
 @pytest.fixture
 def run(bootstrap: str) -> Tool:
     def on_the_broker(java_class: str, *arguments: str) -> str:
-        try:
+        with with_toolchains(java_class):
             return tool(java_class, "--bootstrap-server", bootstrap, *arguments)
-        except MissingToolchain as lacking:
-            missing(str(lacking))
-            raise
 
     return on_the_broker
 

@@ -17,9 +17,10 @@ from typing import IO
 
 from confluent_kafka import Consumer, Producer
 
+from odradek.usage import READY
+
 __all__ = ["Places", "environment", "produce_and_consume", "serving"]
 
-READY = "odradek ready bootstrap="
 TIMEOUT_S = 60
 BROKER, BROKERS, METRICS = 9092, 3, 9100
 

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import pytest
-from tests.clients.toolchain import JAVA, MissingToolchain, jars, need
+from tests.clients.lacking import with_toolchains
+from tests.clients.toolchain import JAVA, jars, need
 from tests.packaging.processes import Places, environment, serving
-from tests.packaging.tools import HERE, ROOT, missing, said
+from tests.packaging.tools import HERE, ROOT, said
 
 pytestmark = [pytest.mark.slow, pytest.mark.client]
 
@@ -22,9 +23,6 @@ SECTIONS = ("Five minutes", "In a test")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMISE = re.compile(r"(?:#|//) (?:prints|ends in) (.*)$", re.MULTILINE)
 PATIENCE_S = 20
-
-
-T = TypeVar("T")
 
 
 class Block(NamedTuple):
@@ -82,12 +80,14 @@ def java(tour: Tour, code: str) -> str:
     body = "\n".join(line for line in code.splitlines() if line not in imports)
     wrapped = "\n".join([*imports, "class Tour {", "public static void main(String[] none) {", body, "}", "}"])
     (tour.folder / "Tour.java").write_text(wrapped)
-    libraries = with_toolchain(lambda: jars(ROOT / "tests" / "clients" / "java" / "pom.xml"))
+    with with_toolchains("the tour in Java"):
+        libraries = jars(ROOT / "tests" / "clients" / "java" / "pom.xml")
     return finished(*JAVA, "-cp", f"{libraries}/*", tour.folder / "Tour.java", cwd=tour.folder, env=tour.env)
 
 
 def go(tour: Tour, code: str) -> str:
-    with_toolchain(lambda: need("go"))
+    with with_toolchains("the tour in Go"):
+        need("go")
     module = tour.folder / "go"
     module.mkdir()
     for pinned in ("go.mod", "go.sum"):
@@ -98,13 +98,6 @@ def go(tour: Tour, code: str) -> str:
 
 
 RUNNERS: dict[str, Callable[[Tour, str], str]] = {"sh": shell, "python": python, "java": java, "go": go}
-
-
-def with_toolchain(use: Callable[[], T]) -> T:
-    try:
-        return use()
-    except MissingToolchain as lacking:
-        missing(lacking)
 
 
 def finished(*command: object, cwd: Path, env: dict[str, str]) -> str:

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import pytest
-from tests.clients.toolchain import MissingToolchain, digest, need, once, sh
+from tests.clients.lacking import with_toolchains
+from tests.clients.toolchain import go_program
 
-__all__ = ["HERE", "ROOT", "declared", "go_tool", "missing", "said"]
+__all__ = ["HERE", "ROOT", "declared", "go_tool", "said"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TIMEOUT_S = 300
 
 
-def missing(reason: object) -> NoReturn:
-    """What this machine lacks is no fault of ours, except where everything is meant to be installed."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(str(reason))
-    pytest.skip(str(reason))
-
-
 def go_tool(name: str) -> Path:
     """The program of a folder of this package, built once; the test is skipped where there is no Go."""
-    folder = HERE / name
-    pinned = sorted([*folder.glob("*.go"), folder / "go.mod", folder / "go.sum"])
-
-    def build(target: Path) -> None:
-        sh("go", "build", "-buildvcs=false", "-o", target / "program", ".", cwd=folder)
-
-    try:
-        need("go")
-        return once(f"packaging-{name}-{digest(*pinned)}", build) / "program"
-    except MissingToolchain as lacking:
-        missing(lacking)
+    with with_toolchains(name):
+        return go_program(HERE / name)
 
 
 def said(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:

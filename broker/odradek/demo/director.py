@@ -22,10 +22,10 @@ from odradek.demo.log import LogReader
 from odradek.demo.processes import command, lines, run_until, spawned
 from odradek.demo.producer import CRASHED
 from odradek.demo.watching import EventTail, read_metrics
+from odradek.usage import READY
 
 __all__ = ["DemoFailed", "DemoOptions", "consume_command", "direct", "produce_command"]
 
-READY = b"odradek ready bootstrap="
 TOPIC = "transfers"
 RESTART_S = 0.3
 LOOK_S = 0.25
@@ -133,7 +133,7 @@ class _Director:
         async with spawned(serve, stderr=subprocess.PIPE) as process, anyio.create_task_group() as tasks:
             tasks.start_soon(self._hear_broker, process)
             async for line in lines(process.stdout):
-                self._bootstrap = line.removeprefix(READY).decode()
+                self._bootstrap = line.decode().removeprefix(READY)
                 break
             else:
                 await process.wait()
