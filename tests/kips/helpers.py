@@ -21,6 +21,10 @@ from tests.kips.styles import (
 )
 from tests.kips.view import GROUP, OK, P, Pending, Q, R
 
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.produce_response import PartitionProduceResponse
+from odradek.wire.registry import ApiKey
+
 __all__ = [
     "ABORT",
     "COMMIT",
@@ -40,7 +44,28 @@ __all__ = [
     "Style",
     "every_client",
     "every_level",
+    "finished",
     "judged",
     "new_clients",
     "old_clients",
+    "refusal_of",
 ]
+
+
+def refusal_of(style: Style) -> ErrorCode:
+    """What this client hears when its partition is not in a transaction."""
+    return ErrorCode.TRANSACTION_ABORTABLE if style.produce >= 11 else ErrorCode.INVALID_TXN_STATE
+
+
+def finished(
+    cluster: Cluster, style: Style, outcome: bool = ABORT
+) -> tuple[Producer, Pending[PartitionProduceResponse]]:
+    """A transaction with one record that is over, and a second record of it that has just arrived, too late."""
+    producer = Producer.started(cluster, style)
+    producer.begin(P)
+    assert OK is producer.send(P, b"in time")
+    on_its_way = cluster.hold(ApiKey.PRODUCE)
+    late = producer.sending(P, b"late")
+    assert OK is producer.finish(outcome)
+    cluster.release(on_its_way)
+    return producer, late

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.oracle.client import Client
 from tests.oracle.phantom import PHANTOM_ID, PHANTOM_PORT, Phantom
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from odradek.node.router import Call
     from odradek.testing import Cluster, Fault
 
-__all__ = ["ALIKE", "odradek", "real"]
+__all__ = ["ALIKE", "OdradekBroker", "RealBroker", "ask", "odradek", "real", "started"]
+
+Kafka = TypeVar("Kafka", bound=RealKafka)
 
 ALIKE: Mapping[str, str] = {
     "offsets.topic.num.partitions": str(COORDINATOR_PARTITIONS),
@@ -137,11 +139,18 @@ class RealBroker:
 @contextmanager
 def real(level: int, properties: Mapping[str, str], neighbour: Neighbour) -> Iterator[Broker]:
     """A real Kafka with this transaction.version."""
+    properties = {**ALIKE, **properties}
+    kafka = RealKafka(transaction_version=level, properties=properties, features=WITHOUT, jvm_options=SHORT_LIVED)
+    with started(kafka, RealBroker, neighbour) as broker:
+        yield broker
+
+
+@contextmanager
+def started(kafka: Kafka, seen_as: Callable[[Kafka, Neighbour], RealBroker], neighbour: Neighbour) -> Iterator[Broker]:
+    """This real Kafka, with the neighbour that a scenario wants."""
     with ExitStack() as exits:
-        properties = {**ALIKE, **properties}
-        kafka = RealKafka(transaction_version=level, properties=properties, features=WITHOUT, jvm_options=SHORT_LIVED)
         exits.enter_context(kafka)
-        broker = RealBroker(kafka, neighbour)
+        broker = seen_as(kafka, neighbour)
         if neighbour is Neighbour.COORDINATES and broker.phantom is not None:
             exits.enter_context(broker.phantom.awake())
             broker.give_coordinators_away()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from itertools import groupby
 
@@ -13,7 +13,7 @@ from tests.oracle.scenario import Scenario
 from tests.oracle.transcript import Entry
 from tests.oracle.verbs import VERBS, seed, warm_up
 
-__all__ = ["Stage", "Start", "groups", "needs"]
+__all__ = ["Stage", "Stages", "Start", "groups", "needs"]
 
 SLOW_S = 2.0
 log = logging.getLogger(__name__)
@@ -91,3 +91,23 @@ class Stage:
         finally:
             if time.monotonic() - started > SLOW_S:
                 log.info("%s took %.1f s at %d", scenario.path, time.monotonic() - started, self.level)
+
+
+class Stages:
+    """Stages that are set up when the first scenario needs them, and all taken down at the end."""
+
+    def __init__(self) -> None:
+        self.exits = ExitStack()
+        self.stages: dict[Hashable, Stage] = {}
+
+    def __enter__(self) -> Stages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.exits.close()
+
+    def get(self, key: Hashable, make: Callable[[], Stage]) -> Stage:
+        """The one of this key."""
+        if key not in self.stages:
+            self.stages[key] = self.exits.enter_context(make())
+        return self.stages[key]

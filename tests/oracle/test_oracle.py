@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 from tests.oracle import brokers
 from tests.oracle.recorded import ANSWERS, KAFKA, ODRADEK, answers_path, recorded
 from tests.oracle.scenario import Scenario, load_all
-from tests.oracle.session import Stage, needs
+from tests.oracle.session import Stage, Stages, needs
 from tests.oracle.transcript import difference
 
 SCENARIOS = load_all()
@@ -21,32 +20,20 @@ PLAYED = [
 DIFFERING = [scenario for scenario in SCENARIOS if scenario.differs]
 
 
-class Stages:
-    """Brokers, started when the first scenario needs them."""
-
-    def __init__(self) -> None:
-        self.exits = ExitStack()
-        self.stages: dict[tuple[int, tuple[str, ...]], Stage] = {}
-
-    def stage(self, scenario: Scenario, level: int) -> Stage:
-        key = (level, needs(scenario))
-        if key not in self.stages:
-            group = [each for each in SCENARIOS if needs(each) == needs(scenario)]
-            self.stages[key] = self.exits.enter_context(Stage(group, level, brokers.odradek))
-        return self.stages[key]
+def stage(scenario: Scenario, level: int) -> Stage:
+    return Stage([each for each in SCENARIOS if needs(each) == needs(scenario)], level, brokers.odradek)
 
 
 @pytest.fixture(scope="module")
 def stages() -> Iterator[Stages]:
-    stages = Stages()
-    with stages.exits:
+    with Stages() as stages:
         yield stages
 
 
 @pytest.mark.parametrize(("scenario", "level"), PLAYED)
 def test_answers(stages: Stages, scenario: Scenario, level: int) -> None:
     expected = recorded(scenario, ODRADEK if scenario.differs else KAFKA)[level]
-    actual = stages.stage(scenario, level).play(scenario)
+    actual = stages.get((level, needs(scenario)), lambda: stage(scenario, level)).play(scenario)
     assert not (lines := difference(expected, actual)), "\n".join(["", *lines])
 
 

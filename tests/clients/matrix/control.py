@@ -6,13 +6,12 @@ import dataclasses
 import subprocess
 from collections.abc import Callable
 
-from tests.oracle.client import Client
+from tests.oracle.brokers import ask
 from tests.oracle.real_kafka import RealKafka
 
 from odradek.metadata.feature_updates import UpgradeType
 from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.testing import Cluster
-from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.wire.registry import ApiKey
 
 __all__ = ["Control", "control_of", "control_of_kafka"]
@@ -35,12 +34,9 @@ def control_of_kafka(kafka: RealKafka) -> Control:
     """A real one is asked as an operator would, and its connections are ended by the kernel (`ss -K`, as root)."""
 
     def set_transaction_version(level: int) -> None:
-        client = Client(("127.0.0.1", kafka.port))
         for upgrade_type in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE):  # one of them is refused
-            update = FeatureUpdateKey(feature=TRANSACTION_VERSION, max_version_level=level, upgrade_type=upgrade_type)
-            client.send(ApiKey.UPDATE_FEATURES, 1, UpdateFeaturesRequest(feature_updates=[update]))
-            client.receive()
-        client.close()
+            update = {"feature": TRANSACTION_VERSION, "max_version_level": level, "upgrade_type": upgrade_type}
+            ask(("127.0.0.1", kafka.port), ApiKey.UPDATE_FEATURES, 1, {"feature_updates": [update]})
 
     def disconnect_clients() -> None:
         command = ["ss", "-K", "state", "established", "sport", "=", str(kafka.port)]

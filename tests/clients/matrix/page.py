@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from tests.clients.matrix.expectations import Expectations
 from tests.clients.matrix.plan import BROKERS, CLIENTS, SCENARIOS, Broker, Cell
@@ -26,6 +27,8 @@ SPOKEN: Mapping[str, str] = {
 }
 FIRST_OF_VERSION_2 = 5
 
+Rows: TypeAlias = Sequence[tuple[Cell, Entry]]
+
 INTRODUCTIONS: Mapping[str, str] = {
     "level 0": "transaction.version 0: no epoch bump at the end of a transaction, partitions are added by request.",
     "level 1": "transaction.version 1: as 0, with flexible records in the transaction log.",
@@ -39,20 +42,21 @@ INTRODUCTIONS: Mapping[str, str] = {
 
 def write(results: Results, expectations: Expectations, file: Path = FILE) -> None:
     """Write the page."""
-    entries = {cell.key: entry for cell, entry in results.rows()}
-    lines = [HEAD.read_text(), *_spoken(results), ""]
+    rows = list(results.rows())
+    entries = {cell.key: entry for cell, entry in rows}
+    lines = [HEAD.read_text(), *_spoken(rows), ""]
     for broker in BROKERS:
         lines += _section(broker, entries)
-    lines += _known(results, expectations)
+    lines += _known(rows, expectations)
     file.write_text("\n".join(lines).rstrip("\n") + "\n")
 
 
-def _spoken(results: Results) -> Iterator[str]:
+def _spoken(rows: Rows) -> Iterator[str]:
     yield _row(["client", "version", "speaks", *SPOKEN.values()])
     yield _row(["---"] * (len(SPOKEN) + 3))
     for client in CLIENTS:
         spoken: dict[str, set[int]] = {}
-        for cell, entry in results.rows():
+        for cell, entry in rows:
             if cell.client == client and cell.broker.name == "level 2" and entry.outcome.result == "passed":
                 for api, versions in entry.outcome.spoken.items():
                     spoken.setdefault(api, set()).update(versions)
@@ -99,7 +103,7 @@ def _sign(entry: Entry | None) -> str:
     return "✗ʳ" if entry.expected else "**✗**"
 
 
-def _known(results: Results, expectations: Expectations) -> Iterator[str]:
+def _known(rows: Rows, expectations: Expectations) -> Iterator[str]:
     yield "## What fails elsewhere too, and what clients lack"
     yield ""
     yield _row(["client", "versions", "brokers", "scenarios", "why", "evidence"])
@@ -110,9 +114,7 @@ def _known(results: Results, expectations: Expectations) -> Iterator[str]:
     ):
         where = map(_list, (entry.versions, entry.brokers, entry.scenarios))
         yield _row([entry.family, *where, entry.reason, evidence])
-    failed = [
-        (cell, found) for cell, found in results.rows() if not found.expected and found.outcome.result != "missing"
-    ]
+    failed = [(cell, found) for cell, found in rows if not found.expected and found.outcome.result != "missing"]
     if failed:
         yield ""
         yield "## Failures"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
+from odradek import releases
+
 __all__ = [
     "BROKERS",
     "CLIENTS",
@@ -81,7 +83,7 @@ CLIENTS: tuple[Client, ...] = (
     *_versions("rskafka", "0.6.0"),
 )
 
-RELEASES = ("2.8", "3.3", "3.6", "3.9", "4.0")
+RELEASES = tuple(release for release in releases.RELEASES if release != releases.LATEST)
 """The releases that `--as-kafka` knows beside the one that is served without it."""
 
 BROKERS: tuple[Broker, ...] = (

@@ -13,40 +13,21 @@ from tests.kips.helpers import (
     OLD,
     Cluster,
     P,
-    Pending,
     Producer,
     Q,
     Style,
     every_level,
+    finished,
     new_clients,
     old_clients,
+    refusal_of,
 )
 
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.produce_response import PartitionProduceResponse
 from odradek.wire.registry import ApiKey
 
 LEVELS_OF_NEW_CLIENTS = pytest.mark.parametrize("level", [1, 2])
 VERIFICATION = pytest.mark.parametrize("verification", [True, False], ids=["verified", "unverified"])
-
-
-def refusal_of(style: Style) -> ErrorCode:
-    """What this client hears when its partition is not in a transaction."""
-    return ErrorCode.TRANSACTION_ABORTABLE if style.produce >= 11 else ErrorCode.INVALID_TXN_STATE
-
-
-def finished(
-    cluster: Cluster, style: Style, outcome: bool = ABORT
-) -> tuple[Producer, Pending[PartitionProduceResponse]]:
-    """A transaction with one record that is over, and a second record of it that has just arrived, too late."""
-    producer = Producer.started(cluster, style)
-    producer.begin(P)
-    assert OK is producer.send(P, b"in time")
-    on_its_way = cluster.hold(ApiKey.PRODUCE)
-    late = producer.sending(P, b"late")
-    assert OK is producer.finish(outcome)
-    cluster.release(on_its_way)
-    return producer, late
 
 
 @every_level

@@ -6,12 +6,11 @@ A client speaks to each broker in the highest versions that both have.
 from __future__ import annotations
 
 import pytest
-from tests.kips.helpers import ABORT, COMMIT, OK, OLD_STYLES, Cluster, P, Pending, Producer, Q, Style
+from tests.kips.helpers import ABORT, COMMIT, OK, OLD_STYLES, Cluster, P, Producer, Q, Style, finished, refusal_of
 from tests.kips.styles import NEW_STYLES
 
 from odradek.releases import RELEASES
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.produce_response import PartitionProduceResponse
 from odradek.wire.registry import ApiKey
 
 STYLES = (*OLD_STYLES, *NEW_STYLES)
@@ -57,18 +56,6 @@ def cluster_of(release: str, level: int = 0, *, brokers: int = 1) -> Cluster:
     return Cluster(level, brokers=brokers, odradek_as_kafka=release)
 
 
-def late(cluster: Cluster, style: Style) -> tuple[Producer, Pending[PartitionProduceResponse]]:
-    """An aborted transaction with one record, and a second record of it that has just arrived, too late."""
-    producer = Producer.started(cluster, style)
-    producer.begin(P)
-    assert OK is producer.send(P, b"in time")
-    on_its_way = cluster.hold(ApiKey.PRODUCE)
-    sent = producer.sending(P, b"late")
-    assert OK is producer.finish(ABORT)
-    cluster.release(on_its_way)
-    return producer, sent
-
-
 @every_pair
 def test_every_client_has_its_transactions_with_every_broker(release: str, level: int, style: Style) -> None:
     """New Clients, Old Clients: whatever the release, commits are seen and aborts are not."""
@@ -92,7 +79,7 @@ def test_only_the_end_of_a_new_client_bumps_the_epoch(release: str, level: int, 
 def test_a_late_message_hangs(release: str, style: Style) -> None:
     """Motivation: before part 1 nobody asks the coordinator, and the last stable offset stands still for ever."""
     cluster = cluster_of(release)
-    producer, sent = late(cluster, style)
+    producer, sent = finished(cluster, style)
     assert OK == sent.result().error_code
     cluster.world.advance(producer.timeout_ms + 60_000)
     assert (2, 3) == cluster.stable(P)
@@ -103,9 +90,8 @@ def test_a_late_message_hangs(release: str, style: Style) -> None:
 def test_a_late_message_is_refused(release: str, style: Style) -> None:
     """Ensure Ongoing Transaction for Older Clients: from 3.6 on, in the words that the client knows."""
     cluster = cluster_of(release)
-    _, sent = late(cluster, style)
-    known = ErrorCode.TRANSACTION_ABORTABLE if style.produce >= 11 else ErrorCode.INVALID_TXN_STATE
-    assert known == sent.result().error_code
+    _, sent = finished(cluster, style)
+    assert refusal_of(style) == sent.result().error_code
     assert (2, 2) == cluster.stable(P)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
-from tests.oracle.brokers import ALIKE, OdradekBroker, RealBroker, ask
+from tests.oracle.brokers import ALIKE, OdradekBroker, RealBroker, ask, started
 from tests.oracle.phantom import Phantom
 from tests.oracle.player import Broker, Neighbour
 from tests.oracle.releases.columns import Column
@@ -51,12 +51,7 @@ def real(column: Column) -> Start:
             properties={**ALIKE, **properties},
             features=None if column.only_level else {"eligible.leader.replicas.version": 0},
         )
-        with ExitStack() as exits:
-            exits.enter_context(kafka)
-            broker = ReleasedBroker(kafka, neighbour)
-            if neighbour is Neighbour.COORDINATES and broker.phantom is not None:
-                exits.enter_context(broker.phantom.awake())
-                broker.give_coordinators_away()
+        with started(kafka, ReleasedBroker, neighbour) as broker:
             yield broker
 
     return start

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 from tests.oracle import recorded as answers
@@ -16,7 +15,7 @@ from tests.oracle.releases.real import VERSIONS
 from tests.oracle.releases.recorded import ANSWERS, KAFKA, ODRADEK, answers_path, recorded
 from tests.oracle.releases.starts import odradek
 from tests.oracle.scenario import Scenario, load_all
-from tests.oracle.session import Stage, needs
+from tests.oracle.session import Stage, Stages, needs
 from tests.oracle.transcript import difference
 
 from odradek.node.router import ROUTES, Router
@@ -35,33 +34,21 @@ RECORDED = json.loads(RANGES.read_text())
 SERVED = {route.api_key.name for route in ROUTES}
 
 
-class Stages:
-    """Brokers, started when the first scenario needs them."""
-
-    def __init__(self) -> None:
-        self.exits = ExitStack()
-        self.stages: dict[tuple[Column, tuple[str, ...]], Stage] = {}
-
-    def stage(self, scenario: Scenario, column: Column) -> Stage:
-        key = (column, needs(scenario))
-        if key not in self.stages:
-            scenarios = [each for each in SCENARIOS if needs(each) == needs(scenario) and column in recorded(each)]
-            group = played_as(scenarios, column.release)
-            self.stages[key] = self.exits.enter_context(Stage(group, column.level, odradek(column)))
-        return self.stages[key]
+def stage(scenario: Scenario, column: Column) -> Stage:
+    scenarios = [each for each in SCENARIOS if needs(each) == needs(scenario) and column in recorded(each)]
+    return Stage(played_as(scenarios, column.release), column.level, odradek(column))
 
 
 @pytest.fixture(scope="module")
 def stages() -> Iterator[Stages]:
-    stages = Stages()
-    with stages.exits:
+    with Stages() as stages:
         yield stages
 
 
 @pytest.mark.parametrize(("scenario", "column"), PLAYED)
 def test_answers(stages: Stages, scenario: Scenario, column: Column) -> None:
     expected = (recorded(scenario, ODRADEK) or recorded(scenario))[column]
-    actual = stages.stage(scenario, column).play(scenario)
+    actual = stages.get((column, needs(scenario)), lambda: stage(scenario, column)).play(scenario)
     assert not (lines := difference(expected, actual)), "\n".join(["", *lines])
 
 

@@ -33,14 +33,3 @@ def test_a_request_that_is_held_outlives_its_connection() -> None:
     assert 0 == only_fetched(world.client().ask(fetch_request((0, 0)), 11)).high_watermark
     world.lift(fault)
     assert 1 == only_fetched(world.client().ask(fetch_request((0, 0)), 11)).high_watermark
-
-
-def test_any_other_request_ends_with_its_connection() -> None:
-    world = World(topics=["t"])
-    client = world.client()
-    client.send(fetch_request((0, 0), max_wait_ms=500), 11)
-    world.run()
-    assert 1 == len(world.nodes[1].purgatory)
-    client.close()
-    world.run()
-    assert 0 == len(world.nodes[1].purgatory)
