@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "node_program",
     "once",
     "python_with",
+    "resolved",
     "rust_program",
 ]
 
@@ -87,13 +88,19 @@ def sh(*arguments: str | Path, cwd: Path) -> None:
 def jars(pom: Path, version: str | None = None) -> Path:
     """The folder of the jars that the pom names, with another `kafka.version` if one is given."""
     need("java", "mvn")
+    return resolved(pom, {"kafka.version": version} if version else {})
+
+
+def resolved(pom: Path, properties: Mapping[str, str]) -> Path:
+    """The folder of the jars that the pom names with these properties; Maven is asked the first time only."""
+    given = [f"-D{key}={value}" for key, value in properties.items()]
 
     def build(folder: Path) -> None:
-        chosen = [f"-Dkafka.version={version}"] if version else []
+        need("mvn")
         target = f"-DoutputDirectory={folder}"
-        sh("mvn", "-q", "-B", "-f", pom, *chosen, "dependency:copy-dependencies", target, cwd=pom.parent)
+        sh("mvn", "-q", "-B", "-f", pom, *given, "dependency:copy-dependencies", target, cwd=pom.parent)
 
-    return once(f"{pom.parent.name}-jars-{digest(pom, version or '')}", build)
+    return once(f"{pom.parent.name}-jars-{digest(pom, *given)}", build)
 
 
 def java_classes(name: str, sources: Sequence[Path], libraries: Path) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
-import hashlib
 import os
 import re
 import shutil
@@ -27,7 +26,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["KAFKA_VERSION", "RealKafka", "class_path", "free_port", "resolve_jars"]
+from tests.clients.toolchain import resolved
+
+__all__ = ["KAFKA_VERSION", "RealKafka", "class_path", "free_port"]
 
 POM = Path(__file__).parent / "kafka" / "pom.xml"
 
@@ -80,31 +81,9 @@ def pom_property(name: str) -> str:
 KAFKA_VERSION = pom_property("kafka.version")
 
 
-def class_path() -> str:
+def class_path(pom: Path = POM, properties: Mapping[str, str] | None = None) -> str:
     """The class path of the broker and its tools; resolved by Maven when it is asked for the first time."""
-    return resolve_jars(POM, hashlib.sha256(POM.read_bytes()).hexdigest()[:16])
-
-
-def resolve_jars(pom: Path, name: str, properties: Mapping[str, str] | None = None) -> str:
-    """The class path of what a pom names, kept under this name in the user's cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "odradek-real-kafka"
-    folder = cache / name
-    if not folder.exists():
-        download_jars(pom, folder, properties or {})
-    return f"{folder}/*"
-
-
-def download_jars(pom: Path, folder: Path, properties: Mapping[str, str]) -> None:
-    """Copy the jars of the pom into the folder, which appears only when it is complete."""
-    if shutil.which("mvn") is None:
-        raise RuntimeError("mvn is not on the PATH; it is needed once, to fetch the jars of the real broker")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
-        options = [f"-D{key}={value}" for key, value in properties.items()]
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}/jars"]
-        subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *goal, *options], check=True)
-        with contextlib.suppress(OSError):  # another process was faster
-            os.rename(f"{unfinished}/jars", folder)
+    return f"{resolved(pom, properties or {})}/*"
 
 
 def free_port() -> int:

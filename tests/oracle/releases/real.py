@@ -7,7 +7,6 @@ The jars of a release are resolved by Maven on its first start and kept in the u
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import signal
 import socket
 import subprocess
@@ -15,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.oracle.real_kafka import KAFKA_VERSION, RealKafka, class_path, free_port, resolve_jars
+from tests.oracle.real_kafka import KAFKA_VERSION, RealKafka, class_path, free_port
 
 __all__ = ["VERSIONS", "ReleasedKafka", "has_controller", "has_transaction_version"]
 
@@ -102,8 +101,7 @@ class ReleasedKafka(RealKafka):
         version = VERSIONS[self.release]
         logging = LOG4J_1 if number(self.release) < (4, 0) else LOG4J_2
         properties = {"kafka.version": version, **{f"logging.{key}": value for key, value in logging.items()}}
-        digest = hashlib.sha256(POM.read_bytes() + repr(properties).encode()).hexdigest()[:16]
-        return resolve_jars(POM, f"{version}-{digest}", properties)
+        return class_path(POM, properties)
 
     def log_options(self, target: str, level: str) -> list[str]:
         """The options that tell the virtual machine where its log goes."""
