@@ -3,6 +3,7 @@
 #   make run       serve on localhost:9092 (ARGS="--port 0 --brokers 3 ...")
 #   make demo      transactions, crashes and a verdict, live (ARGS="--seconds 60 ...")
 #   make test      all tests but the pipeline's (ARGS="-k kips ...")
+#   make test-nightly  the core's tests in random order, with new examples and more of them (see docs/contributing.md)
 #   make check     formatting, lint, types, layers
 #   make format    put the formatting right
 #   make bench     benchmarks side by side with their peers (ARGS="...")
@@ -26,7 +27,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run demo dist test check format bench bench-audit matrix matrix-full oracle pipeline-test pipeline-jars audit-demo clean
+.PHONY: run demo dist test test-nightly check format bench bench-audit matrix matrix-full oracle pipeline-test pipeline-jars audit-demo clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -42,6 +43,10 @@ dist: $(VENV)/installed-build
 
 test: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m pytest -q $(ARGS)
+
+# Not quiet: the seed of the order stands in the heading.
+test-nightly: $(VENV)/installed-dev $(GENERATED)
+	ODRADEK_HYPOTHESIS=nightly $(BIN)/python -m pytest --random-order $(addprefix tests/,unit kips fuzz sim net oracle) $(ARGS)
 
 check: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/ruff format --check broker pipeline tests bench

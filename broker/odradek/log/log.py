@@ -114,21 +114,25 @@ class Log:
             self.snapshot()
 
     def truncate(self, offset: int) -> None:
-        """Forget everything from the batch that holds this offset on; never done to what is committed."""
+        """Forget everything from the batch that holds this offset on; never done to what is committed.
+
+        Nobody does it yet: with one copy of each log all that is appended is committed.
+        """
         if offset >= self.end_offset:
             return
         self._active = None
         self._forget([segment for segment in self.segments if segment.base_offset >= offset])
         self.end_offset = offset
-        if self.segments:
-            last = self.segments[-1]
+        last = self.segments[-1] if self.segments else None
+        if last is not None:
             forgotten = last.truncate(offset)
             self._account(-forgotten)
             if forgotten:
                 self.end_offset = last.next_offset
-            if not last.size:
-                self._forget([last])
         self.start_offset = min(self.start_offset, self.end_offset)
+        # The last segment may be empty now, or hold nothing but what lies before the start.
+        if last is not None and (not last.size or last.next_offset <= self.start_offset):
+            self._forget([last])
         self.first_dirty_offset = min(self.first_dirty_offset, self.end_offset)
         self.epochs.truncate_end(self.end_offset)
         self.aborted.truncate_end(self.end_offset)

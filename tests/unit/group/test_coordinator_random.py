@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.examples import examples
 from tests.unit.group.desk import SESSION_MS, Desk, error_of
 
 from odradek.group.classic import ClassicGroup
@@ -257,5 +257,5 @@ class Groups(RuleBasedStateMachine):
 
 
 TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestGroups.settings = examples(60, steps=40)
 TestGroups = pytest.mark.slow(TestGroups)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.unit.log.helpers import NOW, Leader, Pair, batch, kinds, new_log, new_partition, offsets_and_keys
 
 from odradek.log.compaction import Compaction, cleanable_until, is_due
@@ -374,7 +375,7 @@ rounds = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rounds=rounds, segment_bytes=st.sampled_from([1, 200, 500]), keys_max=st.sampled_from([1, 2, 1000]))
 def test_a_reader_sees_the_same_table(
     rounds: list[tuple[list[list[Pair]], int]], segment_bytes: int, keys_max: int

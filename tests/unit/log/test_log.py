@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.examples import examples
 from tests.unit.log.helpers import GIB, NOW, batch, new_log, new_store, values
 
 from odradek.log.aborted import AbortedTransaction
@@ -183,6 +183,30 @@ def test_truncate_forgets_from_the_batch_that_holds_the_offset(offset: int, end:
     assert [end] == read(log, end)
 
 
+def test_truncate_leaves_no_segment_that_only_holds_records_before_the_start() -> None:
+    store = new_store()
+    log = new_log(store)
+    append(log)
+    append(log, 5)
+    log.advance_start(3)
+    log.truncate(4)
+    assert (1, 1, []) == (log.start_offset, log.end_offset, log.segments)
+    assert 0 == log.size_bytes == store.bytes_held
+    assert 1 == append(log)
+    assert [1] == read(log, 1)
+
+
+def test_truncate_below_the_start_begins_the_log_there() -> None:
+    log = new_log(segment_bytes=200)
+    for _ in range(6):
+        append(log)
+    log.advance_start(3)
+    log.truncate(1)
+    assert (1, 1, 0, []) == (log.start_offset, log.end_offset, log.size_bytes, log.segments)
+    assert 1 == append(log)
+    assert [1] == read(log, 0)
+
+
 def test_truncate_forgets_epochs_and_aborted_transactions_too() -> None:
     log = new_log()
     log.lead(1)
@@ -327,6 +351,10 @@ class LogAndList(RuleBasedStateMachine):
         assert all(one.crc_is_valid() for one in self.log.batches(self.start))
 
     @invariant()
+    def holds_no_segment_for_nothing(self) -> None:
+        assert all(segment.size and segment.next_offset > self.log.start_offset for segment in self.log.segments)
+
+    @invariant()
     def accounts_for_its_bytes(self) -> None:
         assert sum(segment.size for segment in self.log.segments) == self.log.size_bytes
         assert GIB - self.store.room == self.log.size_bytes
@@ -338,4 +366,4 @@ class LogAndList(RuleBasedStateMachine):
 
 
 TestLogAndList = LogAndList.TestCase
-TestLogAndList.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestLogAndList.settings = examples(60, steps=30)

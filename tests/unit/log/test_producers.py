@@ -5,8 +5,9 @@ from __future__ import annotations
 from copy import deepcopy
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.unit.log.helpers import NOW, batch, error, new_log, new_partition
 
 from odradek.log.compaction import Compaction
@@ -293,7 +294,7 @@ def play(partition: Partition, step: tuple[str, int, int, int, bool]) -> Partiti
     return partition
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(steps=steps, segment_bytes=st.sampled_from([100, 250, 1 << 20]))
 def test_a_replay_leads_where_the_leader_was(steps: list[tuple[str, int, int, int, bool]], segment_bytes: int) -> None:
     partition = new_partition(new_log(segment_bytes=segment_bytes))
@@ -306,7 +307,7 @@ def test_a_replay_leads_where_the_leader_was(steps: list[tuple[str, int, int, in
     assert partition.describe_producers() == again.describe_producers()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(steps=steps)
 def test_what_holds_after_every_step(steps: list[tuple[str, int, int, int, bool]]) -> None:
     partition = new_partition(new_log(segment_bytes=250))

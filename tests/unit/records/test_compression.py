@@ -6,8 +6,9 @@ import zlib
 
 import cramjam
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.unit.records.helpers import CODECS
 
 from odradek.records.compression import Compression, DecompressionError, compress, decompress
@@ -103,7 +104,7 @@ def test_nothing_at_all_is_damage_but_for_zstd() -> None:
             decompress(codec, b"")
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.sampled_from(CODECS), st.data())
 def test_any_bytes_end_in_data_or_in_an_error(codec: Compression, data: st.DataObject) -> None:
     packed = bytearray(compress(codec, TEXT[:2000]))

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.unit.records.helpers import CODECS, NOW, framed, parsed, patched, payload_of, plain, records
 
 from odradek.records.batch import InvalidBatch, TimestampType, parse_batch
@@ -11,7 +12,7 @@ from odradek.records.record import Record, build_batch, iterate_records, record_
 from odradek.wire.errors import ErrorCode
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(records, min_size=1, max_size=8), st.sampled_from(Compression), st.integers(0, 2**50))
 def test_records_come_back(built: list[Record], codec: Compression, base_offset: int) -> None:
     batch = parsed(build_batch(built, base_offset=base_offset, compression=codec))

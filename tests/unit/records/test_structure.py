@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.unit.records.helpers import NOW, framed, parsed, payload_of, plain, records
 
 from odradek.records.batch import InvalidBatch
@@ -43,7 +44,7 @@ def check(payload: bytes, count: int, claimed: int | None = None) -> None:
         assert expected.max_delta == found.max_delta
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(records, max_size=12))
 def test_honest_records_pass(built: list[Record]) -> None:
     check(payload_of(built), len(built))
@@ -69,7 +70,7 @@ def test_a_run_looks_at_each_of_its_records() -> None:
                 check(bytes(damaged), 200, 0)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.integers(1, 300),
     st.sampled_from([None, b"", b"k", b"x" * 70]),

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.examples import examples
 from tests.unit.txn.helpers import P, Pair, Q, Shard
 
 from odradek.records.batch import parse_batch
@@ -247,5 +247,5 @@ class CoordinatorMachine(RuleBasedStateMachine):
             assert "CompleteCommit" == self.shard.state(tid)
 
 
-CoordinatorMachine.TestCase.settings = settings(max_examples=250, stateful_step_count=50, deadline=None)
+CoordinatorMachine.TestCase.settings = examples(250, steps=50)
 TestCoordinator = CoordinatorMachine.TestCase

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
-from hypothesis import settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from odradek.wire import registry
 from odradek.wire.messages import MODULES
 from odradek.wire.schema import Field, MessageSpec, StructSpec
 
-__all__ = ["EXHAUSTIVE", "MESSAGES", "PROFILE", "all_versions", "messages", "numbered_message"]
+__all__ = ["MESSAGES", "PROFILE", "all_versions", "messages", "numbered_message"]
 
-EXHAUSTIVE = os.environ.get("ODRADEK_TESTS") == "exhaustive"
-"""`ODRADEK_TESTS=exhaustive pytest ...` takes minutes and looks everywhere; the default takes seconds."""
-
-PROFILE = settings(max_examples=400 if EXHAUSTIVE else 8, derandomize=not EXHAUSTIVE, deadline=None, database=None)
+PROFILE = examples(8, nightly=400)
 
 MESSAGES = sorted(MODULES)
 
