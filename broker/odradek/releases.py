@@ -54,6 +54,8 @@ _HIGHEST: Mapping[str, tuple[int | None, ...]] = {
     "DESCRIBE_PRODUCERS": (0, 0, 0, 0, 0, 0),
     "DESCRIBE_TRANSACTIONS": (None, 0, 0, 0, 0, 0),
     "LIST_TRANSACTIONS": (None, 0, 0, 1, 1, 2),
+    "CONSUMER_GROUP_HEARTBEAT": (None, None, None, 0, 1, 1),
+    "CONSUMER_GROUP_DESCRIBE": (None, None, None, 0, 1, 1),
     "LIST_CONFIG_RESOURCES": (None, None, None, 0, 0, 1),
     "DESCRIBE_TOPIC_PARTITIONS": (None, None, None, 0, 0, 0),
 }

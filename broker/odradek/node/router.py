@@ -92,6 +92,8 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "log_offsets:describe_producers"),
     Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "transactions:describe_transactions"),
     Route(ApiKey.LIST_TRANSACTIONS, 0, 2, "transactions:list_transactions"),
+    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "consumer_groups:consumer_group_heartbeat"),
+    Route(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_groups:consumer_group_describe"),
     Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "configs:list_config_resources"),
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "topic_partitions:describe_topic_partitions"),
 )
