@@ -24,6 +24,8 @@ __all__ = ["Log"]
 
 _SNAPSHOTS_MAX = 3
 EMPTY = memoryview(b"")
+ENDED = 2**31
+"""Leader epoch of the log of a deleted topic: greater than that of any leader."""
 
 
 class Log:
@@ -173,8 +175,9 @@ class Log:
         self._account((new.size if new is not None else 0) - sum(segment.size for segment in old))
         return True
 
-    def clear(self) -> None:
-        """Give all memory back: the topic was deleted."""
+    def end(self) -> None:
+        """The topic was deleted: give all memory back; a leader that has not heard of it leads nothing any more."""
+        self.leader_epoch = ENDED
         self._active = None
         self._forget(list(self.segments))
 

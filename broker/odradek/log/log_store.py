@@ -28,7 +28,7 @@ class LogStore:
         self.segment_bytes = min(SEGMENT_BYTES, max(_SEGMENT_BYTES_MIN, bytes_max // _SEGMENT_SHARE))
         self.facts: list[Fact] = []
         """What was dropped to stay within the bound, for the log of the node that drains it."""
-        self._logs: dict[tuple[bytes, int], Log] = {}
+        self._logs: dict[bytes, dict[int, Log]] = {}
         self._numbers = 0
 
     @property
@@ -38,21 +38,25 @@ class LogStore:
 
     def open(self, topic_id: bytes, index: int, config: TopicConfig) -> Log:
         """The log of this partition, made if it is not there."""
-        log = self._logs.get((topic_id, index))
+        logs = self._logs.setdefault(topic_id, {})
+        log = logs.get(index)
         if log is None:
-            log = self._logs[topic_id, index] = Log(self, topic_id=topic_id, index=index, config=config)
+            log = logs[index] = Log(self, topic_id=topic_id, index=index, config=config)
         else:
             log.configure(config)
         return log
 
     def drop(self, topic_id: bytes) -> None:
-        """The topic was deleted: give back the memory of all its partitions."""
-        for key in [key for key in self._logs if key[0] == topic_id]:
-            self._logs.pop(key).clear()
+        """The topic was deleted: give back the memory of all its partitions.
+
+        Every broker that reads of the deletion says so; the first one does it.
+        """
+        for log in self._logs.pop(topic_id, {}).values():
+            log.end()
 
     def logs(self) -> list[Log]:
         """Every log there is."""
-        return list(self._logs.values())
+        return [log for logs in self._logs.values() for log in logs.values()]
 
     def next_number(self) -> int:
         """Number of the next segment, in the order in which segments are begun."""
@@ -74,7 +78,7 @@ class LogStore:
     def _oldest(self, *, sealed: bool) -> tuple[Log, Segment] | None:
         candidates = [
             (log, log.segments[0])
-            for log in self._logs.values()
+            for log in self.logs()
             if log.segments and log.config.deletes and (len(log.segments) > 1) is sealed
         ]
         return min(candidates, key=lambda candidate: candidate[1].number, default=None)

@@ -1,9 +1,10 @@
 """The controller: decides what is written to the metadata log, one operation at a time.
 
-It reads the same image as everybody else, folded by its own loader, so nothing is speculative and nothing has to be
-taken back. An operation with more records than one batch holds is written as a metadata transaction (KIP-868): Begin,
-the records, End; `batches` cuts it, and its reply is given when the End is committed. A controller that finds a
-transaction open in the log takes over from one that died in the middle, and writes Abort before anything else.
+It reads the image that its node has, and folds on with the same loader: nothing is speculative, nothing has to be taken
+back, and no image that was shown before is shown again. An operation with more records than one batch holds is written
+as a metadata transaction (KIP-868): Begin, the records, End; `batches` cuts it, and its reply is given when the End is
+committed. A controller that finds a transaction open in the log takes over from one that died in the middle, and writes
+Abort before anything else.
 """
 
 from __future__ import annotations
@@ -92,13 +93,22 @@ class Fencing(Struct, frozen=True):
 class Controller(Machine):
     """Decides about topics, configs, features, brokers and blocks of producer ids."""
 
-    def __init__(self, *, node_id: int, cluster_id: str, config: Config, dice: Dice, sessions: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        config: Config,
+        dice: Dice,
+        loader: MetadataLoader,
+        sessions: bool = False,
+    ) -> None:
         super().__init__()
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.config = config
         self.release = release_of(config.odradek_as_kafka)
-        self.loader = MetadataLoader()
+        self.loader = loader
         self.published: list[MetadataImage] = []
         """Images that came out of folding; drained by whoever shows them."""
         self._dice = dice

@@ -44,6 +44,8 @@ class Delta:
     def __init__(self, base: MetadataImage) -> None:
         self.base = base
         self.empty = True
+        self.removed: list[bytes] = []
+        """Ids of the topics that were removed: no other topic will ever have them."""
         self._brokers: dict[int, BrokerImage] | None = None
         self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
         self._features: dict[str, int] | None = None
@@ -116,6 +118,7 @@ class Delta:
         """RemoveTopicRecord: the topic, its partitions and its configs go."""
         topic = self._topic(record.topic_id)
         if topic is not None:
+            self.removed.append(record.topic_id)
             self._topics[record.topic_id] = None
             self._partitions.pop(record.topic_id, None)
             self._own_configs().pop((ResourceType.TOPIC, topic.name), None)

@@ -47,6 +47,8 @@ class MetadataLoader:
         """Offset of the Begin that is open."""
         self.facts: list[Fact] = []
         """Transactions that began, ended and were aborted, and faults; drained by whoever owns the loader."""
+        self.removed: list[bytes] = []
+        """Ids of the topics that a published record removed; drained by whoever owns the loader."""
         self._delta = Delta(image)
 
     @property
@@ -118,6 +120,7 @@ class MetadataLoader:
         if offset <= self.image.offset:
             return
         self.image = self._delta.build(offset=offset, epoch=self.epoch)
+        self.removed += self._delta.removed
         self._delta = Delta(self.image)
         published.append(self.image)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
 from odradek.log.log_store import LogStore
 from odradek.net.driver import Driver, wall_clock_ms
 from odradek.net.protocol import ClientProtocol
+from odradek.node import membership
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
-from odradek.node.controlling import StartRefused, StartTopic
+from odradek.node.controlling import Controlling, StartRefused, StartTopic
 from odradek.node.events import Started, Stopping
 from odradek.node.node import EventSink, Logger, Node
 from odradek.usage import UsageError
@@ -78,25 +79,27 @@ class RunningCluster:
     def stop_broker(self, node_id: int) -> None:
         """End one node, as if its machine were gone: others take over what it led and, if need be, the controller."""
         self._halt(node_id)
-        alive = [each for each, driver in self.drivers.items() if not driver.stopped]
-        if alive:
-            if self.spec.controller_id == node_id:
-                self.spec.controller_id = alive[0]
-                self.controller.act(self.controller.node.controlling.take_office)
-            self.controller.act(lambda: self.controller.node.controlling.fence(node_id))
+        membership.see_off(self.spec, node_id, self._running, self._act)
 
     def start_broker(self, node_id: int) -> None:
         """Start a node again that was stopped, at the same address; it replays what it is given to lead."""
         assert self.drivers[node_id].stopped, f"broker {node_id} runs"
         bound = _bind(*self.addresses[node_id])
         bound.listen(BACKLOG)
-        if all(driver.stopped for driver in self.drivers.values()):
-            self.spec.controller_id = node_id
+        membership.choose_controller(self.spec, node_id, self._running)
         driver = self.drivers[node_id] = Driver(self.make_node(node_id), peers=self.drivers, loop=self.loop)
         driver.step(Started())
-        self.controller.act(lambda: self.controller.node.controlling.admit(self.spec.broker(node_id)))
+        membership.let_in(self.spec, node_id, self._running, self._act)
         # Connections queue up in the bound socket until the loop gets to it.
         self._starting.append(self.loop.create_task(self.listen(node_id, bound)))
+
+    @property
+    def _running(self) -> list[int]:
+        return [node_id for node_id, driver in self.drivers.items() if not driver.stopped]
+
+    def _act(self, node_id: int, act: Callable[[Controlling], None]) -> None:
+        driver = self.drivers[node_id]
+        driver.act(lambda: act(driver.node.controlling))
 
     def _halt(self, node_id: int) -> None:
         server = self.servers.pop(node_id, None)

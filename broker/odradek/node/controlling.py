@@ -72,9 +72,9 @@ class Controlling:
         self._log = node.store.open(METADATA_TOPIC_ID, 0, METADATA_CONFIG)
 
     @property
-    def is_controller(self) -> bool:
-        """Whether this node writes the metadata log."""
-        return self.shard is not None
+    def office(self) -> ControllerShard | None:
+        """The controller, if it is this node, and no other one has taken office since."""
+        return self.shard if self.shard is not None and self.shard.partition.is_leader else None
 
     # ------------------------------------------------------------------ start
 
@@ -91,8 +91,9 @@ class Controlling:
             self._create_topics_at_start()
 
     def take_office(self) -> None:
-        """Become the controller: replay the log, abort what the one before left open, and write from now on."""
+        """Become the controller: read the rest of the log, abort what the one before left open, write from now on."""
         node = self._node
+        self.advance(self._log.end_offset)
         partition = Partition(
             topic=METADATA_TOPIC,
             topic_id=METADATA_TOPIC_ID,
@@ -103,9 +104,13 @@ class Controlling:
             now=node.now,
         )
         machine = Controller(
-            node_id=node.node_id, cluster_id=node.cluster.cluster_id, config=node.static_config, dice=node.random
+            node_id=node.node_id,
+            cluster_id=node.cluster.cluster_id,
+            config=node.static_config,
+            dice=node.random,
+            loader=self._loader,
         )
-        self.shard = ControllerShard(node, partition, machine, _perform)
+        self.shard = ControllerShard(node, partition, machine, _perform, mark=self._loader.last_offset + 1)
         self.shard.load()
 
     def admit(self, broker: BrokerSpec) -> None:
@@ -196,21 +201,32 @@ class Controlling:
     # ------------------------------------------------------------------ folding
 
     def advance(self, offset: int) -> None:
-        """The log is committed up to this offset: fold it, unless the controller's shard does."""
-        if self.shard is not None:
+        """The log is committed up to this offset: fold it, unless the controller's shard does, and show it.
+
+        Who has missed much goes straight to the latest image, as a broker that starts does.
+        """
+        if self.office is not None:
             return
+        if self.shard is not None:
+            # Another one has taken office, and we hear of it by what it writes.
+            self.shard.resign()
+            self.shard = None
         images: list[MetadataImage] = []
         for batch in self._log.batches(self._loader.last_offset + 1):
             images += self._loader.apply(batch)
         self._node.emit(self._loader.facts)
         self._loader.facts = []
-        self.show(images)
+        self.show(images[-1:])
 
     def show(self, images: Sequence[MetadataImage]) -> None:
-        """Go from image to image."""
+        """Go from image to image, never back; the logs of topics whose removal was read on the way end."""
         for image in images:
+            assert image.offset > self.image.offset, "an image never goes back"
             before, self.image = self.image, image
             self._node.image_changed(before, image)
+        removed, self._loader.removed = self._loader.removed, []
+        for topic_id in removed:
+            self._node.store.drop(topic_id)
 
 
 class ControllerShard(Shard[Controller]):

@@ -45,7 +45,6 @@ def _adopt_broker_config(node: Node, image: MetadataImage) -> None:
 def _drop_topic(node: Node, topic: TopicImage) -> None:
     for index in topic.partitions:
         _resign(node, topic.name, index)
-    node.store.drop(topic.id)
     # What groups have committed for the topic goes with it.
     for shard in node.group_shards():
         node.spawn(shard.ask(shard.machine.topics_deleted, [(topic.name, topic.id)]))

@@ -28,7 +28,7 @@ Perform = Callable[["Shard[Any]", Any], Coroutine[Any, Any, None]]
 class Shard(Generic[M]):
     """A machine over a partition that this node leads."""
 
-    def __init__(self, node: Node, partition: Partition, machine: M, perform: Perform) -> None:
+    def __init__(self, node: Node, partition: Partition, machine: M, perform: Perform, *, mark: int = 0) -> None:
         self.node = node
         self.partition = partition
         self.machine = machine
@@ -36,7 +36,8 @@ class Shard(Generic[M]):
         self.resigned = False
         self.pending: set[Hashable] = set()
         self._perform = perform
-        self._mark = 0
+        self._mark = mark
+        """Where the machine goes on to fold."""
         self._parked: dict[Hashable, Wait[Any]] = {}
         self._working: set[Hashable] = set()
 

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from odradek.config import Config
 from odradek.log.log_store import LogStore
 from odradek.log.machine import Fact
+from odradek.node import membership
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
-from odradek.node.controlling import StartTopic
+from odradek.node.controlling import Controlling, StartTopic
 from odradek.node.events import (
     Announce,
     Command,
@@ -30,6 +33,7 @@ from odradek.node.events import (
     Received,
     Send,
     Started,
+    Stopping,
     Tick,
 )
 from odradek.node.faults import Fault, Faults
@@ -197,6 +201,42 @@ class World:
         self._step(self.spec.controller_id, Command(move))
         self.run()
 
+    # ------------------------------------------------------------------ brokers that die and come back
+
+    @property
+    def running(self) -> list[int]:
+        """The nodes that are not dead."""
+        return [node_id for node_id in self.nodes if node_id not in self._dead]
+
+    def stop_broker(self, node_id: int) -> None:
+        """A broker dies with all that it knows and has not written, and with its connections; the others take over."""
+        if node_id in self._dead:
+            return
+        self._dead.add(node_id)
+        # What it would still do or say, nobody sees; but nothing of it may act later.
+        self.nodes[node_id].step(Stopping(), self.now)
+        self._queue = [each for each in self._queue if each[2] != node_id]
+        heapify(self._queue)
+        for conn in [conn for each, conn in self._clients if each == node_id]:
+            self._clients.pop((node_id, conn)).hung_up()
+        for conn in [conn for each, conn in self._links if each == node_id]:
+            self._break(node_id, conn)
+        membership.see_off(self.spec, node_id, self.running, self._act)
+        self.run()
+
+    def start_broker(self, node_id: int) -> None:
+        """A broker that died starts again, and knows what the logs say."""
+        assert node_id in self._dead, f"broker {node_id} runs"
+        membership.choose_controller(self.spec, node_id, self.running)
+        self.nodes[node_id] = self._make_node(node_id)
+        self._dead.discard(node_id)
+        self._step(node_id, Started())
+        membership.let_in(self.spec, node_id, self.running, self._act)
+        self.run()
+
+    def _act(self, node_id: int, act: Callable[[Controlling], None]) -> None:
+        self._step(node_id, Command(partial(act, self.nodes[node_id].controlling)))
+
     # ------------------------------------------------------------------ the network
 
     def accept(self, node_id: int, client: SimClient) -> int:
@@ -287,5 +327,5 @@ def _text(value: object) -> str:
 
 
 def _topic(text: str) -> StartTopic:
-    name, _, partitions = text.partition(":")
-    return StartTopic(name, int(partitions) if partitions else 1)
+    topic = StartTopic.parse(text)
+    return topic if topic.partitions else replace(topic, partitions=1)

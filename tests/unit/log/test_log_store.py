@@ -7,7 +7,9 @@ from tests.unit.log.helpers import GIB, NOW, TOPIC_ID, batch, new_log, new_parti
 from odradek.config import TopicConfig
 from odradek.log.log import Log
 from odradek.log.log_store import LogStore
+from odradek.log.machine import Refused
 from odradek.log.segment import SEGMENT_BYTES
+from odradek.wire.errors import ErrorCode
 
 KIB = 1024
 
@@ -99,3 +101,14 @@ def test_segments_are_small_against_a_small_store() -> None:
     assert SEGMENT_BYTES == LogStore(bytes_max=GIB).segment_bytes
     assert 128 * KIB == LogStore(bytes_max=2 * KIB * KIB).segment_bytes
     assert 64 * KIB == LogStore(bytes_max=1).segment_bytes
+
+
+def test_a_leader_that_has_not_heard_of_the_deletion_appends_nothing_more() -> None:
+    store = new_store()
+    partition = new_partition(new_log(store))
+    assert not isinstance(partition.append_client(batch(b"x"), now=NOW), Refused)
+    store.drop(TOPIC_ID)
+    store.drop(TOPIC_ID)
+    assert Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER) == partition.append_client(batch(b"y"), now=NOW)
+    assert not partition.is_leader
+    assert 0 == store.bytes_held

@@ -135,7 +135,12 @@ class World:
     def new_controller(self, node_id: int = NODE) -> Controller:
         """A controller that has replayed the log."""
         controller = Controller(
-            node_id=node_id, cluster_id=CLUSTER, config=self.config, dice=Random(self.seed), sessions=self.sessions
+            node_id=node_id,
+            cluster_id=CLUSTER,
+            config=self.config,
+            dice=Random(self.seed),
+            loader=MetadataLoader(),
+            sessions=self.sessions,
         )
         for batch in self.log:
             controller.apply(batch)

@@ -231,3 +231,14 @@ def test_an_image_holds_what_is_committed_up_to_its_offset(cut: tuple[list[Struc
 
     for image in images:
         assert content(image_of(committed(records[: image.offset + 1]))) == content(image)
+
+
+def test_a_removal_is_told_when_it_is_published_and_not_if_it_is_aborted() -> None:
+    loader = MetadataLoader()
+    remove = RemoveTopicRecord(topic_id=topic_id("A"))
+    fold([A, B], [BEGIN, remove], loader=loader)
+    assert [] == loader.removed
+    fold([ABORT], loader=loader)
+    assert [] == loader.removed
+    fold([BEGIN, remove], [END], [remove], loader=loader)
+    assert [topic_id("A")] == loader.removed

@@ -25,7 +25,7 @@ async def ask_controller(
     request: Any = None,
 ) -> Any:
     """The controller's response to the call, or to the part of it that is given; refusals in the response's shape."""
-    shard = node.controlling.shard
+    shard = node.controlling.office
     if shard is not None:
         reply = await shard.ask(decide, shard.machine)
         return refuse(reply.error, reply.message) if isinstance(reply, Refused) else reply
