@@ -14,6 +14,7 @@ from msgspec import Struct
 __all__ = [
     "INT_MAX",
     "LONG_MAX",
+    "NODE_ID_BITS",
     "BadValue",
     "ConfigSource",
     "Key",
@@ -35,6 +36,7 @@ __all__ = [
     "text_of",
     "throttled_replicas",
     "unlimited_or_positive",
+    "whole_number",
 ]
 
 Value = bool | int | float | str | tuple[str, ...] | None
@@ -43,7 +45,10 @@ Check = Callable[[Value], "str | None"]
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+NODE_ID_BITS = 31
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)")
+"""What Java's `Double.parseDouble` takes, but for hexadecimal."""
 _THROTTLED = re.compile(r"[0-9]+:[0-9]+")
 
 
@@ -236,6 +241,16 @@ def _between(low: float | None, high: float | None) -> Check | None:
     return check
 
 
+def whole_number(text: str, bits: int) -> int | None:
+    """A signed number of so many bits and a sign, as Java's `Integer.valueOf` takes it; None for anything else."""
+    try:
+        # Python refuses to read more than 4,300 digits at all; zeros in front count.
+        number = int(text) if _INTEGER.fullmatch(text) else None
+    except ValueError:
+        return None
+    return number if number is not None and -(1 << bits) <= number < 1 << bits else None
+
+
 _BITS = {Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}
 _BOOLEANS = {"true": True, "false": False}
 
@@ -243,18 +258,18 @@ _BOOLEANS = {"true": True, "false": False}
 def _parse(name: str, kind: Kind, text: str) -> Value:
     bits = _BITS.get(kind)
     if bits is not None:
-        if not _INTEGER.fullmatch(text) or not -(1 << bits) <= int(text) < 1 << bits:
+        number = whole_number(text, bits)
+        if number is None:
             raise BadValue(f"Invalid value {text} for configuration {name}: Not a number of type {kind.name}")
-        return int(text)
+        return number
     if kind is Kind.BOOLEAN:
         if text.lower() not in _BOOLEANS:
             raise BadValue(f"Invalid value {text} for configuration {name}: Expected value to be either true or false")
         return _BOOLEANS[text.lower()]
     if kind is Kind.DOUBLE:
-        try:
-            return float(text)
-        except ValueError:
-            raise BadValue(f"Invalid value {text} for configuration {name}: Not a number of type DOUBLE") from None
+        if not _DOUBLE.fullmatch(text):
+            raise BadValue(f"Invalid value {text} for configuration {name}: Not a number of type DOUBLE")
+        return float(text.rstrip("dDfF"))
     if kind is Kind.LIST:
         return tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text else ()
     return text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.group.records import offset_record, offset_tombstone
+from odradek.group.records import NO_EXPIRY, offset_record, offset_tombstone
 from odradek.group.states import GroupState
 from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused, TransactionalAppend
 from odradek.wire.errors import ErrorCode
@@ -70,7 +70,7 @@ class OffsetProtocol:
         refusal = self._refusal_of_commit(group, request, known_error=version >= GROUP_ID_NOT_FOUND_FROM)
         if refusal is not None:
             return Refused(refusal)
-        expire_timestamp = -1 if request.retention_time_ms == NO_RETENTION_TIME else now + request.retention_time_ms
+        expire_timestamp = _expiry(request.retention_time_ms, now)
         records: list[LogRecord] = []
         response = OffsetCommitResponse()
         for topic in request.topics:
@@ -253,6 +253,14 @@ class OffsetProtocol:
         if group.state is GroupState.STABLE and group.is_consumer_group and group.subscribed_topics is not None:
             return -1
         return None
+
+
+def _expiry(retention_time_ms: int, now: int) -> int:
+    """When an offset goes, if its client has said how long it stays."""
+    if retention_time_ms == NO_RETENTION_TIME:
+        return NO_EXPIRY
+    # Kafka adds as Java does: the largest times end in the past.
+    return (now + retention_time_ms + 2**63) % 2**64 - 2**63
 
 
 def _value(

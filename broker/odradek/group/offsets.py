@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from odradek.group.records import NO_EXPIRY
+
 if TYPE_CHECKING:
     from odradek.wire.messages.offset_commit_key import OffsetCommitKey
     from odradek.wire.messages.offset_commit_value import OffsetCommitValue
@@ -32,7 +34,7 @@ class CommittedOffset(Struct, frozen=True):
 
     def is_expired(self, now: int, *, retention_ms: int, since: int | None) -> bool:
         """Whether its time is over, counted from `since` or from its commit; an own expiry time goes before."""
-        if self.expire_timestamp >= 0:
+        if self.expire_timestamp != NO_EXPIRY:
             return now >= self.expire_timestamp
         return now - (self.commit_timestamp if since is None else since) >= retention_ms
 

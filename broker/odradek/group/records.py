@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages.offset_commit_value import OffsetCommitValue
 
 __all__ = [
+    "NO_EXPIRY",
     "empty_group_record",
     "group_of",
     "group_record",
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 GROUP_VALUE_VERSION = 4
+NO_EXPIRY = -1
+"""An offset that stays as long as the configuration says."""
 OFFSET_VALUE_VERSION = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 """The only version that can say when an offset expires: what clients before KIP-211 ask for with a retention time."""
@@ -74,7 +77,7 @@ def group_tombstone(group_id: str) -> LogRecord:
 
 def offset_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue) -> LogRecord:
     """A committed offset."""
-    version = OFFSET_VALUE_VERSION if value.expire_timestamp < 0 else OFFSET_VALUE_VERSION_WITH_EXPIRY
+    version = OFFSET_VALUE_VERSION if value.expire_timestamp == NO_EXPIRY else OFFSET_VALUE_VERSION_WITH_EXPIRY
     return LogRecord(_offset_key(group_id, topic, partition), encode_value(value, version))
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from odradek.config import BROKER_KEYS, TOPIC_KEYS, Config
 from odradek.config_inert import INERT_DYNAMIC_KEYS, INERT_KEYS
-from odradek.config_keys import BadValue, Key, Kind, Scope, text_of
+from odradek.config_keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_of, whole_number
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.describe import GROUP_KEYS
 from odradek.metadata.image import MetadataImage, ResourceType
@@ -63,9 +63,8 @@ def misdirected(resource_type: int, name: str, node_id: int) -> Failure | None:
     """Why the broker that was asked cannot change this broker's configs (`ConfigAdminManager`)."""
     if resource_type != ResourceType.BROKER or not name:
         return None
-    try:
-        wanted = int(name)
-    except ValueError:
+    wanted = whole_number(name, NODE_ID_BITS)
+    if wanted is None:
         return _refused(f"Node id must be an integer, but it is: {name}")
     if wanted != node_id:
         return _refused(f"Unexpected broker id, expected {node_id}, but received {name}")

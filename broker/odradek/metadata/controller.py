@@ -332,9 +332,11 @@ class Controller(Machine):
             if level < METADATA_TRANSACTIONS:
                 return Refused(ErrorCode.POLICY_VIOLATION, f"{name} needs more records than one batch may hold.")
             records = [BeginTransactionRecord(name=name), *records, EndTransactionRecord()]
-            self._writing = True
+        # What cannot be encoded leaves nothing behind.
+        encoded = _encoded(records, level)
+        self._writing = len(records) > len(change.records)
         self.facts += change.facts
-        return Proposed(_encoded(records, level), change.reply)
+        return Proposed(encoded, change.reply)
 
     def _effective_config(self) -> Config:
         image = self.image

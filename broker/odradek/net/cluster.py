@@ -14,7 +14,7 @@ from odradek.net.protocol import ClientProtocol
 from odradek.node import membership
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
 from odradek.node.controlling import Controlling, StartRefused, StartTopic
-from odradek.node.events import Started, Stopping
+from odradek.node.events import Stopping
 from odradek.node.node import EventSink, Logger, Node
 from odradek.usage import UsageError
 
@@ -88,7 +88,7 @@ class RunningCluster:
         bound.listen(BACKLOG)
         membership.choose_controller(self.spec, node_id, self._running)
         driver = self.drivers[node_id] = Driver(self.make_node(node_id), peers=self.drivers, loop=self.loop)
-        driver.step(Started())
+        driver.start()
         membership.let_in(self.spec, node_id, self._running, self._act)
         # Connections queue up in the bound socket until the loop gets to it.
         self._starting.append(self.loop.create_task(self.listen(node_id, bound)))
@@ -187,7 +187,7 @@ async def start_cluster(
     cluster.controller.node.controlling.topics_at_start = tuple(topics)
     try:
         for driver in cluster.drivers.values():
-            driver.step(Started())
+            driver.start()
     except StartRefused as refused:
         for bound in sockets:
             bound.close()

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.node.events import (
@@ -22,6 +24,7 @@ from odradek.node.events import (
     Received,
     Resume,
     Send,
+    Started,
     Tick,
 )
 
@@ -32,6 +35,14 @@ if TYPE_CHECKING:
 __all__ = ["Driver", "wall_clock_ms"]
 
 T = TypeVar("T")
+
+
+def _settle(outcome: Future[T], call: Callable[[], T]) -> None:
+    try:
+        outcome.set_result(call())
+    except BaseException as error:
+        outcome.set_exception(error)
+
 
 _last_ms = 0
 
@@ -91,12 +102,21 @@ class Driver:
             self._set_timer()
 
     def act(self, call: Callable[[], T]) -> T:
-        """Act on the node in a step of its own, so that everything that follows from it is carried out."""
-        results: list[T] = []
-        self.step(Command(lambda: results.append(call())))
-        if not results:
+        """Act on the node in a step of its own, so that everything that follows from it is carried out.
+
+        Raises what the call raises, after the step.
+        """
+        outcome: Future[T] = Future()
+        self.step(Command(partial(_settle, outcome, call)))
+        if not outcome.done():
             raise RuntimeError("the node is in the middle of a step")
-        return results[0]
+        return outcome.result()
+
+    def start(self) -> None:
+        """Let the node take up its duties. Raises `StartRefused` where it cannot."""
+        self.step(Started())
+        if self.node.start_refused is not None:
+            raise self.node.start_refused
 
     def accept(self, protocol: ClientProtocol) -> int:
         """A name for a new connection."""

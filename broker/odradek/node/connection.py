@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.log.machine import Fact
 from odradek.node.flow import Flow
 from odradek.node.router import Call, CloseConnection, Handler
-from odradek.wire.errors import DecodeError
+from odradek.wire.errors import DecodeError, EncodeError
 from odradek.wire.frame import FrameBuffer
 from odradek.wire.primitives import Malformed, unknown_tags
 from odradek.wire.registry import ApiKey
@@ -209,7 +209,7 @@ class Connection:
         except StopIteration as stop:
             self._respond(handler, call, stop.value)
         except Exception as error:
-            self._failed(call, error)
+            self._failed(handler, call, error)
         else:
             flow = Flow(coroutine, lambda value, error: self._done(handler, call, value, error))
             self._flow = flow
@@ -221,23 +221,45 @@ class Connection:
         if self.closing:
             return
         if error is not None:
-            self._failed(call, error)
+            self._failed(handler, call, error)
         else:
             self._respond(handler, call, value)
         self._serve_queue()
 
-    def _failed(self, call: Call, error: BaseException) -> None:
+    def _failed(self, handler: Handler, call: Call, error: BaseException) -> None:
         if isinstance(error, CloseConnection):
             self.close(str(error), api=call.api_key.name, version=call.version)
             return
-        self._node.log.error(
-            "request_failed", api=call.api_key.name, version=call.version, client_id=call.client_id, exc_info=error
-        )
+        fields: dict[str, object] = {"api": call.api_key.name, "version": call.version, "client_id": call.client_id}
+        if isinstance(error, EncodeError):
+            # A client can bring this about: what it calls things comes back inside a longer text.
+            self._node.log.warning("answer_unwritable", **fields, error=str(error))
+        else:
+            self._node.log.error("request_failed", **fields, exc_info=error)
+        self._answer_failure(handler, call)
+
+    def _answer_failure(self, handler: Handler, call: Call) -> None:
+        """Say UNKNOWN_SERVER_ERROR where the API can say it, else hang up."""
+        from odradek.node.failures import error_response  # needed by failures alone
+
+        try:
+            response = error_response(call)
+            if response is not None:
+                self._write(handler, call, response)
+                return
+        except EncodeError as error:
+            self._node.log.warning("answer_unwritable", api=call.api_key.name, error=str(error))
         self.close("internal_error", api=call.api_key.name, version=call.version)
 
     def _respond(self, handler: Handler, call: Call, response: Any) -> None:
         if response is None:
             return
+        try:
+            self._write(handler, call, response)
+        except EncodeError as error:
+            self._failed(handler, call, error)
+
+    def _write(self, handler: Handler, call: Call, response: Any) -> None:
         out = bytearray(8)
         if handler.flexible_response:
             out.append(0)

@@ -18,7 +18,7 @@ from odradek.log.machine import Fact, Refused
 from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.node import leadership
 from odradek.node.connection import Connection
-from odradek.node.controlling import Controlling
+from odradek.node.controlling import Controlling, StartRefused
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.events import (
     Clogged,
@@ -130,6 +130,8 @@ class Node:
         self.faults: Faults | None = None
         self.coordinator_load_ms = 0
         """How long a coordinator takes to load; tests make it longer."""
+        self.start_refused: StartRefused | None = None
+        """Why the node cannot serve, once it was told to start."""
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, random)
         self.peers = Peers(self)
         self.producer_ids = ProducerIdSupply(self)
@@ -156,22 +158,35 @@ class Node:
     # ------------------------------------------------------------------ the border
 
     def step(self, event: Event, now: int) -> list[Effect]:
-        """Take one event at this time (ms); what the driver has to do, in order."""
+        """Take one event at this time (ms); what the driver has to do, in order.
+
+        No exception leaves it: what has failed ends by itself, and everything else that belongs to the step happens.
+        """
         self.now = now
         effects: list[Effect] = []
         self.effects = effects
-        self._steps[type(event)](event)
+        try:
+            self._steps[type(event)](event)
+        except Exception as error:
+            self._broken(error)
         ready = self.kernel.ready
         while ready or self._pump:
-            self.kernel.run_ready()
-            while self._pump:
-                self._pump.popleft().pump()
+            try:
+                self.kernel.run_ready()
+                while self._pump:
+                    self._pump.popleft().pump()
+            except Exception as error:
+                self._broken(error)
         if self.dirty:
             for connection in self.dirty:
                 effects.append(Send(connection.conn, connection.out))
                 connection.out = []
             self.dirty.clear()
         return effects
+
+    def _broken(self, error: Exception) -> None:
+        """Something has failed that no flow or connection answers for."""
+        self.log.error("step_failed", node=self.node_id, exc_info=error)
 
     def wake_at(self) -> int | None:
         """When the node wants a `Tick` (ms), or None."""
@@ -184,7 +199,11 @@ class Node:
     # ------------------------------------------------------------------ events
 
     def _started(self, event: Started) -> None:
-        self.controlling.start()
+        try:
+            self.controlling.start()
+        except StartRefused as refused:
+            self.start_refused = refused
+            return
         self.producer_ids.pump()
         self._sweep()
         self._clean_later()
@@ -202,7 +221,11 @@ class Node:
         if conn > 0:
             connection = self.connections.get(conn)
             if connection is not None:
-                connection.received(event.data)
+                try:
+                    connection.received(event.data)
+                except Exception as error:
+                    self._broken(error)
+                    connection.close("internal_error")
         else:
             self.peers.received(conn, event.data)
 
@@ -415,10 +438,10 @@ class Node:
         idle_ms = self.config.connections_max_idle_ms
         if idle_ms < 0:
             return
+        self.timers.set("sweep", self.now + max(1, min(IDLE_SWEEP_MS, idle_ms)), self._sweep)
         for connection in list(self.connections.values()):
             if not connection.broker and connection.idle and self.now - connection.last_active > idle_ms:
                 connection.close("idle")
-        self.timers.set("sweep", self.now + max(1, min(IDLE_SWEEP_MS, idle_ms)), self._sweep)
 
     def _clean_later(self, *, soon: bool = False) -> None:
         config = self.config
@@ -432,8 +455,10 @@ class Node:
     def _clean(self) -> None:
         """Retention, compaction and expiry; a large compaction is done in steps, so that clients do not wait for it."""
         expiration_ms = self.config.producer_id_expiration_ms
+        self._clean_later()
         unfinished = [
             partition.clean(self.now, producer_id_expiration_ms=expiration_ms)
             for partition in list(self.partitions.values())
         ]
-        self._clean_later(soon=any(unfinished))
+        if any(unfinished):
+            self._clean_later(soon=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from struct import Struct as Layout
+from struct import error as LayoutError
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -58,12 +59,16 @@ class Peers:
         self._client_id = f"broker-{node.node_id}".encode()
 
     async def call(self, node_id: int, api_key: ApiKey, version: int, request: Struct, *, deadline: int) -> Any:
-        """Send a request and wait for its response; None if the connection is lost or the deadline (ms) passes."""
-        link = self._links.get((node_id, api_key)) or self._dial(node_id, api_key)
+        """Send a request and wait for its response; None if the connection is lost or the deadline (ms) passes.
+
+        Raises `EncodeError` where the request cannot be written.
+        """
         self._next_correlation = correlation_id = (self._next_correlation + 1) & 0x7FFFFFFF
+        # A request that cannot be written fails before anything waits for its answer.
+        frame = self._frame(api_key, version, correlation_id, request)
+        link = self._links.get((node_id, api_key)) or self._dial(node_id, api_key)
         wait: Wait[Any] = self._node.kernel.wait(deadline=deadline)
         link.waits[correlation_id] = (version, wait)
-        frame = self._frame(api_key, version, correlation_id, request)
         if link.open:
             self._node.effects.append(Send(link.conn, (frame,)))
         else:
@@ -94,7 +99,7 @@ class Peers:
         try:
             for frame in link.frames.feed(data):
                 self._answered(link, frame)
-        except (DecodeError, Malformed, IndexError) as error:
+        except (DecodeError, Malformed, IndexError, LayoutError) as error:
             self._node.log.warning("peer_answer_malformed", peer=link.node_id, error=str(error))
             self._node.effects.append(Hangup(conn))
             self.disconnected(conn)

@@ -53,6 +53,8 @@ class Lines:
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str, dict[str, Any]]] = []
+        self.raises = True
+        """Whether an exception that a node has logged ends the test."""
 
     def debug(self, event: str, **fields: Any) -> None:
         self.lines.append(("debug", event, fields))
@@ -65,7 +67,7 @@ class Lines:
 
     def error(self, event: str, **fields: Any) -> None:
         self.lines.append(("error", event, fields))
-        if fields.get("exc_info") is not None:
+        if self.raises and fields.get("exc_info") is not None:
             raise fields["exc_info"]
 
 
@@ -113,6 +115,9 @@ class World:
         self.nodes[1].controlling.topics_at_start = tuple(_topic(text) for text in topics)
         for node_id in self.nodes:
             self._step(node_id, Started())
+            refused = self.nodes[node_id].start_refused
+            if refused is not None:
+                raise refused
         self.run()
 
     def _make_node(self, node_id: int) -> Node:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
+from odradek.config_keys import NODE_ID_BITS, whole_number
 from odradek.metadata import describe
 from odradek.metadata.change import Failure
 from odradek.metadata.configs import misdirected
@@ -98,9 +99,8 @@ def _entries(node: Node, resource_type: int, name: str) -> list[Entry] | Failure
 def _broker_entries(node: Node, name: str) -> list[Entry] | Failure:
     if not name:
         return describe.broker_default_entries(node.image.config(ResourceType.BROKER, ""))
-    try:
-        wanted = int(name)
-    except ValueError:
+    wanted = whole_number(name, NODE_ID_BITS)
+    if wanted is None:
         return Failure(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if wanted != node.node_id:
         return Failure(
