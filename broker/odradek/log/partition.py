@@ -40,7 +40,6 @@ __all__ = [
     "ReadResult",
 ]
 
-PRODUCER_ID_EXPIRATION_MS = 86_400_000
 HIGH_WATERMARK = -1
 """In DeleteRecords: delete everything that is committed."""
 _NOT_LEADER = Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -343,21 +342,20 @@ class Partition:
         log.advance_start(offset)
         return log.start_offset
 
-    def clean(
-        self,
-        now: int,
-        *,
-        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
-        compaction_bytes: int = STEP_BYTES,
-    ) -> bool:
-        """Retention, expiry, and about so many bytes of compaction; whether compaction wants to go on soon."""
-        if not self.is_leader:
-            return False
-        self.producers.expire(now, after_ms=producer_id_expiration_ms)
-        retain(self.log, now)
-        return self.config.compacts and self._compact(now, compaction_bytes)
+    def retain(self, now: int) -> None:
+        """Delete what retention does not keep."""
+        if self.is_leader:
+            retain(self.log, now)
 
-    def _compact(self, now: int, compaction_bytes: int) -> bool:
+    def forget_producers(self, now: int, *, after_ms: int) -> None:
+        """Forget the producers, and the guards, that are older than this; who has a transaction open stays."""
+        if self.is_leader:
+            self.producers.expire(now, after_ms=after_ms)
+
+    def compact(self, now: int, compaction_bytes: int = STEP_BYTES) -> bool:
+        """Compact about so many bytes, if it is time; whether there is more to do soon."""
+        if not self.is_leader or not self.config.compacts:
+            return False
         if self._compaction is None:
             until = cleanable_until(self.log, now, last_stable_offset=self.last_stable_offset)
             if not is_due(self.log, now, until=until):

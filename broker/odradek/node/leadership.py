@@ -40,6 +40,7 @@ def _adopt_broker_config(node: Node, image: MetadataImage) -> None:
     config = node.static_config.dynamic(cluster=cluster, broker=broker) if cluster or broker else node.static_config
     if config.layers != node.config.layers:
         node.config = config
+        node.housekeeping.adopt()
 
 
 def _drop_topic(node: Node, topic: TopicImage) -> None:

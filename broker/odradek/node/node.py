@@ -42,6 +42,7 @@ from odradek.node.events import (
 from odradek.node.fetch_sessions import FetchSessions
 from odradek.node.flow import Kernel
 from odradek.node.metrics import Metrics
+from odradek.node.housekeeping import Housekeeping
 from odradek.node.peers import Peers
 from odradek.node.producer_ids import ProducerIdSupply
 from odradek.node.purgatory import Purgatory
@@ -73,8 +74,6 @@ MACHINES = {
     CoordinatorKind.GROUP.topic: "odradek.node.group_machine",
     CoordinatorKind.TRANSACTION.topic: "odradek.node.txn_machine",
 }
-IDLE_SWEEP_MS = 1000
-CLEAN_ON_MS = 5
 LOGGED_FACTS = frozenset(
     {"log_segment_dropped", "replication_factor_lowered", "metadata_fault", "group_record_skipped", "broker_fenced"}
 )
@@ -140,6 +139,7 @@ class Node:
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.shards: dict[tuple[str, int], Shard[Any]] = {}
         self.controlling = Controlling(self)
+        self.housekeeping = Housekeeping(self)
         self._pump: deque[Shard[Any]] = deque()
         self._steps: dict[type, Callable[[Any], None]] = {
             Started: self._started,
@@ -205,8 +205,7 @@ class Node:
             self.start_refused = refused
             return
         self.producer_ids.pump()
-        self._sweep()
-        self._clean_later()
+        self.housekeeping.adopt()
 
     def _connected(self, event: Connected) -> None:
         self.connections[event.conn] = Connection(
@@ -432,33 +431,3 @@ class Node:
     def image_changed(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image was published: take up and give up leaderships, and adopt changed configs."""
         leadership.adopt(self, before, after)
-
-    def _sweep(self) -> None:
-        """Hang up on clients that have said nothing for `connections.max.idle.ms`."""
-        idle_ms = self.config.connections_max_idle_ms
-        if idle_ms < 0:
-            return
-        self.timers.set("sweep", self.now + max(1, min(IDLE_SWEEP_MS, idle_ms)), self._sweep)
-        for connection in list(self.connections.values()):
-            if not connection.broker and connection.idle and self.now - connection.last_active > idle_ms:
-                connection.close("idle")
-
-    def _clean_later(self, *, soon: bool = False) -> None:
-        config = self.config
-        interval_ms = min(
-            config.log_retention_check_interval_ms,
-            config.log_cleaner_backoff_ms,
-            config.producer_id_expiration_check_interval_ms,
-        )
-        self.timers.set("clean", self.now + (CLEAN_ON_MS if soon else max(1, interval_ms)), self._clean)
-
-    def _clean(self) -> None:
-        """Retention, compaction and expiry; a large compaction is done in steps, so that clients do not wait for it."""
-        expiration_ms = self.config.producer_id_expiration_ms
-        self._clean_later()
-        unfinished = [
-            partition.clean(self.now, producer_id_expiration_ms=expiration_ms)
-            for partition in list(self.partitions.values())
-        ]
-        if any(unfinished):
-            self._clean_later(soon=True)

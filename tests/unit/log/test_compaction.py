@@ -401,14 +401,14 @@ def test_a_reader_sees_the_same_table(
             assert len(seen) == len(set(seen))
 
 
-def test_a_partition_cleans_in_steps_when_it_is_due() -> None:
+def test_a_partition_compacts_in_steps_when_it_is_due() -> None:
     partition: Partition = new_partition(compacted_log())
     for number in range(50):
         partition.append_client(batch((A, b"%d" % number)), now=NOW)
-    assert partition.clean(NOW, compaction_bytes=100)
+    assert partition.compact(NOW, 100)
     steps = 1
-    while partition.clean(NOW, compaction_bytes=100):
+    while partition.compact(NOW, 100):
         steps += 1
     assert steps > 40
     assert [48, 49] == [offset for offset, _, _ in offsets_and_keys(partition.log)]
-    assert not partition.clean(NOW)
+    assert not partition.compact(NOW)

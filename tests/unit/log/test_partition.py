@@ -131,7 +131,8 @@ def test_a_leader_that_was_replaced_appends_nothing() -> None:
         old.begin_verification(1, 0, 0, supports_epoch_bump=True, now=NOW),
     ]
     assert [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 4 == [error(answer) for answer in refused]
-    assert not old.clean(NOW + 30 * DAY_MS)
+    old.retain(NOW + 30 * DAY_MS)
+    assert not old.compact(NOW + 30 * DAY_MS)
     assert 0 == old.log_start_offset
     assert 1 == new.high_watermark
     assert isinstance(new.append_client(batch(), now=NOW), Appended)
@@ -199,14 +200,16 @@ def test_the_last_stable_offset_is_never_before_the_log() -> None:
     assert b"" == bytes(read(leader.partition, 1, committed=True).records)
 
 
-def test_clean_does_retention_and_expiry() -> None:
+def test_retention_and_the_expiry_of_producers_are_two_things() -> None:
     leader = Leader(new_partition(retention_ms=1000))
     leader.partition.append_client(batch(producer_id=3, epoch=0, sequence=0), now=NOW)
     leader.ask(0, 0)
-    assert not leader.partition.clean(NOW + 1001, producer_id_expiration_ms=1002)
+    leader.partition.forget_producers(NOW + 1001, after_ms=1002)
+    assert 0 == leader.partition.log_start_offset
+    leader.partition.retain(NOW + 1002)
     assert 1 == leader.partition.log_start_offset
     assert [3] == [one.producer_id for one in leader.partition.describe_producers()]
-    assert not leader.partition.clean(NOW + 1002, producer_id_expiration_ms=1002)
+    leader.partition.forget_producers(NOW + 1002, after_ms=1002)
     assert [] == leader.partition.describe_producers()
     assert {} == leader.partition.producers.guards.pending
 
@@ -215,7 +218,7 @@ def test_producers_survive_the_deletion_of_their_batches() -> None:
     leader = Leader(new_partition(retention_ms=1000, segment_bytes=1))
     for sequence in range(3):
         leader.append(0, sequence, transactional=False)
-    leader.partition.clean(NOW + 2000)
+    leader.partition.retain(NOW + 2000)
     assert 3 == leader.partition.log_start_offset
     moved = Leader(new_partition(leader.partition.log, leader_epoch=1))
     assert [ProducerDescription(7, 0, 2, NOW, -1, -1)] == moved.partition.describe_producers()

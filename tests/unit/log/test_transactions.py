@@ -152,10 +152,10 @@ def test_a_batch_that_failed_keeps_later_ones_out() -> None:
     guard_of(leader.ask(0, 1))
     # ... and the next transaction, which begins with 2, suffers from it.
     assert -OUT_OF_ORDER == leader.produce(0, 2)
-    leader.partition.clean(NOW + 100, producer_id_expiration_ms=101)
+    leader.partition.forget_producers(NOW + 100, after_ms=101)
     assert -OUT_OF_ORDER == leader.produce(0, 2)
     leader.now = NOW + 200
-    leader.partition.clean(leader.now, producer_id_expiration_ms=101)
+    leader.partition.forget_producers(leader.now, after_ms=101)
     assert 3 == leader.produce(0, 2)
 
 
@@ -367,13 +367,13 @@ def test_describe_after_a_new_style_commit() -> None:
 def test_open_transactions_never_expire_and_finished_producers_are_forgotten() -> None:
     leader = Leader()
     leader.produce(3, 0)
-    leader.partition.clean(NOW + 10_000, producer_id_expiration_ms=1000)
+    leader.partition.forget_producers(NOW + 10_000, after_ms=1000)
     assert (0, 1) == leader.stable
     leader.now = NOW + 10_000
     leader.marker(BUMPED, 4)
-    leader.partition.clean(leader.now + 999, producer_id_expiration_ms=1000)
+    leader.partition.forget_producers(leader.now + 999, after_ms=1000)
     assert 4 == described(leader).producer_epoch
-    leader.partition.clean(leader.now + 1000, producer_id_expiration_ms=1000)
+    leader.partition.forget_producers(leader.now + 1000, after_ms=1000)
     assert [] == leader.partition.describe_producers()
     # Whoever was forgotten begins as an unknown producer.
     assert 2 == leader.produce(0, 9)
