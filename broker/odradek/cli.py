@@ -3,61 +3,49 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from odradek import __version__
+from odradek.commands import Argument, Commands, Option
 from odradek.usage import READY, UsageError
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
     from odradek.node.controlling import StartTopic
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
 
-app = typer.Typer(
-    name="odradek",
-    help="A Kafka broker stub that runs the real transaction machinery.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
+ABOUT = "A Kafka broker stub that runs the real transaction machinery."
+GROUPS = {"audit": "Did exactly-once hold? Audits of log directories, client histories and the broker's events."}
 
 
-@app.callback(invoke_without_command=True)
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    if version:
-        typer.echo(f"odradek {__version__}")
-        raise typer.Exit
-
-
-@app.command()
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port of the first broker; 0 picks a free one for each.")] = 9092,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port of the first broker; 0 picks a free one for each.")] = 9092,
     advertised_host: Annotated[
-        str | None, typer.Option(help="Host that clients are told, if it is not the one listened on.")
+        str | None, Option(help="Host that clients are told, if it is not the one listened on.")
     ] = None,
-    advertised_port: Annotated[int | None, typer.Option(help="Port of the first broker that clients are told.")] = None,
-    brokers: Annotated[int, typer.Option(min=1, help="Number of brokers, each with its own listener.")] = 1,
+    advertised_port: Annotated[int | None, Option(help="Port of the first broker that clients are told.")] = None,
+    brokers: Annotated[int, Option(min=1, help="Number of brokers, each with its own listener.")] = 1,
     topic: Annotated[
-        list[str] | None, typer.Option(help="Topic to create: NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS.")
+        list[str] | None,
+        Option(help="Topic to create: NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS; can be given more than once."),
     ] = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Partitions of new topics (num.partitions).")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Broker configuration: KEY=VALUE.")] = None,
+    partitions: Annotated[int | None, Option(min=1, help="Partitions of new topics (num.partitions).")] = None,
+    set_: Annotated[
+        list[str] | None,
+        Option(name="--set", metavar="KEY=VALUE", help="Broker configuration; can be given more than once."),
+    ] = None,
     strict_replication: Annotated[
-        bool, typer.Option("--strict-replication", help="Refuse a replication factor above the number of brokers.")
+        bool, Option(help="Refuse a replication factor above the number of brokers.")
     ] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-    json: Annotated[bool, typer.Option("--json", help="Log as JSON lines.")] = False,
+    log_level: Annotated[str, Option(help="debug, info, warning or error.")] = "info",
+    json: Annotated[bool, Option(help="Log as JSON lines.")] = False,
     as_kafka: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="RELEASE",
             help="Be this release of Kafka: 2.8, 3.3, 3.6, 3.9, 4.0 or 4.4. "
             "Without it 4.4, with the versions of older clients beside.",
@@ -65,18 +53,18 @@ def serve(
     ] = None,
     transaction_version: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=0,
             max=2,
             help="Finalized level of the feature transaction.version at the start; the highest that the release has.",
         ),
     ] = None,
-    events: Annotated[Path | None, typer.Option(help="Append every event to this file, as JSON lines.")] = None,
+    events: Annotated[Path | None, Option(help="Append every event to this file, as JSON lines.")] = None,
     metrics_port: Annotated[
-        int | None, typer.Option(help="Serve /metrics for Prometheus on this port; 0 picks a free one.")
+        int | None, Option(help="Serve /metrics for Prometheus on this port; 0 picks a free one.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random choice.")] = None,
-    cluster_id: Annotated[str | None, typer.Option(help="Cluster id; a random one if not given.")] = None,
+    seed: Annotated[int | None, Option(help="Seed of every random choice.")] = None,
+    cluster_id: Annotated[str | None, Option(help="Cluster id; a random one if not given.")] = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
@@ -121,33 +109,27 @@ def serve(
     serve_until_stopped(options, log=log, ready=_print_ready)
 
 
-@app.command("codec-check")
 def codec_check(
-    files: Annotated[
-        list[str], typer.Argument(help="Vector files, JSON lines, possibly gzipped; - is standard input.")
-    ],
+    files: Annotated[list[str], Argument(help="Vector files, JSON lines, possibly gzipped; - is standard input.")],
 ) -> None:
     """Decode and encode every vector of the files, and compare fields and bytes; exit code 1 on any failure."""
     from odradek.codec_check import main as check
 
-    raise typer.Exit(check(files))
+    raise SystemExit(check(files))
 
 
-@app.command()
 def health(
-    bootstrap: Annotated[
-        str, typer.Option(help="HOST:PORT of the brokers to ask, separated by commas.")
-    ] = "localhost:9092",
-    wait: Annotated[float, typer.Option(min=0, help="Ask again for so many seconds until all answer.")] = 0,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a broker has for its answer.")] = 5,
+    bootstrap: Annotated[str, Option(help="HOST:PORT of the brokers to ask, separated by commas.")] = "localhost:9092",
+    wait: Annotated[float, Option(min=0, help="Ask again for so many seconds until all answer.")] = 0,
+    timeout: Annotated[float, Option(min=0.1, help="Seconds that a broker has for its answer.")] = 5,
 ) -> None:
     """Ask every broker of --bootstrap for its ApiVersions; exit code 0 if all answer, 1 if not."""
     from odradek.health import check_health
 
     complaints = check_health(bootstrap, wait_s=wait, timeout_s=timeout)
     for complaint in complaints:
-        typer.echo(complaint, err=True)
-    raise typer.Exit(1 if complaints else 0)
+        print(complaint, file=sys.stderr)
+    raise SystemExit(1 if complaints else 0)
 
 
 def _print_ready(cluster: RunningCluster) -> None:
@@ -179,27 +161,34 @@ def _topic(text: str) -> StartTopic:
         raise UsageError(f"--topic takes NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not {text}.") from None
 
 
-def _add_demo() -> None:
-    from odradek.demo.cli import add_commands
+def _commands(first: str | None) -> Commands:
+    """All commands, or just the broker's own: they need not wait for what they do not use."""
+    commands = Commands("odradek", ABOUT, GROUPS)
+    for name, command in BROKER.items():
+        commands.add(name, command)
+    if first not in BROKER:
+        from odradek.demo.cli import add_commands as add_demo
 
-    add_commands(app)
+        add_demo(commands)
+        try:
+            from odradek_pipeline.cli import add_commands as add_pipeline
+        except ModuleNotFoundError:  # a checkout whose import path holds the broker alone
+            return commands
+        add_pipeline(commands)
+    return commands
 
 
-def _add_pipeline() -> None:
-    try:
-        from odradek_pipeline.cli import add_commands
-    except ModuleNotFoundError:  # a checkout whose import path holds the broker alone
-        return
-    add_commands(app)
+BROKER: dict[str, Callable[..., None]] = {"serve": serve, "health": health, "codec-check": codec_check}
 
 
 def main() -> None:
     """Run the command; what cannot be done ends in one sentence and exit code 2."""
+    words = sys.argv[1:]
+    if words == ["--version"]:
+        print(f"odradek {__version__}")
+        return
     try:
-        if sys.argv[1:2] not in (["serve"], ["codec-check"], ["health"]):  # they need not wait for what they do not use
-            _add_demo()
-            _add_pipeline()
-        app()
+        _commands(words[0] if words else None).run(words)
     except UsageError as error:
         print(f"odradek: {error}", file=sys.stderr)
         sys.exit(2)

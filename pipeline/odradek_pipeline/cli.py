@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import typer
-
+from odradek.commands import Argument, Commands, Option
 from odradek.usage import UsageError
 from odradek_pipeline.needs import need
 
@@ -19,49 +18,45 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands"]
 
-audit = typer.Typer(
-    name="audit",
-    help="Did exactly-once hold? Audits of log directories, client histories and the broker's events.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
 Directories = Annotated[
-    list[Path], typer.Argument(metavar="DIR…", help="Kafka log directories, or directories of single partitions.")
+    list[Path], Argument(metavar="DIR", help="Kafka log directories, or directories of single partitions.")
 ]
-Out = Annotated[Path, typer.Option(help="Folder for the tables (Parquet) and summary.json.")]
+Out = Annotated[Path, Option(help="Folder for the tables (Parquet) and summary.json.")]
 MASTERS = "Spark master: local[*], spark://HOST:PORT, yarn, …; submit: as spark-submit says"
-Master = Annotated[str, typer.Option(help=f"{MASTERS}.")]
-AuditMaster = Annotated[str, typer.Option(help=f"{MASTERS}; none: without Spark.")]
+Master = Annotated[str, Option(help=f"{MASTERS}.")]
+AuditMaster = Annotated[str, Option(help=f"{MASTERS}; none: without Spark.")]
 BAD = 1
 SHOWN_MAX = 20
 
 
-def add_commands(app: typer.Typer) -> None:
+def add_commands(commands: Commands) -> None:
     """Put the commands of the pipeline beside those of the broker."""
-    app.add_typer(audit)
-    app.command()(scan)
-    app.command()(copy)
-    app.command()(report)
+    commands.add("scan", scan)
+    commands.add("audit logs", audit_logs_command)
+    commands.add("audit history", audit_history_command)
+    commands.add("audit events", audit_events_command)
+    commands.add("audit all", audit_all_command)
+    commands.add("copy", copy)
+    commands.add("report", report)
 
 
 def scan(
     directories: Directories,
-    check_crc: Annotated[bool, typer.Option("--check-crc", help="Read every byte and compare checksums.")] = False,
-    topic: Annotated[list[str] | None, typer.Option(help="Only these topics.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    check_crc: Annotated[bool, Option(help="Read every byte and compare checksums.")] = False,
+    topic: Annotated[list[str] | None, Option(help="Only these topics.")] = None,
+    as_json: Annotated[bool, Option(name="--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Read log directories: partitions, producers, transactions, and what is broken; exit code 1 if anything is."""
-    need("numpy")
+    need("numpy", "rich")
     from odradek_pipeline.summary import scan_directories
 
     _must_exist(directories)
     summary = scan_directories(directories, check_crc=check_crc, topics=topic or ())
     if as_json:
-        typer.echo(json.dumps(summary.as_json(), indent=2))
+        print(json.dumps(summary.as_json(), indent=2))
     else:
         _print_scan(summary)
-    raise typer.Exit(BAD if summary.is_bad else 0)
+    raise SystemExit(BAD if summary.is_bad else 0)
 
 
 def _must_exist(paths: list[Path]) -> None:
@@ -124,16 +119,15 @@ def _print_scan(summary: ScanSummary) -> None:
         console.print("no problems")
 
 
-@audit.command("logs")
 def audit_logs_command(
     directories: Directories,
     out: Out = Path("audit"),
     master: AuditMaster = "local[*]",
     topic: Annotated[
         list[str] | None,
-        typer.Option(help="Only these topics; without __transaction_state nothing can be said to hang."),
+        Option(help="Only these topics; without __transaction_state nothing can be said to hang."),
     ] = None,
-    range_mb: Annotated[int, typer.Option(min=1, help="Bytes that a task reads, in MiB.")] = 128,
+    range_mb: Annotated[int, Option(min=1, help="Bytes that a task reads, in MiB.")] = 128,
 ) -> None:
     """Transactions that hang, markers, epochs and sequences, from log directories; exit code 1 on anything bad."""
     _must_exist(directories)
@@ -154,10 +148,9 @@ def audit_logs_command(
     _finish(result, out)
 
 
-@audit.command("history")
 def audit_history_command(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Client histories in Jepsen's operation format, JSON lines.")
+        list[Path], Argument(metavar="FILE", help="Client histories in Jepsen's operation format, JSON lines.")
     ],
     out: Out = Path("audit"),
 ) -> None:
@@ -169,12 +162,11 @@ def audit_history_command(
     _finish(audit_history(files), out)
 
 
-@audit.command("events")
 def audit_events_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="What `odradek serve --events FILE` wrote.")],
+    files: Annotated[list[Path], Argument(metavar="FILE", help="What `odradek serve --events FILE` wrote.")],
     out: Out = Path("audit"),
     stall_ms: Annotated[
-        int, typer.Option(min=1, help="A stall of the last stable offset is told from this length on, ms.")
+        int, Option(min=1, help="A stall of the last stable offset is told from this length on, ms.")
     ] = 10_000,
 ) -> None:
     """Verifications, transactions, stalls of the last stable offset and their holders; exit code 1 on anything bad."""
@@ -185,11 +177,10 @@ def audit_events_command(
     _finish(audit_events(files, stall_ms=stall_ms), out)
 
 
-@audit.command("all")
 def audit_all_command(
-    logs: Annotated[list[Path] | None, typer.Option(help="Log directory; can be given more than once.")] = None,
-    history: Annotated[list[Path] | None, typer.Option(help="Client history; can be given more than once.")] = None,
-    events: Annotated[list[Path] | None, typer.Option(help="Event log; can be given more than once.")] = None,
+    logs: Annotated[list[Path] | None, Option(help="Log directory; can be given more than once.")] = None,
+    history: Annotated[list[Path] | None, Option(help="Client history; can be given more than once.")] = None,
+    events: Annotated[list[Path] | None, Option(help="Event log; can be given more than once.")] = None,
     out: Out = Path("audit"),
     master: AuditMaster = "local[*]",
 ) -> None:
@@ -200,24 +191,24 @@ def audit_all_command(
     for command, paths in asked.items():
         if paths:
             options = {"master": master} if command is audit_logs_command else {}
-            with contextlib.suppress(typer.Exit):
+            with contextlib.suppress(SystemExit):
                 command(paths, out=out / command.__name__.split("_")[1], **options)  # type: ignore[operator]
     report(out)
 
 
 def copy(
-    bootstrap: Annotated[str, typer.Option(help="Address of the brokers: HOST:PORT.")],
-    source: Annotated[str, typer.Option(help="Topic to copy.")],
-    target: Annotated[str, typer.Option(help="Topic to copy to, with as many partitions.")],
-    checkpoint: Annotated[Path, typer.Option(help="Folder of Spark's checkpoint; keep it for the next start.")],
+    bootstrap: Annotated[str, Option(help="Address of the brokers: HOST:PORT.")],
+    source: Annotated[str, Option(help="Topic to copy.")],
+    target: Annotated[str, Option(help="Topic to copy to, with as many partitions.")],
+    checkpoint: Annotated[Path, Option(help="Folder of Spark's checkpoint; keep it for the next start.")],
     application: Annotated[
-        str, typer.Option(help="Name of the copy: its consumer group, and the beginning of its transactional ids.")
+        str, Option(help="Name of the copy: its consumer group, and the beginning of its transactional ids.")
     ] = "odradek-copy",
-    once: Annotated[bool, typer.Option("--once", help="End when what is there now has been copied.")] = False,
+    once: Annotated[bool, Option(help="End when what is there now has been copied.")] = False,
     audit_out: Annotated[
-        Path | None, typer.Option("--audit", help="Compare both topics at the end; tables and summary.json go here.")
+        Path | None, Option(name="--audit", help="Compare both topics at the end; tables and summary.json go here.")
     ] = None,
-    batch_records: Annotated[int, typer.Option(min=1, help="Records of a micro-batch, at most.")] = 10_000,
+    batch_records: Annotated[int, Option(min=1, help="Records of a micro-batch, at most.")] = 10_000,
     master: Master = "local[*]",
 ) -> None:
     """Copy a topic exactly once: a Spark stream with one Kafka transaction for each task, offsets inside it."""
@@ -252,9 +243,7 @@ def copy(
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder that audits have written, or one of such folders.")] = Path(
-        "audit"
-    ),
+    folder: Annotated[Path, Argument(help="Folder that audits have written, or one of such folders.")] = Path("audit"),
 ) -> None:
     """Write report.html and report.md from the tables of audits; exit code 1 on anything bad."""
     need("matplotlib", "pandas", "pyarrow")
@@ -263,8 +252,8 @@ def report(
     if not folder.is_dir() or not find_audits(folder):
         raise UsageError(f"There is no audit in {folder}.")
     bad = write_report(folder)
-    typer.echo(f"{folder / 'report.html'}: {'bad' if bad else 'ok'}")
-    raise typer.Exit(BAD if bad else 0)
+    print(f"{folder / 'report.html'}: {'bad' if bad else 'ok'}")
+    raise SystemExit(BAD if bad else 0)
 
 
 def _finish(result: Result, out: Path) -> NoReturn:
@@ -272,16 +261,16 @@ def _finish(result: Result, out: Path) -> NoReturn:
 
     write_result(result, out)
     for name, severities in sorted(result.counts().items()):
-        typer.echo(f"{name}: " + ", ".join(f"{count} {severity}" for severity, count in severities.items()))
+        print(f"{name}: " + ", ".join(f"{count} {severity}" for severity, count in severities.items()))
     for row in result.anomalies.head(SHOWN_MAX).to_dict("records"):
-        typer.echo(
+        print(
             f"  {row['severity']} {row['anomaly']} {row['topic']}-{row['partition']} offset {row['offset']}: "
             f"{row['detail']}"
         )
     for found in result.problems[:SHOWN_MAX]:
-        typer.echo(f"  {found.severity} problem {found.problem} {found.path} at {found.position}: {found.detail}")
-    typer.echo(
+        print(f"  {found.severity} problem {found.problem} {found.path} at {found.position}: {found.detail}")
+    print(
         f"{result.audit}: {'bad' if result.is_bad else 'ok'}; {result.files} files, {result.bytes:,} bytes, "
         f"{result.seconds:.1f} s; {out / 'summary.json'}"
     )
-    raise typer.Exit(BAD if result.is_bad else 0)
+    raise SystemExit(BAD if result.is_bad else 0)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+from functools import partial
 
-from odradek.usage import UsageError
+from odradek import extras
 
 __all__ = ["need"]
 
-
-def need(*modules: str) -> None:
-    """End the command if it lacks one of these modules."""
-    missing = [module for module in modules if importlib.util.find_spec(module) is None]
-    if missing:
-        raise UsageError(f"This command needs {', '.join(missing)}: pip install odradek[pipeline]")
+need = partial(extras.need, extra="pipeline")
+"""End the command if it lacks one of these modules."""

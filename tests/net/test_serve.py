@@ -120,6 +120,10 @@ def test_a_taken_port_is_one_sentence() -> None:
         (["--topic", "t:0"], "--topic takes"),
         (["--log-level", "loud"], "Unknown log level loud"),
         (["--port", "65535", "--brokers", "2"], "out of range"),
+        (["--prot", "0"], "There is no option --prot, did you mean --port?"),
+        (["--brokers", "two"], "--brokers: two is not a whole number"),
+        (["--brokers", "0"], "--brokers: 0 is below 1"),
+        (["orders"], "There is no place for orders"),
         (["--events", "/no/such/folder/events"], "Cannot write events to /no/such/folder/events"),
     ],
 )

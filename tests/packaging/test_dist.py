@@ -14,12 +14,25 @@ from typing import NamedTuple
 
 import pytest
 from tests.packaging.processes import environment, produce_and_consume, serving
+from tests.packaging.test_tour import IN_A_TEST
 from tests.packaging.tools import ROOT, said
 
 import odradek
 
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 PINNED = "run.txt"
+README = (ROOT / "README.md").read_text()
+INSTALL = re.findall(r"^    (pip install .*)$", README, re.MULTILINE)
+NOT_PLAIN = {"click", "confluent-kafka", "numpy", "pandas", "pydantic", "pyspark", "pytest", "rich", "typer"}
+# What a plain installation does not have.
+LACKING = [
+    (("demo", "--seconds", "1"), "confluent-kafka and rich", "demo"),
+    (("demo", "produce"), "confluent-kafka", "demo"),
+    (("demo", "consume"), "confluent-kafka", "demo"),
+    (("scan", "."), "numpy and rich", "pipeline"),
+    (("audit", "logs", "."), "numpy and pandas and pyarrow", "pipeline"),
+    (("report", "."), "matplotlib and pandas and pyarrow", "pipeline"),
+]
 
 
 class Dist(NamedTuple):
@@ -66,37 +79,84 @@ def test_the_sdist_has_the_sources_only(dist: Dist) -> None:
     assert not [name for name in names if name.startswith("broker/odradek/wire/messages/")]
 
 
+class Project(NamedTuple):
+    """Somebody else's project, with an environment of its own."""
+
+    folder: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        return environment(self.folder / "venv")
+
+    def pip(self, *words: object) -> str:
+        """What pip says when it is told to do something in this environment."""
+        python = self.folder / "venv" / "bin" / "python"
+        pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+        done = said(*pip, *words, cwd=self.folder, env=self.env)
+        assert 0 == done.returncode, done.stdout + done.stderr
+        return done.stdout
+
+    def odradek(self, *words: object) -> tuple[int, str, str]:
+        """Exit code, output and complaints."""
+        done = said(self.program, *words, cwd=self.folder, env=self.env)
+        return done.returncode, done.stdout, done.stderr
+
+    @property
+    def program(self) -> str:
+        return str(self.folder / "venv" / "bin" / "odradek")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    venv.create(tmp_path / "venv", with_pip=False)
+    return Project(tmp_path)
+
+
+def serves(project: Project) -> None:
+    """The command is there, several brokers start, and a client is served."""
+    assert (0, f"odradek {odradek.__version__}\n", "") == project.odradek("--version")
+    command = [project.program, "serve", "--port", "0", "--brokers", "3"]
+    with serving(command, project.env, cwd=project.folder) as (_, bootstrap):
+        assert (0, "", "") == project.odradek("health", "--bootstrap", bootstrap)
+        produce_and_consume(bootstrap)
+
+
 @pytest.mark.slow
 @pytest.mark.client
-@pytest.mark.parametrize("kind", Dist._fields)
-def test_it_installs_and_serves(dist: Dist, kind: str, tmp_path: Path) -> None:
-    empty = tmp_path / "environment"
-    venv.create(empty, with_pip=False)
-    constraint = str(ROOT / "requirements" / PINNED)
-    pip = [sys.executable, "-m", "pip", "--python", empty / "bin" / "python", "--disable-pip-version-check"]
-    installed = said(
-        *pip,
-        "install",
-        "--quiet",
-        "--constraint",
-        constraint,
-        getattr(dist, kind),
-        cwd=tmp_path,
-        env=environment(empty),
+def test_the_sdist_installs_with_what_is_pinned_and_serves(dist: Dist, project: Project) -> None:
+    project.pip("install", "--quiet", "--constraint", ROOT / "requirements" / PINNED, dist.sdist)
+    serves(project)
+
+
+@pytest.mark.slow
+@pytest.mark.client
+@pytest.mark.parametrize("number", range(len(INSTALL)), ids=["checkout", "wheel"])
+def test_it_installs_into_a_project_as_the_readme_says(dist: Dist, project: Project, number: int) -> None:
+    program, command, what = INSTALL[number].split()
+    assert ("pip", "install") == (program, command)
+    here = what.replace(f"/path/to/odradek/dist/{dist.wheel.name}", str(dist.wheel)).replace(
+        "/path/to/odradek", str(ROOT)
     )
-    assert 0 == installed.returncode, installed.stdout + installed.stderr
-    program = str(empty / "bin" / "odradek")
-    env = environment(empty)
-    assert f"odradek {odradek.__version__}\n" == said(program, "--version", cwd=tmp_path, env=env).stdout
-    with serving([program, "serve", "--port", "0", "--brokers", "3"], env, cwd=tmp_path) as (_, bootstrap):
-        health = said(program, "health", "--bootstrap", bootstrap, cwd=tmp_path, env=env)
-        assert 0 == health.returncode, health.stderr
-        produce_and_consume(bootstrap)
-    lacking = said(program, "demo", "--seconds", "1", cwd=tmp_path, env=env)
-    assert (2, "odradek: This command needs confluent-kafka: pip install odradek[demo]\n") == (
-        lacking.returncode,
-        lacking.stderr,
-    )
+    assert "/path/" not in here
+    project.pip("install", "--quiet", here)
+    assert set() == NOT_PLAIN & {line.split("==")[0].lower() for line in project.pip("freeze").split()}
+    serves(project)
+    for words, needed, extra in LACKING:
+        sentence = f"odradek: This command needs {needed}: pip install 'odradek[{extra}]'\n"
+        assert (2, "", sentence) == project.odradek(*words)
+
+
+@pytest.mark.slow
+@pytest.mark.client
+def test_a_plain_installation_has_the_fixtures_and_an_extra_can_follow(dist: Dist, project: Project) -> None:
+    project.pip("install", "--quiet", "--constraint", ROOT / "requirements" / "dev.txt", dist.wheel, "pytest")
+    project.pip("install", "--quiet", "odradek[demo]")  # as its own sentence says; no index has odradek
+    (project.folder / "test_example.py").write_text(IN_A_TEST[0].code)
+    python = project.folder / "venv" / "bin" / "python"
+    done = said(python, "-m", "pytest", "-q", "test_example.py", cwd=project.folder, env=project.env)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    code, told, _ = project.odradek("demo", "--seconds", "2", "--crash-every", "0")
+    assert (0, True) == (code, "Exactly-once held" in told), told
 
 
 def test_the_version_stands_in_one_place() -> None:

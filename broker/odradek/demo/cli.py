@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from odradek.commands import Commands, Option
+from odradek.extras import need
 from odradek.usage import UsageError
 
 if TYPE_CHECKING:
     from odradek.demo.director import DemoOptions
 
 __all__ = ["add_commands"]
-
-demo = typer.Typer(name="demo", rich_markup_mode=None)
 
 VIOLATED = 1
 
@@ -29,45 +26,43 @@ class Isolation(StrEnum):
     READ_UNCOMMITTED = "read_uncommitted"
 
 
-Bootstrap = Annotated[str, typer.Option(help="HOST:PORT of the brokers, separated by commas.")]
-Topic = Annotated[str, typer.Option(help="Topic of the transfers.")]
-Rate = Annotated[float, typer.Option(min=0.01, help="Transactions a second of one producer.")]
-AbortEvery = Annotated[int, typer.Option(min=0, help="On average one transaction in so many aborts; 0 for none.")]
-CrashEvery = Annotated[int, typer.Option(min=0, help="On average one transaction in so many crashes; 0 for none.")]
-Seed = Annotated[int | None, typer.Option(help="Seed of what the producers plan.")]
-Level = Annotated[Isolation, typer.Option(help="Isolation level of the consumer.")]
-Lines = Annotated[bool, typer.Option("--lines", help="Tell everything as JSON lines instead of counts.")]
+Bootstrap = Annotated[str, Option(help="HOST:PORT of the brokers, separated by commas.")]
+Topic = Annotated[str, Option(help="Topic of the transfers.")]
+Rate = Annotated[float, Option(min=0.01, help="Transactions a second of one producer.")]
+AbortEvery = Annotated[int, Option(min=0, help="On average one transaction in so many aborts; 0 for none.")]
+CrashEvery = Annotated[int, Option(min=0, help="On average one transaction in so many crashes; 0 for none.")]
+Seed = Annotated[int | None, Option(help="Seed of what the producers plan.")]
+Level = Annotated[Isolation, Option(help="Isolation level of the consumer.")]
+Lines = Annotated[bool, Option(help="Tell everything as JSON lines instead of counts.")]
 
 
-def add_commands(app: typer.Typer) -> None:
+def add_commands(commands: Commands) -> None:
     """Put the demo beside the commands of the broker."""
-    app.add_typer(demo)
+    commands.add("demo", play)
+    commands.add("demo produce", produce_command)
+    commands.add("demo consume", consume_command)
 
 
-@demo.callback(invoke_without_command=True)
 def play(
-    context: typer.Context,
-    seconds: Annotated[float, typer.Option(min=0, help="How long the producers work.")] = 30,
-    brokers: Annotated[int, typer.Option(min=1)] = 3,
-    partitions: Annotated[int, typer.Option(min=1)] = 6,
-    producers: Annotated[int, typer.Option(min=1)] = 2,
+    seconds: Annotated[float, Option(min=0, help="How long the producers work.")] = 30,
+    brokers: Annotated[int, Option(min=1, help="Number of brokers.")] = 3,
+    partitions: Annotated[int, Option(min=1, help="Partitions of the topic.")] = 6,
+    producers: Annotated[int, Option(min=1, help="Number of producers.")] = 2,
     isolation: Level = Isolation.READ_COMMITTED,
     rate: Rate = 40,
     abort_every: AbortEvery = 6,
     crash_every: CrashEvery = 60,
-    port: Annotated[int, typer.Option(help="Port of the first broker; 0 picks free ones.")] = 0,
-    metrics_port: Annotated[int, typer.Option(help="Port of the metrics page; 0 picks a free one.")] = 0,
-    events: Annotated[Path | None, typer.Option(help="Keep the brokers' events in this file.")] = None,
-    transaction_version: Annotated[int, typer.Option(min=0, max=2, help="Level of transaction.version.")] = 2,
+    port: Annotated[int, Option(help="Port of the first broker; 0 picks free ones.")] = 0,
+    metrics_port: Annotated[int, Option(help="Port of the metrics page; 0 picks a free one.")] = 0,
+    events: Annotated[Path | None, Option(help="Keep the brokers' events in this file.")] = None,
+    transaction_version: Annotated[int, Option(min=0, max=2, help="Level of transaction.version.")] = 2,
     seed: Seed = None,
 ) -> None:
     """Brokers, transactional producers that crash, a consumer that watches: did exactly-once hold?
 
-    Exit code 0 if it did, 1 if not.
+    Exit code 0 if it did, 1 if not. `odradek demo produce` and `odradek demo consume` are the single players.
     """
-    if context.invoked_subcommand is not None:
-        return
-    _need_client()
+    need("confluent_kafka", "rich", extra="demo")
     from odradek.demo.director import DemoOptions
 
     if events is not None:
@@ -88,7 +83,7 @@ def play(
         seed=seed,
     )
     with tempfile.TemporaryDirectory(prefix="odradek-demo-") as work:
-        raise typer.Exit(_play(options, Path(work)))
+        raise SystemExit(_play(options, Path(work)))
 
 
 def _play(options: DemoOptions, work: Path) -> int:
@@ -103,29 +98,26 @@ def _play(options: DemoOptions, work: Path) -> int:
         with live_view(console, seconds=options.seconds) as show:
             board, verdict = anyio.run(lambda: direct(options, work=work, show=show))
     except DemoFailed as failure:
-        typer.echo(f"The demo was not played to its end. {failure}")
+        print(f"The demo was not played to its end. {failure}")
         return VIOLATED
     for line in summary(board, verdict):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     return 0 if verdict.held else VIOLATED
 
 
-@demo.command("produce")
 def produce_command(
     bootstrap: Bootstrap = "localhost:9092",
     topic: Topic = "transfers",
-    transactional_id: Annotated[
-        str, typer.Option(help="Whoever comes with the same one fences the others.")
-    ] = "till-1",
+    transactional_id: Annotated[str, Option(help="Whoever comes with the same one fences the others.")] = "till-1",
     rate: Rate = 40,
     abort_every: AbortEvery = 6,
     crash_every: CrashEvery = 60,
-    transactions: Annotated[int | None, typer.Option(min=0, help="End after so many.")] = None,
+    transactions: Annotated[int | None, Option(min=0, help="End after so many.")] = None,
     seed: Seed = None,
     lines: Lines = False,
 ) -> None:
     """Transfer money in transactions; abort now and then, and die now and then, with exit code 137."""
-    _need_client()
+    need("confluent_kafka", extra="demo")
     from odradek.demo.lines import JsonLines, Spoken
     from odradek.demo.producer import ProduceOptions, produce
     from odradek.demo.stop import stop_signal
@@ -140,10 +132,9 @@ def produce_command(
         transactions=transactions,
         seed=seed,
     )
-    raise typer.Exit(produce(options, tell=JsonLines() if lines else Spoken(), stopped=stop_signal()))
+    raise SystemExit(produce(options, tell=JsonLines() if lines else Spoken(), stopped=stop_signal()))
 
 
-@demo.command("consume")
 def consume_command(
     bootstrap: Bootstrap = "localhost:9092",
     topic: Topic = "transfers",
@@ -151,18 +142,13 @@ def consume_command(
     lines: Lines = False,
 ) -> None:
     """Read the transfers from the beginning, and watch for what must not be; exit code 1 if anything was."""
-    _need_client()
+    need("confluent_kafka", extra="demo")
     from odradek.demo.consumer import ConsumeOptions, consume
     from odradek.demo.lines import JsonLines, Spoken
     from odradek.demo.stop import stop_signal
 
     options = ConsumeOptions(bootstrap=bootstrap, topic=topic, isolation=isolation)
-    raise typer.Exit(consume(options, tell=JsonLines() if lines else Spoken(), stopped=stop_signal()))
-
-
-def _need_client() -> None:
-    if importlib.util.find_spec("confluent_kafka") is None:
-        raise UsageError("This command needs confluent-kafka: pip install odradek[demo]")
+    raise SystemExit(consume(options, tell=JsonLines() if lines else Spoken(), stopped=stop_signal()))
 
 
 def _must_be_new(events: Path) -> None:

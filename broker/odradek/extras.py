@@ -1,0 +1,19 @@
+"""What a plain installation lacks, said in one sentence by the command that needs it."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from odradek.usage import UsageError
+
+__all__ = ["need"]
+
+PACKAGES = {"confluent_kafka": "confluent-kafka"}
+"""By module, where the package has another name."""
+
+
+def need(*modules: str, extra: str) -> None:
+    """End the command if it lacks one of these modules; the extra has them."""
+    missing = [PACKAGES.get(module, module) for module in modules if importlib.util.find_spec(module) is None]
+    if missing:
+        raise UsageError(f"This command needs {' and '.join(missing)}: pip install 'odradek[{extra}]'")
