@@ -1,4 +1,4 @@
-"""Requests that can be read but hold what nobody sends: each is answered, or its connection ends with a line in the log."""
+"""Requests that nobody sends but that can be read: each is answered, or its connection ends with a line in the log."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ from odradek.node.events import (
 )
 from odradek.node.fetch_sessions import FetchSessions
 from odradek.node.flow import Kernel
-from odradek.node.metrics import Metrics
 from odradek.node.housekeeping import Housekeeping
+from odradek.node.metrics import Metrics
 from odradek.node.peers import Peers
 from odradek.node.producer_ids import ProducerIdSupply
 from odradek.node.purgatory import Purgatory

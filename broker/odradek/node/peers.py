@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from struct import Struct as Layout
-from struct import error as LayoutError
+from struct import error as LayoutError  # noqa: N812
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
