@@ -134,14 +134,16 @@ class Controlling:
             broker_epoch=registered.broker_epoch,
             current_metadata_offset=machine.loader.last_offset,
         )
-        _at_once(self.shard.ask(machine.heartbeat, heartbeat, node.now))
+        beat = _at_once(self.shard.ask(machine.heartbeat, heartbeat, node.now))
+        assert not isinstance(beat, Refused), beat
 
     def fence(self, node_id: int) -> None:
         """A broker is known to be gone: its partitions go to others."""
         assert self.shard is not None, "only the controller fences brokers"
         broker = self.image.brokers.get(node_id)
         if broker is not None:
-            _at_once(self.shard.ask(self.shard.machine.fence_broker, Fencing(broker.id, broker.epoch)))
+            fenced = _at_once(self.shard.ask(self.shard.machine.fence_broker, Fencing(broker.id, broker.epoch)))
+            assert not isinstance(fenced, Refused), fenced
 
     def move_leader(self, topic: str, partition: int, to: int) -> ErrorCode:
         """Give a partition to another leader, or to the same one in a new leader epoch."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.config import Config, TopicConfig
-from odradek.log.machine import Fact
+from odradek.log.machine import Fact, Refused
 from odradek.log.partition import Partition
 from odradek.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
 from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
 
-__all__ = ["adopt"]
+__all__ = ["adopt", "lost"]
 
 
 def adopt(node: Node, before: MetadataImage, after: MetadataImage) -> None:
@@ -32,6 +33,21 @@ def adopt(node: Node, before: MetadataImage, after: MetadataImage) -> None:
                 _adopt_topic(node, topic, after)
     if before.configs is not after.configs:
         _adopt_topic_configs(node, before, after)
+
+
+def lost(node: Node, partition: Partition) -> Refused | None:
+    """Why a partition that was looked up before a wait is not the one to write to after it; None if it still is.
+
+    Deleted topics and moved leaders are told apart as by Kafka, which looks the partition up again as well.
+    """
+    if partition.is_leader and node.partitions.get((partition.topic, partition.index)) is partition:
+        return None
+    topic = node.image.topic(partition.topic)
+    if topic is None or partition.index not in topic.partitions:
+        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    # Another topic may have got the name meanwhile.
+    same = topic.id == partition.topic_id
+    return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER if same else ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def _adopt_broker_config(node: Node, image: MetadataImage) -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from odradek.log.machine import Refused
 from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.node.leadership import lost
 from odradek.node.router import Call, CloseConnection
 from odradek.node.routes.leaders import current_leader
 from odradek.node.routes.transactional_produce import verify
@@ -153,7 +154,7 @@ def _closed(index: int, partition: Partition, records: memoryview | None) -> Wri
 
 def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduceResponse:
     partition = write.partition
-    refused = write.refused or _unwritable(node, partition, call)
+    refused = write.refused or lost(node, partition) or _unwritable(node, partition, call)
     if refused is not None:
         return _refused(index, refused)
     batch = write.batch
@@ -185,9 +186,7 @@ def _is_closed(partition: Partition, call: Call) -> bool:
 
 
 def _unwritable(node: Node, partition: Partition, call: Call) -> Refused | None:
-    """What Kafka looks at only after the coordinator was asked; and what may have changed since."""
-    if node.partitions.get((partition.topic, partition.index)) is not partition:
-        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    """What Kafka looks at only after the coordinator was asked."""
     acks = call.request.acks
     if not -1 <= acks <= 1:
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)

@@ -1,7 +1,8 @@
 """Before a Produce opens a transaction in a partition, the coordinator is asked (KIP-890).
 
 Old clients have their partition verified, new ones have it added.
-Every partition is asked about again after each answer: a marker may have passed while the request was parked.
+Every partition is looked at again after each answer: a marker may have passed while the request was parked, its topic
+may have been deleted, or another broker may lead it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
 from odradek.log.partition import AlreadyOpen
+from odradek.node.leadership import lost
 from odradek.txn.verification_errors import (
     ERROR_DESCRIPTIONS,
     TransactionOperation,
@@ -82,6 +84,9 @@ def _begin(node: Node, writes: list[Write], operation: TransactionOperation) -> 
     asked = []
     for write in writes:
         batch = write.batch
+        write.guard, write.refused = None, lost(node, write.partition)
+        if write.refused is not None:
+            continue
         begun = write.partition.begin_verification(
             batch.producer_id,
             batch.producer_epoch,
@@ -89,7 +94,6 @@ def _begin(node: Node, writes: list[Write], operation: TransactionOperation) -> 
             supports_epoch_bump=operation is TransactionOperation.ADD_PARTITION,
             now=node.now,
         )
-        write.guard, write.refused = None, None
         match begun:
             case Refused():
                 write.refused = begun

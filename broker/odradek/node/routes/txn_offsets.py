@@ -6,6 +6,7 @@ partition of the offsets to the transaction implicitly, 6 names topics by id (KI
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
@@ -22,6 +23,7 @@ from odradek.wire.messages.txn_offset_commit_response import (
 
 if TYPE_CHECKING:
     from odradek.group.coordinator import GroupCoordinator
+    from odradek.metadata.image import TopicImage
     from odradek.node.node import Node
     from odradek.node.router import Call
     from odradek.node.shards import Shard
@@ -35,15 +37,13 @@ NO_SEQUENCE = -1
 async def txn_offset_commit(node: Node, call: Call) -> TxnOffsetCommitResponse:
     """Add or verify the partition of the offsets, then commit what the coordinator of the group agrees to."""
     request: TxnOffsetCommitRequest = call.request
+    by_id = call.version >= BY_TOPIC_ID_SINCE
     answers: dict[str | bytes, TxnOffsetCommitResponseTopic] = {}
-    found: list[TxnOffsetCommitRequestTopic] = []
-    for topic in request.topics:
-        known = _split(node, topic, answers, by_id=call.version >= BY_TOPIC_ID_SINCE)
-        if known is not None:
-            found.append(known)
-    if found:
-        request.topics = found
-        committed = await _commit(node, call, request)
+    image = node.image
+    images = [image.topic_by_id(each.topic_id) if by_id else image.topic(each.name) for each in request.topics]
+    request.topics = _split(request.topics, images, answers, by_id=by_id)
+    if request.topics:
+        committed = await _commit(node, call, request, answers)
         for each in _answer(request, committed, call.version):
             answer = answers.setdefault(_key(each, call.version), each)
             if answer is not each:
@@ -56,30 +56,27 @@ def _key(topic: TxnOffsetCommitRequestTopic | TxnOffsetCommitResponseTopic, vers
 
 
 def _split(
-    node: Node,
-    topic: TxnOffsetCommitRequestTopic,
+    topics: Iterable[TxnOffsetCommitRequestTopic],
+    images: Iterable[TopicImage | None],
     answers: dict[str | bytes, TxnOffsetCommitResponseTopic],
     *,
     by_id: bool,
-) -> TxnOffsetCommitRequestTopic | None:
-    """What of the topic exists, with its name and id; what does not is answered."""
-    image = node.image.topic_by_id(topic.topic_id) if by_id else node.image.topic(topic.name)
-    missing = [
-        each.partition_index
-        for each in topic.partitions
-        if image is None or each.partition_index not in image.partitions
-    ]
-    if missing:
-        unknown_id = by_id and image is None
-        error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        key = topic.topic_id if by_id else topic.name
-        answer = answers.setdefault(key, TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id))
-        answer.partitions += [_result(index, error) for index in missing]
-    if image is None or len(missing) == len(topic.partitions):
-        return None
-    left_out = set(missing)
-    partitions = [each for each in topic.partitions if each.partition_index not in left_out]
-    return TxnOffsetCommitRequestTopic(name=image.name, topic_id=image.id, partitions=partitions)
+) -> list[TxnOffsetCommitRequestTopic]:
+    """What of the topics exists, with their names and ids; what does not is answered."""
+    found = []
+    for topic, image in zip(topics, images, strict=True):
+        known: Container[int] = () if image is None else image.partitions
+        missing = [each.partition_index for each in topic.partitions if each.partition_index not in known]
+        if missing:
+            unknown_id = by_id and image is None
+            error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            key = topic.topic_id if by_id else topic.name
+            answer = answers.setdefault(key, TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id))
+            answer.partitions += [_result(index, error) for index in missing]
+        partitions = [each for each in topic.partitions if each.partition_index in known]
+        if image is not None and partitions:
+            found.append(TxnOffsetCommitRequestTopic(name=image.name, topic_id=image.id, partitions=partitions))
+    return found
 
 
 def _result(index: int, error: ErrorCode) -> TxnOffsetCommitResponsePartition:
@@ -102,17 +99,28 @@ def _answer(
     ]
 
 
-async def _commit(node: Node, call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse | Refused:
+async def _commit(
+    node: Node,
+    call: Call,
+    request: TxnOffsetCommitRequest,
+    answers: dict[str | bytes, TxnOffsetCommitResponseTopic],
+) -> TxnOffsetCommitResponse | Refused:
     shard = group_shard(node, request.group_id)
     if isinstance(shard, Refused):
         return shard
     guard = await _verify(node, shard, request, call.version)
     if isinstance(guard, Refused):
         return guard
-    # While the request was parked the coordinator may have moved.
-    shard = group_shard(node, request.group_id)
-    if isinstance(shard, Refused):
-        return shard
+    # While the request was parked the coordinator may have moved. If it came back it is another one: the guard was
+    # that of its predecessor, and the client asks again.
+    now = group_shard(node, request.group_id)
+    if now is not shard:
+        return now if isinstance(now, Refused) else Refused(ErrorCode.NOT_COORDINATOR)
+    # And topics may have been deleted, by when others may have their names.
+    images = [node.image.topic_by_id(topic.topic_id) for topic in request.topics]
+    request.topics = _split(request.topics, images, answers, by_id=call.version >= BY_TOPIC_ID_SINCE)
+    if not request.topics:
+        return TxnOffsetCommitResponse()
     decision = shard.machine.txn_commit(request, call.version, node.now)
     outcome: TxnOffsetCommitResponse | Refused = await shard.carry_out(decision, guard=guard)
     return outcome
