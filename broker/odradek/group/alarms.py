@@ -27,7 +27,7 @@ class Alarms:
             self.arm_at(key, at)
 
     def due(self, now: int) -> list[str]:
-        """The keys whose deadline has come, in its order; asked again it answers the same."""
+        """The keys whose deadline has come, in its order; each is listed once, until it is armed again."""
         heap, due = self._heap, []
         while heap and heap[0][0] <= now:
             at, key = heappop(heap)
@@ -41,8 +41,6 @@ class Alarms:
                 due.append((actual, key))
             else:
                 self.arm_at(key, actual)
-        for at, key in due:
-            self.arm_at(key, at)
         return [key for _, key in sorted(due)]
 
     def next_at(self) -> int | None:

@@ -288,6 +288,11 @@ class GroupCoordinator(Machine):
             work.append(ExpireOffsets())
         return work
 
+    def ended(self, work: object) -> None:
+        """A work is over; if that has not changed what is owed, it is owed again."""
+        if isinstance(work, GroupDue):
+            self._alarms.arm(work.group_id)
+
     def wake_at(self) -> int | None:
         """The next time at which something may have to be done."""
         if self._to_begin or (self._groups and self._next_expiry is None):

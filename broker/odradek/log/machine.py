@@ -3,7 +3,9 @@
 A machine is plain and synchronous.
 `decide` functions read durable state and return one of `Refused`, `Answered`, `Proposed` or `Parked`;
 `apply` folds committed batches and is the only writer of durable state;
-`due` lists what the present state owes the world, and `wake_at` says when to ask again.
+`due` lists what the present state owes the world, each work once, and `wake_at` says when to ask again.
+Whoever does a work says when it has `ended`, so that what is owed still is listed again: a list costs what has changed,
+however much is owed.
 """
 
 from __future__ import annotations
@@ -102,8 +104,14 @@ class Machine:
         raise NotImplementedError
 
     def due(self, now: int) -> Iterable[object]:
-        """What the present state owes the world at `now` (ms): level-triggered, each work has a hashable `key`."""
+        """What the present state owes the world at `now` (ms), but for works that were listed and have not `ended`.
+
+        Each work has a hashable `key`; one that is under way may be listed again.
+        """
         return ()
+
+    def ended(self, work: object) -> None:
+        """A work that was listed is no longer under way; if it is owed still it is due again."""
 
     def wake_at(self) -> int | None:
         """When to ask `due` again (ms), or None while nothing is owed at a known time."""

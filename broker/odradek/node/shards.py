@@ -1,7 +1,7 @@
 """A partition with the machine that folds it: the one way in which a coordinator's decision reaches its log.
 
 `ask` decides, appends, waits for the commit, and answers.
-After each change the pump starts one flow for each work that the machine owes and that is not already under way:
+After each change the pump starts one flow for each work that has come to be owed and that is not already under way:
 a repeated request can therefore never leave two loops working on the same thing.
 """
 
@@ -131,6 +131,7 @@ class Shard(Generic[M]):
             await self._perform(self, work)
         finally:
             self._working.discard(key)
+            self.machine.ended(work)
         if not self.resigned:
             self.node.pump_soon(self)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from operator import itemgetter
 
 __all__ = ["Timers"]
+
+_STALE_MAX = 64
 
 
 class Timers:
@@ -26,6 +29,14 @@ class Timers:
         if known is None or known[0] != at:
             self._count += 1
             heappush(self._heap, (at, self._count, key))
+            if len(self._heap) > 2 * len(self._set) + _STALE_MAX:
+                self._forget_stale()
+
+    def _forget_stale(self) -> None:
+        """Drop the entries of times that were set anew, or taken back: they may lie far ahead."""
+        latest = {key: (at, count, key) for at, count, key in sorted(self._heap, key=itemgetter(1))}
+        self._heap = [entry for key, entry in latest.items() if key in self._set and self._set[key][0] == entry[0]]
+        heapify(self._heap)
 
     def run(self, now: int) -> None:
         """Make the calls whose time has come."""

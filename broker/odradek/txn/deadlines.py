@@ -1,14 +1,16 @@
-"""Times by key, so that asking costs nothing while nothing is due.
+"""Times by key, so that asking costs what has come due, and nothing while nothing has.
 
-Level-triggered: a key stays due until it is put elsewhere or dropped.
-`wake_at` speaks only of keys that `due` has not listed yet, so that whoever sleeps until then cannot spin.
+A key is listed once when its time has come; after that it is owed, and listed no more until it is put elsewhere or
+asked for `again`.
 """
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+
 __all__ = ["Deadlines", "next_tick"]
 
-_FAR = 2**63
+_STALE_MAX = 64
 
 
 def next_tick(at: int, interval_ms: int) -> int:
@@ -20,33 +22,51 @@ class Deadlines:
     """When to look at which key again (ms)."""
 
     def __init__(self) -> None:
-        self._at: dict[str, int] = {}
-        # Lower bounds: dropping a key leaves them be, the next look in `due` makes them true again.
-        self._first = _FAR
-        self._first_unlisted = _FAR
+        self._at: dict[str, tuple[int, int]] = {}
+        """Time of each key and the number of the `put` that set it, which no other one has."""
+        self._heap: list[tuple[int, int, str]] = []
+        """What is to be listed; an entry that a later `put`, or a `drop`, has made untrue is skipped."""
+        self._listed: set[str] = set()
+        self._count = 0
 
     def __len__(self) -> int:
         return len(self._at)
 
     def put(self, key: str, at: int) -> None:
         """Look at the key at this time, in place of the one put before."""
-        self._at[key] = at
-        self._first = min(self._first, at)
-        self._first_unlisted = min(self._first_unlisted, at)
+        self._count += 1
+        self._listed.discard(key)
+        self._at[key] = (at, self._count)
+        heappush(self._heap, (at, self._count, key))
+        if len(self._heap) > 2 * len(self._at) + _STALE_MAX:
+            self._heap = [entry for entry in self._heap if self._holds(entry)]
+            heapify(self._heap)
 
     def drop(self, key: str) -> None:
         """Forget the key."""
         self._at.pop(key, None)
+        self._listed.discard(key)
+
+    def again(self, key: str) -> None:
+        """List a key that was listed and that is still there once more."""
+        if key in self._listed:
+            self.put(key, self._at[key][0])
 
     def due(self, now: int) -> list[str]:
-        """The keys whose time has come, in the order in which they were first put."""
-        if now < self._first:
-            return []
-        listed = [key for key, at in self._at.items() if at <= now]
-        self._first_unlisted = min((at for at in self._at.values() if at > now), default=_FAR)
-        self._first = now if listed else self._first_unlisted
+        """The keys whose time has come since they were listed last, by time."""
+        listed: list[str] = []
+        while self._heap and self._heap[0][0] <= now:
+            entry = heappop(self._heap)
+            if self._holds(entry):
+                listed.append(entry[2])
+        self._listed.update(listed)
         return listed
 
     def wake_at(self) -> int | None:
-        """When `due` may list something new, or None."""
-        return None if self._first_unlisted == _FAR else self._first_unlisted
+        """When `due` lists something next, or None."""
+        while self._heap and not self._holds(self._heap[0]):
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def _holds(self, entry: tuple[int, int, str]) -> bool:
+        return self._at.get(entry[2]) == entry[:2]

@@ -96,7 +96,11 @@ class Ledger(Machine):
         self._owing = Deadlines()
         self._open = Deadlines()
         self._idle = Deadlines()
-        self._look_for_leaders_at: int | None = None
+        self._deadlines_of: dict[type[TxnWork], Deadlines] = {
+            WriteMarkers: self._owing,
+            AbortTimedOut: self._open,
+            ExpireId: self._idle,
+        }
 
     # ------------------------------------------------------------------ what there is
 
@@ -166,7 +170,7 @@ class Ledger(Machine):
         self.facts.extend(proposal.facts)
 
     def _hold(self, transactional_id: str, entry: Entry | None, offset: int) -> None:
-        for deadlines in (self._owing, self._open, self._idle):
+        for deadlines in self._deadlines_of.values():
             deadlines.drop(transactional_id)
         if entry is None:
             self._held.pop(transactional_id, None)
@@ -193,7 +197,6 @@ class Ledger(Machine):
     def due(self, now: int) -> Iterable[TxnWork]:
         """Markers of prepared transactions, aborts of those that are open for too long, ids to forget."""
         works: list[TxnWork] = []
-        self._look_for_leaders_at = None
         for transactional_id in self._owing.due(now):
             works += self._markers(self._held[transactional_id], now)
         for transactional_id in self._open.due(now):
@@ -211,7 +214,7 @@ class Ledger(Machine):
         # A partition that is merely without a leader keeps its transaction open:
         # left out, its records would join the next transaction and be committed with it.
         if by_leader.pop(NO_LEADER, None) is not None:
-            self._look_for_leaders_at = now + MARKER_RETRY_BACKOFF_MS
+            self._owing.put(held.entry.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
         elif not by_leader:
             by_leader[None] = []
         for leader, partitions in by_leader.items():
@@ -223,9 +226,14 @@ class Ledger(Machine):
                 partitions=tuple(partitions),
             )
 
+    def ended(self, work: object) -> None:
+        """A work is over; what came of it has been reported, or it was in vain."""
+        assert isinstance(work, TxnWork), "this machine owes no other works"
+        self._deadlines_of[type(work)].again(work.transactional_id)
+
     def wake_at(self) -> int | None:
-        """When something more may be owed."""
-        times = (self._look_for_leaders_at, self._owing.wake_at(), self._open.wake_at(), self._idle.wake_at())
+        """When something more is owed."""
+        times = (deadlines.wake_at() for deadlines in self._deadlines_of.values())
         return min((at for at in times if at is not None), default=None)
 
 

@@ -23,13 +23,17 @@ def test_nothing_is_due_without_a_deadline() -> None:
     assert [] == clock.alarms.due(1_000)
 
 
-def test_a_deadline_is_due_when_it_has_come_and_as_long_as_it_stays() -> None:
+def test_a_deadline_is_due_once_when_it_has_come_and_again_when_it_is_armed_again() -> None:
     clock = Clock()
     clock.set("a", 10)
     assert 10 == clock.alarms.next_at()
     assert [] == clock.alarms.due(9)
     assert ["a"] == clock.alarms.due(10)
+    assert [] == clock.alarms.due(11)
+    assert clock.alarms.next_at() is None
+    clock.alarms.arm("a")
     assert ["a"] == clock.alarms.due(11)
+    clock.alarms.arm("a")
     clock.set("a", None)
     assert [] == clock.alarms.due(12)
 
@@ -77,8 +81,29 @@ def test_what_is_due_is_what_has_a_deadline_by_then(moves: list[tuple[str, int |
     for now in sorted(looks):
         expected = {key for key, at in clock.deadlines.items() if at is not None and at <= now}
         assert expected == set(clock.alarms.due(now))
+        assert [] == clock.alarms.due(now)
+        for key in expected:
+            clock.alarms.arm(key)
     later = [at for at in clock.deadlines.values() if at is not None]
     next_at = clock.alarms.next_at()
     if later:
         assert next_at is not None
         assert next_at <= min(later)
+
+
+def test_asking_costs_what_has_changed_and_not_what_is_due() -> None:
+    asked = 0
+
+    def deadline(key: str) -> int:
+        nonlocal asked
+        asked += 1
+        return 10
+
+    alarms = Alarms(deadline)
+    for number in range(1000):
+        alarms.arm(str(number))
+    assert 1000 == len(alarms.due(10))
+    for number in range(1000):
+        alarms.arm(str(number))
+        assert [str(number)] == alarms.due(10)
+    assert asked <= 4000

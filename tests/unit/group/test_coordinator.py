@@ -30,6 +30,10 @@ def test_a_new_group_is_owed_a_record_and_its_first_generation() -> None:
     assert isinstance(decision, Parked)
     assert [] == desk.machine.released
     assert [GroupDue("g")] == list(desk.machine.due(START))
+    assert [] == list(desk.machine.due(START))
+    desk.machine.ended(GroupDue("g"))
+    assert [GroupDue("g")] == list(desk.machine.due(START)), "it has come to nothing, so it is owed still"
+    desk.machine.ended(GroupDue("g"))
     desk.waiting.add(decision.token)
     desk.settle()
     assert 1 == desk.replies[decision.token].generation_id

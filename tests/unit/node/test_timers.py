@@ -52,3 +52,12 @@ def test_a_call_may_set_its_own_timer_again() -> None:
     timers.run(10)
     assert [0] == calls
     assert 11 == timers.wake_at()
+
+
+def test_times_that_no_longer_count_take_no_room_for_ever() -> None:
+    timers, calls = Timers(), list[int]()
+    for at in range(10_000):
+        timers.set("a", 1_000_000 + at % 2, lambda: calls.append(1))
+    assert len(timers._heap) < 100
+    timers.run(1_000_001)
+    assert [1] == calls

@@ -52,6 +52,7 @@ class Shard:
         self.leaders: dict[TopicPartition, int | None] = {}
         self.holding = False
         self.held: list[tuple[str, tuple[LogRecord, ...]]] = []
+        self.listed: list[TxnWork] = []
         self.epoch = 0
         self.machine = self._coordinator()
 
@@ -188,7 +189,11 @@ class Shard:
     # ---------------------------------------------------------------- what is owed
 
     def works(self) -> list[TxnWork]:
-        return list(self.machine.due(self.now))
+        """All works that are owed, whether they were listed before or not."""
+        for work in self.listed:
+            self.machine.ended(work)
+        self.listed = list(self.machine.due(self.now))
+        return list(self.listed)
 
     def markers(self) -> list[WriteMarkers]:
         """The markers owed, by leader."""

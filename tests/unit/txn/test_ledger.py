@@ -2,13 +2,14 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.txn.helpers import FIRST_ID, OFFSETS, P, Q, Shard
+from tests.unit.txn.helpers import FIRST_ID, OFFSETS, START, P, Q, Shard
 
 from odradek.config import Config
 from odradek.log.machine import LogRecord
 from odradek.records.batch import parse_batch
 from odradek.records.control import end_txn_marker
 from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, ExpireId
+from odradek.txn.markers import NO_LEADER
 from odradek.txn.states import TxnState
 from odradek.wire.errors import ErrorCode
 
@@ -116,6 +117,25 @@ class TestMarkers:
             shard.report(work)
         shard.report(works[0])
         assert 1 == len(shard.held)
+
+    def test_what_was_listed_is_listed_again_when_it_has_come_to_nothing(self) -> None:
+        machine = ending().machine
+        first, second = machine.due(START)
+        assert [] == list(machine.due(START))
+        machine.ended(first)
+        assert [first, second] == list(machine.due(START)), "as many works as the transaction owes"
+
+    def test_a_partition_that_nobody_leads_is_looked_at_again_after_a_while(self) -> None:
+        shard = ending()
+        shard.leaders = {P: 1, Q: NO_LEADER, OFFSETS: NO_LEADER}
+        (work,) = shard.markers()
+        shard.report(work)
+        assert [] == shard.markers()
+        assert shard.now + MARKER_RETRY_BACKOFF_MS == shard.machine.wake_at()
+        shard.leaders = {Q: 2, OFFSETS: 2}
+        shard.after(MARKER_RETRY_BACKOFF_MS)
+        (work,) = shard.markers()
+        assert (2, (Q, OFFSETS)) == (work.leader, tuple(sorted(work.partitions, reverse=True)))
 
     def test_counted(self) -> None:
         shard = ending()
@@ -228,10 +248,9 @@ class TestApply:
         shard.init("a")
         shard.append([LogRecord(bytes.fromhex("0000 0001 61"), None)])
         assert {} == shard.entries()
-        assert shard.machine.wake_at() is not None
+        assert shard.machine.wake_at() is None
         shard.after(10**12)
         assert [] == shard.works()
-        assert shard.machine.wake_at() is None
 
     def test_a_transition_that_is_not_allowed_is_a_bug(self) -> None:
         shard = Shard()
