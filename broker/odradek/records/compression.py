@@ -26,6 +26,7 @@ Data = bytes | bytearray | memoryview
 
 _GZIP = 31  # zlib's window bits for the gzip container
 _GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_WINDOW_BYTES = 64
 
 _XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"  # magic, version, lowest compatible version
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -90,23 +91,42 @@ def _gzip(data: Data) -> bytes:
 
 def _gunzip(data: Data, limit: int) -> bytes:
     parts: list[bytes] = []
-    room = limit
-    rest: Data = data
-    while True:  # gzip streams may follow one another
-        stream = zlib.decompressobj(_GZIP)
+    position, room = 0, limit
+    with memoryview(data) as view:
+        while True:  # gzip streams may follow one another
+            # All there is for the first, which is mostly the only one.
+            window = len(view) if position == 0 else _GZIP_WINDOW_BYTES
+            part, position = _gunzip_member(view, position, window=window, room=room)
+            room -= len(part)
+            if room < 0:
+                raise _too_large(limit)
+            if part:
+                parts.append(part)
+            if view[position : position + len(_GZIP_MAGIC)] != _GZIP_MAGIC:  # Java ignores what else may follow
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _gunzip_member(view: memoryview, position: int, *, window: int, room: int) -> tuple[bytes, int]:
+    """What the stream at this position expands to, or a byte more than there is room for; and where it ends.
+
+    zlib copies what it is given behind the end of a stream, so each stream gets as much as it may need and little more:
+    windows that double.
+    """
+    stream = zlib.decompressobj(_GZIP)
+    parts: list[bytes] = []
+    while not stream.eof and room >= 0:
+        if position == len(view):
+            raise _damaged(Compression.GZIP, "the stream is cut off")
+        given = view[position : position + window]
         try:
-            part = stream.decompress(rest, room + 1)
+            part = stream.decompress(given, room + 1)
         except zlib.error as error:
             raise _damaged(Compression.GZIP, error) from None
         parts.append(part)
         room -= len(part)
-        if room < 0:
-            raise _too_large(limit)
-        if not stream.eof:
-            raise _damaged(Compression.GZIP, "the stream is cut off")
-        rest = stream.unused_data
-        if not rest.startswith(_GZIP_MAGIC):  # Java ignores what else may follow
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+        position += len(given) - len(stream.unused_data)
+        window *= 2
+    return parts[0] if len(parts) == 1 else b"".join(parts), position
 
 
 def _snappy(data: Data) -> bytes:

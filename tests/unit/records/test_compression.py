@@ -79,6 +79,48 @@ def test_gzip_streams_may_follow_one_another_and_other_bytes_are_ignored() -> No
         decompress(Compression.GZIP, zlib.compress(b"another container"))
 
 
+class Counting:
+    """zlib's decompressor, and how many bytes all of its kind were given."""
+
+    real = zlib.decompressobj
+    given = 0
+
+    def __init__(self, wbits: int) -> None:
+        self._stream = Counting.real(wbits)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        Counting.given += len(data)
+        return self._stream.decompress(data, max_length)
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+
+@pytest.mark.parametrize("member", [b"", b"x", TEXT[:1000], bytes(10_000)], ids=["empty", "byte", "text", "zeros"])
+def test_gzip_streams_cost_what_they_are_long(monkeypatch: pytest.MonkeyPatch, member: bytes) -> None:
+    """Each stream was given all that was left: 1 MB of empty ones took a second, 10 MB two minutes."""
+    monkeypatch.setattr("odradek.records.compression.zlib.decompressobj", Counting)
+    packed = gzip.compress(member) * 5000
+    Counting.given = 0
+    assert member * 5000 == decompress(Compression.GZIP, packed)
+    assert len(packed) <= Counting.given <= 6 * len(packed)
+
+
+def test_the_limit_holds_for_all_gzip_streams_together() -> None:
+    packed = gzip.compress(b"four") * 100
+    assert 400 == len(decompress(Compression.GZIP, packed, limit=400))
+    with pytest.raises(DecompressionError, match="more than 399 bytes") as caught:
+        decompress(Compression.GZIP, packed, limit=399)
+    assert ErrorCode.MESSAGE_TOO_LARGE is caught.value.error
+    with pytest.raises(DecompressionError, match="cut off"):
+        decompress(Compression.GZIP, packed[:-1])
+
+
 def test_lz4_comes_in_independent_blocks_for_java() -> None:
     packed = compress(Compression.LZ4, TEXT)
     assert packed[4] & 0x20
