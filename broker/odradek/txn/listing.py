@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
+from odradek.txn.patterns import matcher
 from odradek.txn.states import STATE_NAMES
-from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import describe_transactions_response, list_transactions_response
 
 if TYPE_CHECKING:
@@ -21,23 +20,21 @@ __all__ = ["TransactionFilter", "described"]
 class TransactionFilter:
     """What a ListTransactions asks for, made ready once for all partitions of a node."""
 
-    def __init__(self, request: ListTransactionsRequest, pattern: re.Pattern[str] | None) -> None:
+    def __init__(self, request: ListTransactionsRequest, matches: Callable[[str], bool] | None) -> None:
         self.unknown_state_filters = [name for name in request.state_filters if name not in STATE_NAMES]
         # A filter of nothing but unknown names is a filter all the same: nothing passes it.
         self._states = {STATE_NAMES[name] for name in request.state_filters if name in STATE_NAMES}
         self._filters_states = bool(request.state_filters)
         self._producer_ids = set(request.producer_id_filters)
         self._duration_ms = request.duration_filter
-        self._pattern = pattern
+        self._matches = matches
 
     @classmethod
     def of(cls, request: ListTransactionsRequest) -> TransactionFilter | Refused:
         """The filter of a request, or the refusal of its pattern."""
         pattern = request.transactional_id_pattern
-        try:
-            return cls(request, re.compile(pattern) if pattern else None)
-        except re.error as error:
-            return Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error))
+        matches = matcher(pattern) if pattern else None
+        return matches if isinstance(matches, Refused) else cls(request, matches)
 
     def listed(self, entries: Iterable[Entry], *, now: int) -> Iterator[list_transactions_response.TransactionState]:
         """The entries that pass, as the response shows them."""
@@ -57,7 +54,7 @@ class TransactionFilter:
         # Where no transaction was started the start is -1, so that the id counts as very old.
         if self._duration_ms >= 0 and now - entry.start_timestamp <= self._duration_ms:
             return False
-        return self._pattern is None or self._pattern.fullmatch(entry.transactional_id) is not None
+        return self._matches is None or self._matches(entry.transactional_id)
 
 
 def described(entry: Entry, partitions: Iterable[TopicPartition]) -> describe_transactions_response.TransactionState:
