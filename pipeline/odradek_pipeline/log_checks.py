@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from odradek_pipeline.scan import COLUMNS, CONTROL, TRANSACTIONAL, Chunk
+from odradek_pipeline.scan import COLUMNS, CONTROL, DELETE_HORIZON, TRANSACTIONAL, Chunk
 
 __all__ = [
     "BATCH_COLUMNS",
@@ -58,13 +58,14 @@ TXN_COLUMNS: dict[str, str] = {
     "previous_offset": "i8",
     "next_offset": "i8",
     "lowest_epoch_step": "i4",
+    "undecided": "?",
     "path": "object",
     "position": "i8",
     "marker_path": "object",
     "marker_position": "i8",
 }
 """A row for each transaction in each partition; outcome is commit, abort, open, or dropped: no marker came before the
-producer went on in another epoch."""
+producer went on in another epoch. `undecided`: no decision of a coordinator is there for its marker."""
 
 BREAK_COLUMNS: dict[str, str] = {
     "anomaly": "object",
@@ -195,11 +196,17 @@ def sequences(frame: pd.DataFrame) -> pd.DataFrame:
 def transactions(frame: pd.DataFrame) -> pd.DataFrame:
     """Every transaction of every producer in every partition: its data up to the marker that ends it."""
     marker = frame["marker_type"] >= 0
-    data = ((frame["attributes"] & TRANSACTIONAL) != 0) & ((frame["attributes"] & CONTROL) == 0)
+    # The cleaner keeps a producer's last batch without its records, longer than the marker behind it.
+    data = (
+        ((frame["attributes"] & TRANSACTIONAL) != 0)
+        & ((frame["attributes"] & CONTROL) == 0)
+        & (frame["record_count"] > 0)
+    )
     rows = _ordered(frame, (frame["producer_id"] >= 0) & (marker | data))
     if rows.empty:
         return _typed(rows, TXN_COLUMNS)
     rows["is_marker"] = rows["marker_type"] >= 0
+    rows["begins"] = rows["base_timestamp"].where((rows["attributes"] & DELETE_HORIZON) == 0, rows["max_timestamp"])
     _number(rows)
     keys = [*_PRODUCER, "txn"]
     table = _data_side(rows, keys).join(_marker_side(rows, keys), how="outer").reset_index()
@@ -227,7 +234,7 @@ def _data_side(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
             epoch=("producer_epoch", "last"),
             first_offset=("base_offset", "first"),
             last_offset=("last_offset", "last"),
-            first_timestamp=("base_timestamp", "min"),
+            first_timestamp=("begins", "min"),
             last_timestamp=("max_timestamp", "max"),
             batches=("base_offset", "size"),
             records=("record_count", "sum"),
@@ -273,5 +280,7 @@ def _fill(table: pd.DataFrame) -> None:
     next_first = producer["first_offset"].shift(-1)
     table["next_offset"] = next_first.fillna(producer["marker_offset"].shift(-1))
     for column, kind in TXN_COLUMNS.items():
+        if column not in table:
+            table[column] = False
         empty = "" if kind == "object" else 0 if column in _ZERO_IF_EMPTY else -1
         table[column] = table[column].fillna(empty)

@@ -6,7 +6,7 @@ partition whose coordinator knows nothing of them (KIP-664). Here both sides com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 from odradek_pipeline.payload import TransactionRecord
 from odradek_pipeline.result import Severity, anomaly
 
-__all__ = ["Coordinators", "LogFacts", "judge", "open_transactions", "suspicious", "unmatched"]
+__all__ = ["Coordinators", "LogFacts", "judge", "open_transactions", "suspicious"]
 
 TIMEOUT_SLACK_MS = 20_000
 """Coordinators look for transactions that took too long every 10 s, and may be late."""
@@ -54,13 +54,19 @@ class Coordinators:
 
     known: bool
     """Whether any of it was found; without it an open transaction cannot be told from a hanging one."""
+    missing: frozenset[int] = frozenset()
+    """Its partitions that are not there, or not whole: what they say cannot be known."""
+    shortened: frozenset[int] = frozenset()
+    """Its partitions from which compaction has removed what is not the newest."""
     last: dict[int, TransactionRecord] = field(default_factory=dict)
     level_2: set[tuple[int, int]] = field(default_factory=set)
     """Producer id and epoch of transactions begun at level 2, whose markers carry the next epoch."""
     begun_at_level_2: dict[tuple[int, int], TransactionRecord] = field(default_factory=dict)
     """The records that say so: the last of each transaction, which names all its partitions."""
-    prepared: list[TransactionRecord] = field(default_factory=list)
-    """Decisions whose markers have all been written, says the coordinator."""
+    decisions: list[TransactionRecord] = field(default_factory=list)
+    """Every PrepareCommit and PrepareAbort."""
+    complete: set[tuple[int, int]] = field(default_factory=set)
+    """Partition and offset of the decisions whose markers have all been written, says the coordinator."""
     overdue: list[tuple[TransactionRecord, int]] = field(default_factory=list)
     """Transactions that lived longer than their timeout allows, and how long, ms."""
 
@@ -89,7 +95,9 @@ class Coordinators:
             and before is not None
             and before.state == record.state.replace("Complete", "Prepare")
         ):
-            self.prepared.append(before)
+            self.complete.add((before.partition, before.offset))
+        if record.state in ("PrepareCommit", "PrepareAbort"):
+            self.decisions.append(record)
         if record.state == "PrepareCommit":
             self._check_age(record, record.last_update)
 
@@ -101,8 +109,8 @@ class Coordinators:
     def status(self, row: Row) -> tuple[str, TransactionRecord | None]:
         """What an open transaction is: ongoing, hanging, or unknown where there is no coordinator to ask."""
         record = self.last.get(row["producer_id"])
-        if not self.known:
-            return "unknown", None
+        if not self.known or (bool(self.missing) if record is None else record.partition in self.missing):
+            return "unknown", record
         if (
             record is None
             or record.state not in _UNDER_WAY
@@ -111,6 +119,11 @@ class Coordinators:
             return "hanging", record
         ongoing_elsewhen = record.state == "Ongoing" and record.producer_epoch != row["epoch"]
         return ("hanging" if ongoing_elsewhen else "ongoing"), record
+
+    def has_history(self, producer_id: int) -> bool:
+        """Whether every decision about this producer is there, not only the last."""
+        record = self.last.get(producer_id)
+        return record is not None and record.partition not in self.missing | self.shortened
 
     def transactional_id(self, producer_id: int) -> str:
         """The transactional id of a producer id, as far as the log tells."""
@@ -148,7 +161,7 @@ def judge(
     odd: pd.DataFrame,
     breaks: pd.DataFrame,
     jumps: pd.DataFrame,
-    marker_times: Mapping[tuple[Any, ...], list[int]],
+    lacking: pd.DataFrame,
     coordinators: Coordinators,
     facts: LogFacts,
 ) -> list[dict[str, Any]]:
@@ -157,7 +170,7 @@ def judge(
     for row in odd.to_dict("records"):
         found += _odd(row, coordinators, facts, jumps)
     found += [_break(row, coordinators, facts) for row in breaks.to_dict("records")]
-    found += _missing_markers(found, marker_times, coordinators, facts)
+    found += _missing_markers(found, lacking)
     found += [_overdue(record, age) for record, age in coordinators.overdue]
     return found + _unexplained_jumps(jumps, found, facts)
 
@@ -170,7 +183,7 @@ def _evidence(row: Row, **more: Any) -> dict[str, Any]:
 def _hanging(row: Row) -> dict[str, Any]:
     severity = Severity.BAD if row["status"] == "hanging" else Severity.INFO
     says = {
-        "unknown": "no __transaction_state was read, so it may still be under way",
+        "unknown": "not all of __transaction_state was read, so it may still be under way",
         "hanging": f"its coordinator says {row['coordinator_state']}"
         if row["coordinator_state"]
         else "no coordinator knows its producer",
@@ -199,7 +212,7 @@ def _odd(row: Row, coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFr
         **known,
     }
     if at_marker and row["batches"] == 0:
-        found += _empty(row, marker, facts, jumps)
+        found += _empty(row, marker, coordinators, facts, jumps)
     if row["lowest_epoch_step"] < 0:
         where = marker if at_marker else _evidence(row, offset=row["first_offset"], **known)
         detail = f"an epoch below one that the producer had here before (by {-row['lowest_epoch_step']})"
@@ -215,34 +228,30 @@ def _odd(row: Row, coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFr
     return found
 
 
-def _empty(row: Row, marker: dict[str, Any], facts: LogFacts, jumps: pd.DataFrame) -> list[dict[str, Any]]:
+def _empty(
+    row: Row, marker: dict[str, Any], coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFrame
+) -> list[dict[str, Any]]:
     """A marker without data: a partition may be added and not written to, and markers may be written twice."""
     outcome = row["outcome"]
     if facts.is_cleaned({"topic": row["topic"], "partition": row["partition"], "offset": row["marker_offset"]}):
         return []
     lost = _has_jump(jumps, row, after=row["previous_offset"], until=row["marker_offset"])
-    if row["previous_marker"] < 0:
-        if facts.is_trimmed(row):
-            return []
-        detail = f"{outcome} of a transaction that has no data here"
-        return [
-            anomaly(
-                "txn-orphan-marker",
-                Severity.BAD if lost else Severity.ALLOWED,
-                detail + (": offsets before it are missing" if lost else ""),
-                **marker,
-            )
-        ]
-    same_epoch = row["previous_marker_epoch"] == row["marker_epoch"]
-    if not same_epoch or lost:
-        detail = f"{outcome} of a transaction that has no data here" + (
-            ": offsets before it are missing" if lost else ""
-        )
-        return [anomaly("txn-orphan-marker", Severity.BAD if lost else Severity.ALLOWED, detail, **marker)]
+    first = row["previous_marker"] < 0
+    if first and facts.is_trimmed(row):
+        return []
     before = "commit" if row["previous_marker"] == 1 else "abort"
-    contradicts = before != outcome
-    detail = f"{outcome} directly behind {before} of the same epoch" + ("" if contradicts else ": written again")
-    return [anomaly("txn-double-marker", Severity.BAD if contradicts else Severity.ALLOWED, detail, **marker)]
+    alone = first or lost or row["previous_marker_epoch"] != row["marker_epoch"]
+    # Before level 2 the epoch stays: a transaction that adds the partition, sends nothing and ends is a decision too.
+    if alone or (before != outcome and not row["undecided"]):
+        severity, more = (Severity.BAD, ": offsets before it are missing") if lost else (Severity.ALLOWED, "")
+        detail = f"{outcome} of a transaction that has no data here{more}"
+        return [anomaly("txn-orphan-marker", severity, detail, **marker)]
+    detail = f"{outcome} directly behind {before} of the same epoch"
+    if before == outcome:
+        return [anomaly("txn-double-marker", Severity.ALLOWED, f"{detail}: written again", **marker)]
+    known = coordinators.has_history(row["producer_id"])
+    detail += "" if known else "; what its coordinator decided is not in the log any more"
+    return [anomaly("txn-double-marker", Severity.BAD if known else Severity.INFO, detail, **marker)]
 
 
 def _has_jump(jumps: pd.DataFrame, row: Row, *, after: int, until: int) -> bool:
@@ -281,63 +290,19 @@ def _break(row: Row, coordinators: Coordinators, facts: LogFacts) -> dict[str, A
     return anomaly(name, severity, detail, **where)
 
 
-def _missing_markers(
-    found: list[dict[str, Any]],
-    marker_times: Mapping[tuple[Any, ...], list[int]],
-    coordinators: Coordinators,
-    facts: LogFacts,
-) -> list[dict[str, Any]]:
+def _missing_markers(found: list[dict[str, Any]], lacking: pd.DataFrame) -> list[dict[str, Any]]:
     """Decisions that are complete, says the coordinator, but whose marker a partition does not have."""
-    due: dict[tuple[Any, ...], list[TransactionRecord]] = {}
-    for record in coordinators.prepared:
-        kind = 1 if record.state == "PrepareCommit" else 0
-        for topic, partition in record.partitions:
-            if facts.starts.get((topic, partition), 1) == 0 and not facts.cleaned.get((topic, partition)):
-                due.setdefault((topic, partition, record.producer_id, record.producer_epoch, kind), []).append(record)
     told = {(row["topic"], row["partition"], row["producer_id"]) for row in found if row["anomaly"] == "txn-hanging"}
     missing = []
-    for key, records in due.items():
-        times = [record.last_update for record in records]
-        lacking = [records[at] for at in unmatched(times, marker_times.get(key, []))]
-        if not lacking or key[:3] in told:
+    for row in lacking.to_dict("records"):
+        if (row["topic"], row["partition"], row["producer_id"]) in told:
             continue
-        for record in lacking:
-            detail = (
-                f"{record.state} at {record.last_update} and complete for its coordinator, but its marker is not here"
-            )
-            missing.append(
-                anomaly(
-                    "txn-hanging",
-                    Severity.BAD,
-                    detail,
-                    topic=key[0],
-                    partition=key[1],
-                    producer_id=key[2],
-                    producer_epoch=key[3],
-                    transactional_id=record.transactional_id,
-                    path=record.path,
-                    position=record.position,
-                    offset=0,
-                )
-            )
+        state = "PrepareCommit" if row["commit"] else "PrepareAbort"
+        detail = f"{state} at {row['timestamp']} and complete for its coordinator, but its marker is not here"
+        where = {key: row[key] for key in ("topic", "partition", "producer_id", "path", "position")}
+        where |= {"producer_epoch": row["epoch"], "transactional_id": row["name"], "offset": 0}
+        missing.append(anomaly("txn-hanging", Severity.BAD, detail, **where))
     return missing
-
-
-def unmatched(due: Sequence[int], markers: Iterable[int]) -> list[int]:
-    """Which decisions have no marker, by their place: each marker belongs to the last decision before it without one.
-
-    Both are times: of the decisions in their order, and of the markers.
-    """
-    waiting = sorted(markers)
-    if len(waiting) >= len(due):
-        return []
-    lacking = []
-    for at in range(len(due)):
-        if waiting and (at + 1 == len(due) or waiting[0] < due[at + 1]):
-            waiting.pop(0)
-        else:
-            lacking.append(at)
-    return lacking
 
 
 def _overdue(record: TransactionRecord, age: int) -> dict[str, Any]:

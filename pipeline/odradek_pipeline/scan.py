@@ -8,6 +8,7 @@ where an index entry says that a batch begins.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +21,16 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
+from odradek.records.batch import Batch, InvalidBatch, parse_batch
+from odradek.records.control import read_marker
+from odradek.records.record import iterate_records
 from odradek_pipeline.layout import FileKind, LogFile, Problem, problem
 
 __all__ = [
     "BATCHES_PER_CHUNK",
     "COLUMNS",
     "CONTROL",
+    "DELETE_HORIZON",
     "HEADER",
     "HEADER_BYTES",
     "TRANSACTIONAL",
@@ -66,13 +71,13 @@ _offset_at = Struct(">q").unpack_from
 
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40
+"""The cleaner has passed, and the base timestamp says when tombstones and markers may go (KIP-534)."""
 
-# A marker's record as brokers write it: one-byte lengths, a key of 4 bytes, a value of 6 (KIP-98, "Control Messages").
+# A marker's record as brokers write it (KIP-98, "Control Messages"), but for the bytes of its timestamp delta: one, or
+# more where the cleaner has put a delete horizon in place of the base timestamp.
 _MARKER_RECORD = np.dtype(
     [
-        ("length", "i1"),
-        ("attributes", "i1"),
-        ("timestamp_delta", "i1"),
         ("offset_delta", "i1"),
         ("key_length", "i1"),
         ("key_version", ">i2"),
@@ -83,6 +88,9 @@ _MARKER_RECORD = np.dtype(
         ("headers", "i1"),
     ]
 )
+_BEFORE_DELTA = 2  # length and attributes
+_REST_OF_RECORD = _MARKER_RECORD.itemsize + 1  # what the length counts beside the timestamp delta
+_DELTA_BYTES_MAX = 10
 _KEY_OF_4, _VALUE_OF_6 = 8, 12  # zigzag
 _NO_MARKER = -1
 
@@ -332,35 +340,65 @@ class _Chase:
     def markers(
         self, positions: NDArray[np.int64], headers: NDArray[np.void]
     ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
+        """Type and coordinator epoch of every marker: by columns where it is as brokers write it, else one by one."""
         kinds = np.full(len(positions), _NO_MARKER, np.int16)
         epochs = np.full(len(positions), -1, np.int32)
         both = TRANSACTIONAL | CONTROL
         at = np.flatnonzero(((headers["attributes"] & both) == both) & (headers["record_count"] > 0))
-        fits = positions[at] + HEADER_BYTES + _MARKER_RECORD.itemsize <= self.end
-        at = at[fits]
         if len(at) == 0:
             return kinds, epochs
+        usual = self.usual_markers(positions[at], headers["batch_length"][at].astype(np.int64) + _LENGTH_BASE)
+        found = at[usual >= 0]
         everywhere = np.ndarray(
             (self.end - _MARKER_RECORD.itemsize + 1,), _MARKER_RECORD, buffer=self.mapped, strides=(1,)
         )
-        records = everywhere[positions[at] + HEADER_BYTES]
+        records = everywhere[usual[usual >= 0]]
         del everywhere
-        usual = (
+        plain = (
             (records["key_length"] == _KEY_OF_4)
             & (records["value_length"] == _VALUE_OF_6)
+            & (records["key_version"] == 0)
+            & (records["version"] == 0)
             & (records["type"] >= 0)
             & (records["type"] <= 1)
         )
-        kinds[at[usual]] = records["type"][usual]
-        epochs[at[usual]] = records["coordinator_epoch"][usual]
-        for odd in at[~usual]:
-            self.scan.note(
-                self.file,
-                int(positions[odd]),
-                "odd-marker",
-                "a control batch of a producer that is no end-of-transaction marker",
-            )
+        kinds[found[plain]] = records["type"][plain]
+        epochs[found[plain]] = records["coordinator_epoch"][plain]
+        for other in np.concatenate((at[usual < 0], found[~plain])).tolist():
+            kinds[other], epochs[other] = self.odd_marker(int(positions[other]), headers[other])
         return kinds, epochs
+
+    def usual_markers(self, positions: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the part of each marker's record behind its timestamp delta begins; -1 where it is none."""
+        starts = positions + HEADER_BYTES
+        room = sizes - HEADER_BYTES
+        length = np.frombuffer(self.mapped, np.uint8)[np.minimum(starts, self.end - 1)].astype(np.int64) >> 1
+        delta = length - _REST_OF_RECORD
+        fits = (delta >= 1) & (delta <= _DELTA_BYTES_MAX) & (room == 1 + length)
+        return np.where(fits, starts + _BEFORE_DELTA + delta, -1)
+
+    def odd_marker(self, position: int, header: np.void) -> tuple[int, int]:
+        """A control batch that is not as brokers write it: read as any batch of records."""
+        size = int(header["batch_length"]) + _LENGTH_BASE
+        batch = None
+        with contextlib.suppress(InvalidBatch):
+            batch = parse_batch(memoryview(self.mapped[position : position + size]))
+        marker = read_marker(batch) if batch is not None else None
+        if batch is None or marker is None:
+            detail = "a control batch of a producer that is no end-of-transaction marker"
+            self.scan.note(self.file, position, "odd-marker", detail)
+            return _NO_MARKER, -1
+        version = key_version(batch)
+        if version != 0 or marker.version != 0:
+            detail = f"a marker with version {version} of its key and {marker.version} of its value"
+            self.scan.note(self.file, position, "unknown-version", detail)
+        return int(marker.commit), marker.coordinator_epoch
+
+
+def key_version(batch: Batch) -> int:
+    """The version of a control record's key."""
+    record = next(iterate_records(batch))
+    return int.from_bytes((record.key or b"")[:2], signed=True)
 
 
 # ---------------------------------------------------------------------- planning

@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 
 from odradek_pipeline.layout import FileKind, Problem, Tree
-from odradek_pipeline.log_verdicts import unmatched
 from odradek_pipeline.scan import CONTROL, TRANSACTIONAL
 from odradek_pipeline.sidecars import ABORTED, PRODUCER, Sidecar
 
-__all__ = ["CLAIM_COLUMNS", "PROBLEM_COLUMNS", "Beside", "check_claims", "claim_frame", "claims_of", "lacking_markers"]
+__all__ = ["CLAIM_COLUMNS", "PROBLEM_COLUMNS", "Beside", "check_claims", "claim_frame", "claims_of"]
 
 CLAIM_COLUMNS: dict[str, str] = {
     "topic": "object",
@@ -37,8 +36,8 @@ CLAIM_COLUMNS: dict[str, str] = {
 }
 """A row for each claim, by its source. `txnindex`, an aborted transaction: its first offset and its marker's.
 `snapshot`, a producer: where its open transaction begins, and its last data; `upto` is the offset in the file's name.
-`prepared`, a decision of a coordinator that is complete: its record's offset, its time, 1 for a commit, and the
-transactional id. `level_2`: the epoch in which a transaction began at that level."""
+`decision`, of a coordinator: its record's offset, its time, 1 for a commit, the transactional id; `upto` is 1 if it is
+complete. `level_2`: the epoch in which a transaction began at that level."""
 
 PROBLEM_COLUMNS: dict[str, str] = {
     "path": "object",
@@ -304,20 +303,3 @@ def _missing_producers(claims: pd.DataFrame, txns: pd.DataFrame, beside: Beside)
     ]
     rows = pd.DataFrame({"path": [path for path, _, _ in lacking], "position": -1})
     return _told(rows, "bad-snapshot", "missing", "bad", detail)
-
-
-# ---------------------------------------------------------------------- decisions
-
-
-def lacking_markers(decisions: pd.DataFrame, txns: pd.DataFrame, beside: Beside) -> pd.DataFrame:
-    """The claims `prepared` that no marker answers, in partitions of which nothing has been removed."""
-    whole = (beside.column(decisions, beside.starts, 1) == 0) & (beside.column(decisions, beside.cleaned, 0) == 0)
-    due = decisions[whole].sort_values(["path", "position", "first_offset"], kind="stable", ignore_index=True)
-    markers = txns[txns["marker_offset"] >= 0]
-    kind = (markers["outcome"] == "commit").astype("int64")
-    there = markers["marker_timestamp"].groupby([*(markers[key] for key in _PRODUCER), markers["marker_epoch"], kind])
-    times = {key: group.tolist() for key, group in there}
-    lacking: list[int] = []
-    for key, rows in due.groupby([*_PRODUCER, "epoch", "last_sequence"], sort=False)["last_offset"]:
-        lacking += [rows.index[at] for at in unmatched(rows.tolist(), times.get(key, []))]
-    return due.loc[sorted(lacking)]

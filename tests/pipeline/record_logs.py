@@ -17,7 +17,7 @@ from io import BytesIO
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 from tests.oracle.real_kafka import RealKafka, class_path, java
 
@@ -25,7 +25,7 @@ from odradek.records.record import Record, build_batch
 from odradek_pipeline.raw_produce import produce_raw
 
 DATA = Path(__file__).parent / "data"
-RECORDED = ("tv2", "tv1", "hang")
+RECORDED = ("tv2", "tv1", "hang", "cleaned", "idle")
 WANTED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint", "partition.metadata")
 ROOT_FILES = (
     "meta.properties",
@@ -145,8 +145,99 @@ def keep(directory: Path, name: str) -> None:
     (DATA / f"{name}.tar.gz").write_bytes(gzip.compress(buffer.getvalue(), 9, mtime=0))
 
 
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "300", "min.cleanable.dirty.ratio": "0.001"}
+FAST_CLEANER = {
+    "log.cleaner.backoff.ms": "200",
+    "log.index.size.max.bytes": "4096",
+    "metadata.max.idle.interval.ms": "0",
+}
+
+
+def record_cleaned() -> None:
+    """Compacted topics with transactions, and offsets in transactions, after the cleaner has passed several times.
+
+    It marks batches with a delete horizon (KIP-534), keeps a producer's last batch without its records, and removes
+    markers whose horizon has come (`gone`).
+    """
+    with RealKafka(transaction_version=2, properties=FAST_CLEANER) as kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        topics = [
+            NewTopic("ledger", 1, 1, config=COMPACTED | {"delete.retention.ms": "86400000"}),
+            NewTopic("gone", 1, 1, config=COMPACTED | {"delete.retention.ms": "1"}),
+            NewTopic("plain", 2, 1),
+        ]
+        for future in admin.create_topics(topics).values():
+            future.result()
+        plain(kafka.bootstrap, idempotent=False)
+        ledger(kafka.bootstrap, "first", count=1)
+        for topic in ("__consumer_offsets", "__transaction_state"):
+            settings = COMPACTED | ({"delete.retention.ms": "86400000"} if topic == "__consumer_offsets" else {})
+            entries = [ConfigEntry(*pair, incremental_operation=AlterConfigOpType.SET) for pair in settings.items()]
+            resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+            for future in admin.incremental_alter_configs([resource]).values():
+                future.result()
+        producers = [ledger(kafka.bootstrap, f"shop-{number % 3}", count=8) for number in range(6)]
+        time.sleep(3)
+        del producers
+        kafka.kill()
+        trim(kafka.directory / "data")
+        keep(kafka.directory / "data", "cleaned")
+
+
+def ledger(bootstrap: str, transactional_id: str, *, count: int) -> Producer:
+    """Transactions over the same few keys, with tombstones and offsets, every third one aborted."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 0})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{transactional_id}-group"})
+    consumer.assign([TopicPartition("plain", 0, 0)])
+    producer.init_transactions(30)
+    for number in range(count):
+        producer.begin_transaction()
+        for topic in ("ledger", "gone"):
+            for key in range(3):
+                producer.produce(topic, key=f"account-{key}", value=f"{transactional_id}-{number}", partition=0)
+            if number % 4 == 1:
+                producer.produce(topic, key="account-1", value=None, partition=0)
+        producer.flush()
+        position = [TopicPartition("plain", 0, number + 1)]
+        producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), 30)
+        producer.abort_transaction(30) if number % 3 == 2 else producer.commit_transaction(30)
+        if number % 4 == 3:
+            time.sleep(0.4)  # the segment is rolled
+    consumer.close()
+    time.sleep(0.5)
+    return producer
+
+
+def record_idle() -> None:
+    """A commit, and a transaction that adds the same partition, sends nothing, and is aborted: in the same epoch."""
+    with RealKafka(transaction_version=1, properties={"metadata.max.idle.interval.ms": "0"}) as kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        for future in admin.create_topics([NewTopic("orders", 1, 1)]).values():
+            future.result()
+        # The partition is added when the first record waits, and the record is purged before it is sent.
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "shop", "linger.ms": 5000})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("orders", value="sent", partition=0)
+        producer.flush()
+        producer.commit_transaction(30)
+        producer.begin_transaction()
+        producer.produce("orders", value="never sent", partition=0)
+        producer.poll(1)
+        producer.purge(in_flight=False)
+        producer.abort_transaction(30)
+        time.sleep(1)
+        kafka.kill()
+        trim(kafka.directory / "data")
+        keep(kafka.directory / "data", "idle")
+
+
 def record(name: str) -> None:
     """One recording."""
+    special = {"cleaned": record_cleaned, "idle": record_idle}
+    if name in special:
+        special[name]()
+        return
     version = 2 if name == "tv2" else 1
     properties = {
         "transaction.partition.verification.enable": "false" if name == "hang" else "true",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan
 from tests.pipeline.planting import (
+    add,
     drop,
     is_data,
     is_marker,
@@ -81,6 +83,29 @@ def test_it_asks_the_coordinators_and_the_files_beside_the_segments(
     assert sorted(here.problems, key=str) == sorted(spread.problems, key=str)
     assert "bad-txn-index" in {problem.problem for problem in spread.problems}
     assert not (tmp_path / "out[1]" / "work").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"), [("idle", []), ("tv1", ["__transaction_state-2", "__cluster_metadata-0"])]
+)
+def test_what_is_healthy_or_cannot_be_known_is_so_on_spark(
+    spark: SparkSession, recorded: Recorded, tmp_path: Path, name: str, missing: list[str]
+) -> None:
+    directory = recorded(name)
+    for gone in missing:
+        shutil.rmtree(directory / gone)
+    if missing:
+        late = [Record(value=b"late", timestamp=1)]
+        end = partition_batches(directory, "orders-0")[-1].next_offset
+        batch = build_batch(
+            late, base_offset=end, producer_id=99, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        add(directory, "orders-0", batch)
+    spread = audit_logs_on_spark(spark, [directory], tmp_path / "out")
+    assert found(audit_logs([directory])) == found(spread)
+    assert [("txn-hanging", "info") if missing else ("txn-orphan-marker", "allowed")] == [
+        (row["anomaly"], row["severity"]) for row in found(spread)
+    ]
 
 
 def test_its_tables(spark: SparkSession, recorded: Recorded) -> None:

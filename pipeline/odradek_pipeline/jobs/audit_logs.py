@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from odradek.node.coordinators import partition_for
+from odradek_pipeline.cluster import read_cluster
+from odradek_pipeline.decisions import decision_frame, lacking_markers, undecided
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files, one_replica_each
 from odradek_pipeline.log_checks import BATCH_COLUMNS, batch_frame, sequence_breaks, sequences, transactions
 from odradek_pipeline.log_verdicts import Coordinators, LogFacts, judge, open_transactions, suspicious
@@ -36,7 +39,8 @@ class Evidence:
     """Only the suspicious ones where Spark has written the others."""
     breaks: pd.DataFrame
     jumps: pd.DataFrame
-    marker_times: dict[tuple[Any, ...], list[int]]
+    lacking: pd.DataFrame
+    """Decisions without their marker."""
 
 
 def audit_logs(directories: Iterable[str | Path], *, topics: Iterable[str] = ()) -> Result:
@@ -48,7 +52,10 @@ def audit_logs(directories: Iterable[str | Path], *, topics: Iterable[str] = ())
     batches = read_batches(tree.files, scan)
     txns = transactions(batches)
     coordinators = read_coordinators(tree, scan, decided, now=newest(batches))
-    evidence = Evidence(txns, sequence_breaks(batches), real_jumps(batches, tree.cleaned), marker_times(txns))
+    decisions = decision_frame(coordinators.decisions, coordinators.complete)
+    txns["undecided"] = undecided(decisions, txns)
+    lacking = lacking_markers(decisions, txns, tree.starts(), tree.cleaned)
+    evidence = Evidence(txns, sequence_breaks(batches), real_jumps(batches, tree.cleaned), lacking)
     claims = claims_of(read_sidecars(tree.files), scan.problems)
     beside = Beside.of(tree, ends_of(batches), scan.problems)
     scan.problems += problems_of(check_claims(batches, txns, claims, beside))
@@ -69,16 +76,6 @@ def read_batches(files: Iterable[LogFile], scan: Scan) -> pd.DataFrame:
 def newest(batches: pd.DataFrame) -> int:
     """The newest timestamp of any batch: the clock of the audit."""
     return int(batches["max_timestamp"].max()) if len(batches) else 0
-
-
-def marker_times(txns: pd.DataFrame) -> dict[tuple[Any, ...], list[int]]:
-    """When the markers of each partition, producer, epoch and outcome were written."""
-    markers = txns[txns["marker_offset"] >= 0]
-    times: dict[tuple[Any, ...], list[int]] = {}
-    columns = ("topic", "partition", "producer_id", "marker_epoch", "outcome", "marker_timestamp")
-    for topic, partition, producer_id, epoch, outcome, at in zip(*(markers[column] for column in columns), strict=True):
-        times.setdefault((topic, partition, producer_id, epoch, int(outcome == "commit")), []).append(at)
-    return times
 
 
 def ends_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
@@ -124,8 +121,38 @@ def read_coordinators(tree: Tree, scan: Scan, decided: list[TransactionRecord], 
     scan.problems += [found for found in second.problems if found not in known]
     known_topic = bool(tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE))
     coordinators = Coordinators.fold(records, known=known_topic, now=now)
-    coordinators.prepared = Coordinators.fold(decided, known=known_topic, now=now).prepared
+    coordinators.complete = Coordinators.fold(decided, known=known_topic, now=now).complete
+    names = {(record.transactional_id, record.partition) for record in records}
+    astray = any(partition_for(name, coordinator_count(tree)) != partition for name, partition in names)
+    coordinators.missing = missing_coordinators(tree, scan.problems, astray=astray)
+    coordinators.shortened = shortened_coordinators(tree)
     return coordinators
+
+
+def coordinator_count(tree: Tree) -> int:
+    """How many partitions the coordinators' log has: the metadata log knows; else as many as there seem to be."""
+    cluster = read_cluster(tree)
+    known = cluster.partitions_of(TRANSACTION_STATE) if cluster is not None else None
+    there = {file.partition for file in tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)}
+    return known or max(there, default=0) + 1
+
+
+def missing_coordinators(tree: Tree, problems: Iterable[Problem], *, astray: bool) -> frozenset[int]:
+    """Partitions of the coordinators' log that are not there, or cannot be read as a whole.
+
+    `astray`: an id lies elsewhere than it would among so many partitions, so there are more; which is not known (-1).
+    """
+    segments = tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)
+    broken = {found.path for found in problems if found.severity == "bad"}
+    damaged = {file.partition for file in segments if file.path in broken}
+    absent = set(range(coordinator_count(tree))) - {file.partition for file in segments}
+    return frozenset(damaged | absent | ({-1} if astray else set()))
+
+
+def shortened_coordinators(tree: Tree) -> frozenset[int]:
+    """Partitions of the coordinators' log of whose records only the newest may be there."""
+    starts = {key: start for key, start in tree.starts().items() if key[0] == TRANSACTION_STATE}
+    return frozenset(key[1] for key, start in starts.items() if start > 0 or tree.cleaned.get(key, 0) > 0)
 
 
 def ended_meanwhile(row: Mapping[str, Any], tree: Tree) -> bool:
@@ -162,7 +189,7 @@ def conclude(tree: Tree, scan: Scan, evidence: Evidence, coordinators: Coordinat
         odd=pd.concat([odd, late]),
         breaks=evidence.breaks,
         jumps=evidence.jumps,
-        marker_times=evidence.marker_times,
+        lacking=evidence.lacking,
         coordinators=coordinators,
         facts=facts,
     )

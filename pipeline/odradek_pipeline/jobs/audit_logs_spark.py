@@ -17,7 +17,18 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.jobs.audit_logs import Evidence, audit_logs, conclude, problems_of, real_jumps
+from odradek.node.coordinators import partition_for
+from odradek_pipeline.decisions import DECISION_COLUMNS, lacking_markers, undecided
+from odradek_pipeline.jobs.audit_logs import (
+    Evidence,
+    audit_logs,
+    conclude,
+    coordinator_count,
+    missing_coordinators,
+    problems_of,
+    real_jumps,
+    shortened_coordinators,
+)
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files, one_replica_each
 from odradek_pipeline.log_checks import (
     BATCH_COLUMNS,
@@ -39,7 +50,6 @@ from odradek_pipeline.sidecar_checks import (
     Beside,
     check_claims,
     claims_of,
-    lacking_markers,
 )
 from odradek_pipeline.sidecars import is_sidecar, read_sidecars
 
@@ -52,14 +62,13 @@ GROUPS_PER_CORE = 4
 _DDL = {"object": "string", "i8": "bigint", "i4": "int", "i2": "smallint", "?": "boolean"}
 _EMPTY = {"object": "", "?": False}
 
-_DECISION_COLUMNS = {name: of for name, of in CLAIM_COLUMNS.items() if name not in ("source", "upto")}
 _CHECKED_TABLES = {
     "txn": TXN_COLUMNS,
     "sequence": SEQUENCE_COLUMNS,
     "break": BREAK_COLUMNS,
     "problem": PROBLEM_COLUMNS,
     "odd": TXN_COLUMNS,
-    "lacking": _DECISION_COLUMNS,
+    "lacking": DECISION_COLUMNS,
     "level_2": {"producer_id": "i8", "epoch": "i4"},
 }
 _CHECKED = {"kind": "object"} | {name: kind for table in _CHECKED_TABLES.values() for name, kind in table.items()}
@@ -72,8 +81,9 @@ STATE_BYTES = 150
 """About the size of a record of the coordinators' log."""
 _FACTS = {"fact": "s", "of_producer": "i8", "age": "i8"}
 _FACT_COLUMNS = [*TABLES["txnlog"], *_FACTS]
-"""A record of a coordinator, and why it matters: see `Coordinators`, of which these are the parts."""
-_CLAIMS_OF_FACTS = ("prepared", "level_2")
+"""A record of a coordinator, and why it matters: see `Coordinators`, of which these are the parts; `age` is 1 for a
+decision that is complete. `astray`: its id would lie in another partition, if there were as many as are known."""
+_CLAIMS_OF_FACTS = ("decision", "level_2")
 
 
 def read_logs(
@@ -166,8 +176,9 @@ class _Audit:
         small = _frame(checked.where(~F.col("kind").isin(*_LARGE)), _CHECKED)
         tables = {kind: small[small["kind"] == kind][list(of)] for kind, of in _CHECKED_TABLES.items()}
         scan.problems += problems_of(tables["problem"])
-        evidence = Evidence(tables["odd"], tables["break"], self.jumps(batches), {})
-        return conclude(self.tree, scan, evidence, self.coordinators(facts, tables, known=bool(before)))
+        evidence = Evidence(tables["odd"], tables["break"], self.jumps(batches), tables["lacking"])
+        coordinators = self.coordinators(facts, tables, scan.problems, known=bool(before))
+        return conclude(self.tree, scan, evidence, coordinators)
 
     # ------------------------------------------------------------------ what is read
 
@@ -206,12 +217,13 @@ class _Audit:
     def facts(self, decided: DataFrame, states: DataFrame, *, now: int) -> DataFrame:
         """The coordinators' log, folded by transactional id."""
         same = decided is states
+        count = coordinator_count(self.tree)
 
         def fold(frame: pd.DataFrame) -> pd.DataFrame:
             ordered = frame.sort_values(["partition", "path", "position", "offset"], kind="stable")
             late = _folded(ordered[ordered["late"]], now)
             early = late if same else _folded(ordered[~ordered["late"]], now)
-            return _fact_frame(late, early)
+            return _fact_frame(late, early, count)
 
         rows = states.where("problem is null").withColumn("late", F.lit(True))
         if not same:
@@ -252,7 +264,7 @@ class _Audit:
             "topic": F.regexp_extract(named, r"^(.*)-(\d+)$", 1),
             "partition": F.regexp_extract(named, r"^(.*)-(\d+)$", 2).cast("int"),
             "source": F.col("fact"),
-            "upto": F.lit(-1).cast("bigint"),
+            "upto": F.col("age"),
             "epoch": F.col("producer_epoch"),
             "first_offset": F.col("offset"),
             "last_offset": F.col("last_update"),
@@ -274,6 +286,8 @@ class _Audit:
             batches = _with_paths(batches, directories)
             claims = claims.astype(CLAIM_COLUMNS)
             txns = transactions(batches)
+            decisions = _decisions(claims)
+            txns["undecided"] = undecided(decisions, txns)
             level_2 = _pairs(claims[claims["source"] == "level_2"])
             odd = txns[suspicious(txns, level_2)]
             tables = {
@@ -282,7 +296,7 @@ class _Audit:
                 "break": sequence_breaks(batches),
                 "problem": check_claims(batches, txns, claims, beside),
                 "odd": odd,
-                "lacking": lacking_markers(claims[claims["source"] == "prepared"], txns, beside),
+                "lacking": lacking_markers(decisions, txns, beside.starts, beside.cleaned),
                 "level_2": pd.DataFrame(sorted(level_2 & _pairs(odd)), columns=["producer_id", "epoch"]),
             }
             return pd.concat([_widened(kind, table) for kind, table in tables.items()], ignore_index=True)
@@ -308,16 +322,20 @@ class _Audit:
             )
         return real_jumps(_frame(edges.select(*columns), {**BATCH_COLUMNS, "last": "?"}), self.tree.cleaned)
 
-    def coordinators(self, facts: DataFrame, tables: dict[str, pd.DataFrame], *, known: bool) -> Coordinators:
+    def coordinators(
+        self, facts: DataFrame, tables: dict[str, pd.DataFrame], problems: list[Problem], *, known: bool
+    ) -> Coordinators:
         """As much of the coordinators' log as the verdicts ask for."""
         producers = sorted({int(one) for name in ("odd", "break") for one in tables[name]["producer_id"]})
         last = (F.col("fact") == "last") & F.col("of_producer").isin(producers)
-        rows = facts.where((F.col("fact") == "overdue") | last).collect() if known else []
+        rows = facts.where(F.col("fact").isin("overdue", "astray") | last).collect() if known else []
+        astray = any(row["fact"] == "astray" for row in rows)
         return Coordinators(
             known,
             last={row["of_producer"]: _record(row) for row in rows if row["fact"] == "last"},
             level_2=_pairs(tables["level_2"]),
-            prepared=[_decision(row) for row in tables["lacking"].to_dict("records")],
+            missing=missing_coordinators(self.tree, problems, astray=astray),
+            shortened=shortened_coordinators(self.tree),
             overdue=[(_record(row), row["age"]) for row in rows if row["fact"] == "overdue"],
         )
 
@@ -336,21 +354,11 @@ def _pairs(rows: pd.DataFrame) -> set[tuple[int, int]]:
     return set(zip(rows["producer_id"].tolist(), rows["epoch"].tolist(), strict=True))
 
 
-def _decision(row: Mapping[Any, Any]) -> TransactionRecord:
-    """A decision in one partition, from the claim that it was."""
-    return TransactionRecord(
-        path=row["path"],
-        position=row["position"],
-        partition=-1,
-        offset=row["first_offset"],
-        timestamp=row["last_offset"],
-        transactional_id=row["name"],
-        state="PrepareCommit" if row["last_sequence"] else "PrepareAbort",
-        producer_id=row["producer_id"],
-        producer_epoch=row["epoch"],
-        last_update=row["last_offset"],
-        partitions=((row["topic"], row["partition"]),),
-    )
+def _decisions(claims: pd.DataFrame) -> pd.DataFrame:
+    """The decisions among the claims."""
+    rows = claims[claims["source"] == "decision"].rename(columns={"first_offset": "offset", "last_offset": "timestamp"})
+    rows = rows.assign(commit=rows["last_sequence"] == 1, complete=rows["upto"] == 1)
+    return rows[list(DECISION_COLUMNS)].astype(DECISION_COLUMNS)
 
 
 def _record(row: Any) -> TransactionRecord:
@@ -362,12 +370,15 @@ def _folded(frame: pd.DataFrame, now: int) -> Coordinators:
     return Coordinators.fold(records, known=True, now=now)
 
 
-def _fact_frame(late: Coordinators, early: Coordinators) -> pd.DataFrame:
+def _fact_frame(late: Coordinators, early: Coordinators, count: int) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for producer_id, record in late.last.items():
         rows.append(record.row() | {"fact": "last", "of_producer": producer_id, "age": -1})
-    for record in early.prepared:
-        rows.append(record.row() | {"fact": "prepared", "of_producer": record.producer_id, "age": -1})
+        if partition_for(record.transactional_id, count) != record.partition:
+            rows.append(record.row() | {"fact": "astray", "of_producer": producer_id, "age": -1})
+    for record in late.decisions:
+        complete = (record.partition, record.offset) in early.complete
+        rows.append(record.row() | {"fact": "decision", "of_producer": record.producer_id, "age": int(complete)})
     for record, age in late.overdue:
         rows.append(record.row() | {"fact": "overdue", "of_producer": record.producer_id, "age": age})
     for record in late.begun_at_level_2.values():

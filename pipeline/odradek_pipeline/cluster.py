@@ -1,0 +1,103 @@
+"""What `__cluster_metadata` says of a cluster: topics and their partitions, those that were deleted, configs, levels.
+
+Every broker has a copy of this log, so a log directory tells what there should be beside what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import Struct
+
+from odradek.metadata.image import EMPTY, MetadataImage, ResourceType
+from odradek.metadata.loader import MetadataLoader
+from odradek.records.batch import Batch, InvalidBatch, batches
+from odradek.records.record import iterate_records
+from odradek.records.state import decode_metadata
+from odradek.wire.errors import DecodeError
+from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
+from odradek.wire.messages.topic_record import TopicRecord
+from odradek_pipeline.layout import CLUSTER_METADATA, FileKind, LogFile, Tree
+
+__all__ = ["Cluster", "LevelChange", "read_cluster"]
+
+TRANSACTION_VERSION = "transaction.version"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChange:
+    """A level of transaction.version, from a time on."""
+
+    offset: int
+    timestamp: int
+    level: int
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The metadata log, folded."""
+
+    image: MetadataImage = EMPTY
+    deleted: dict[bytes, str] = field(default_factory=dict)
+    """Topics that were removed, by id."""
+    levels: list[LevelChange] = field(default_factory=list)
+
+    def partitions_of(self, topic: str) -> int | None:
+        """How many partitions a topic has; None if the log does not know it."""
+        found = self.image.topic(topic)
+        return None if found is None else len(found.partitions)
+
+    def is_compacted(self, topic: str) -> bool:
+        """Whether the topic's own config asks for compaction."""
+        return "compact" in self.image.config(ResourceType.TOPIC, topic).get("cleanup.policy", "")
+
+
+def read_cluster(tree: Tree) -> Cluster | None:
+    """Fold the newest snapshot and the log behind it; None where there is neither.
+
+    What cannot be read is left out here: the scan of the segments tells of it.
+    """
+    files = [file for file in tree.files if file.topic == CLUSTER_METADATA]
+    segments = [file for file in files if file.kind is FileKind.SEGMENT]
+    snapshots = [file for file in files if file.kind is FileKind.CHECKPOINT]
+    if not segments and not snapshots:
+        return None
+    cluster, loader, names = Cluster(), MetadataLoader(), dict[bytes, str]()
+    for file in snapshots[-1:]:
+        records = [record for batch in _batches(file) for record in _records(batch, cluster, names)]
+        loader.load_snapshot(records, offset=file.base_offset - 1, epoch=0)
+    for file in segments:
+        for batch in _batches(file):
+            if batch.base_offset > loader.last_offset:
+                list(_records(batch, cluster, names))
+                loader.apply(batch)
+    cluster.image = loader.image
+    return cluster
+
+
+def _batches(file: LogFile) -> Iterator[Batch]:
+    try:
+        yield from batches(memoryview(Path(file.path).read_bytes()))
+    except (OSError, InvalidBatch):
+        return
+
+
+def _records(batch: Batch, cluster: Cluster, names: dict[bytes, str]) -> Iterator[Struct]:
+    """Every record of a batch; what an image forgets is noted on the way."""
+    if batch.is_control:
+        return
+    for record in iterate_records(batch):
+        try:
+            message = decode_metadata(record.value or b"")
+        except DecodeError:
+            continue
+        if isinstance(message, TopicRecord):
+            names[message.topic_id] = message.name
+        elif isinstance(message, RemoveTopicRecord):
+            cluster.deleted[message.topic_id] = names.get(message.topic_id, "")
+        elif isinstance(message, FeatureLevelRecord) and message.name == TRANSACTION_VERSION:
+            cluster.levels.append(LevelChange(record.offset, record.timestamp, message.feature_level))
+        yield message
