@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,10 +20,13 @@ __all__ = ["main"]
 
 ABOUT = "A Kafka broker stub that runs the real transaction machinery."
 GROUPS = {"audit": "Did exactly-once hold? Audits of log directories, client histories and the broker's events."}
+HOST_VARIABLE = "ODRADEK_HOST"  # an image says it once, for whatever command it is given
 
 
 def serve(
-    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str | None, Option(help="Address to listen on; without it $ODRADEK_HOST, or else 127.0.0.1.")
+    ] = None,
     port: Annotated[int, Option(help="Port of the first broker; 0 picks a free one for each.")] = 9092,
     advertised_host: Annotated[
         str | None, Option(help="Host that clients are told, if it is not the one listened on.")
@@ -96,7 +100,7 @@ def serve(
     options = ServeOptions(
         config=config,
         brokers=brokers,
-        host=host,
+        host=host or environ.get(HOST_VARIABLE) or "127.0.0.1",
         port=_port(port, count=brokers),
         advertised_host=advertised_host,
         advertised_port=None if advertised_port is None else _port(advertised_port, count=brokers),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import struct
@@ -21,10 +22,11 @@ TIMEOUT_S = 60
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[tuple[str, int]]]]:
-    """A server on free ports, and the addresses of its brokers."""
+def serving(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], list[tuple[str, int]]]]:
+    """A server on free ports, with variables of the environment, and the addresses of its brokers."""
     process = subprocess.Popen(
         [sys.executable, "-m", "odradek", "serve", "--port", "0", *arguments],
+        env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -82,6 +84,22 @@ def test_several_brokers_each_have_a_listener() -> None:
 def test_clients_are_told_the_advertised_address() -> None:
     with serving("--advertised-host", "kafka.example", "--advertised-port", "9192") as (_, addresses):
         assert [("kafka.example", 9192)] == addresses
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "told"),
+    [
+        ([], "0.0.0.0", "localhost"),
+        (["--host", "127.0.0.1"], "0.0.0.0", "127.0.0.1"),
+        (["--advertised-host", "kafka.example"], "0.0.0.0", "kafka.example"),
+        ([], "", "127.0.0.1"),
+    ],
+)
+def test_the_environment_says_where_to_listen_unless_the_command_does(
+    arguments: list[str], variable: str, told: str
+) -> None:
+    with serving("--brokers", "2", *arguments, ODRADEK_HOST=variable) as (_, addresses):
+        assert [told] * 2 == [host for host, _ in addresses]
 
 
 def test_logs_may_be_json() -> None:

@@ -21,7 +21,7 @@ __all__ = ["BuiltImage", "build_image", "context_files"]
 
 IGNORE = ROOT / ".dockerignore"
 SYSTEM = ("useradd",)
-STEPS_WITHOUT_FILES = ("USER", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD")
+STEPS_WITHOUT_FILES = ("USER", "EXPOSE", "HEALTHCHECK", "ENV", "ENTRYPOINT", "CMD")
 
 
 class BuiltImage:
@@ -33,7 +33,10 @@ class BuiltImage:
 
     @property
     def env(self) -> dict[str, str]:
-        return environment(self.folder)
+        """The variables of the image, but for the path, which is that of the environment."""
+        said = dict(variable.split("=", 1) for variable in self.config["Env"])
+        said.pop("PATH", None)
+        return environment(self.folder, **said)
 
     @property
     def entrypoint(self) -> list[str]:

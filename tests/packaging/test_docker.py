@@ -94,6 +94,18 @@ def test_the_image_serves_and_is_healthy(image: BuiltImage) -> None:
         assert 0 == broker.wait(TIMEOUT_S)
 
 
+def test_nothing_in_the_files_is_dockers_alone(dockerfile: Any, services: Any) -> None:
+    for check in (dockerfile["image"]["Healthcheck"], services["odradek"]["healthcheck"]):
+        assert not {"StartInterval", "start_interval"} & set(check)
+
+
+@pytest.mark.client
+def test_another_command_is_still_reached_from_outside(image: BuiltImage) -> None:
+    command = Places().each(["serve", "--port", "9092", "--brokers", "3"])
+    with serving(image.entrypoint + command, image.env) as (_, bootstrap):
+        assert {"localhost"} == {address.rpartition(":")[0] for address in bootstrap.split(",")}  # all addresses
+
+
 def test_the_image_is_told_of_its_ports(image: BuiltImage) -> None:
     assert {f"{port}/tcp" for port in Places().ports} == set(image.config["ExposedPorts"])
 
@@ -176,7 +188,7 @@ def page(port: int) -> bytes:
 # ------------------------------------------------------------------ Prometheus
 
 
-def test_prometheus_reads_the_page_of_the_brokers(services: Any) -> None:
+def test_prometheus_reads_the_page_of_the_brokers(services: Any, dockerfile: Any) -> None:
     config = declared("yaml", PROMETHEUS)
     assert {"global", "scrape_configs"} == set(config)
     assert {"scrape_interval"} == set(config["global"])
@@ -184,6 +196,7 @@ def test_prometheus_reads_the_page_of_the_brokers(services: Any) -> None:
     assert {"job_name", "static_configs"} == set(job)  # path and scheme are Prometheus's defaults
     assert [{"targets": [f"odradek:{METRICS}"]}] == job["static_configs"]
     assert f"--metrics-port={METRICS}" in services["odradek"]["command"]
-    assert "--host=0.0.0.0" in services["odradek"]["command"]
+    assert "ODRADEK_HOST=0.0.0.0" in dockerfile["image"]["Env"]
+    assert not any(word.startswith("--host") for word in services["odradek"]["command"])
     (mounted,) = services["prometheus"]["volumes"]
     assert (str(PROMETHEUS), "/etc/prometheus/prometheus.yml") == (mounted["source"], mounted["target"])
