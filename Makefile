@@ -14,6 +14,7 @@
 #   make pipeline-jars  the jars of Spark's Kafka connector, for odradek copy
 #   make bench-audit    the audit of logs from 1 to 10 GB, on one and two executors (see bench/README.md)
 #   make audit-demo     KIP-890 in one picture: audits of a late produce, at level 0 and at level 2
+#   make image-test  builds the image with Buildah and tries it (Debian's packages; as root)
 #   make dist      wheel and sdist, in dist/
 #   make clean     remove what the above have made
 
@@ -27,13 +28,19 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run demo dist test test-nightly check format bench bench-audit matrix matrix-full oracle pipeline-test pipeline-jars audit-demo clean
+.PHONY: run demo dist test test-nightly check format bench bench-audit matrix matrix-full oracle pipeline-test pipeline-jars audit-demo image-test clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
 
 demo: $(VENV)/installed-demo $(GENERATED)
 	@exec $(BIN)/odradek demo $(ARGS)
+
+# Needs no .venv: Debian's packages (they are installed) and the Python that is there.
+MIRROR ?= http://deb.debian.org/debian
+
+image-test:
+	@PYTHONPATH=broker PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m tests.packaging.image_for_real build $(MIRROR)
 
 DIST := dist
 
