@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Hashable, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -234,7 +234,7 @@ class Controlling:
 class ControllerShard(Shard[Controller]):
     """The controller over the metadata log; long operations are appended in several batches (KIP-868)."""
 
-    def propose(self, proposed: Proposed[Any], *, key: Hashable = None, guard: Guard | None = None) -> Any:
+    def propose(self, proposed: Proposed[Any], *, guard: Guard | None = None) -> Any:
         """Append batch by batch, fold, and announce."""
         for records in self.machine.batches(proposed.records):
             appended = self.partition.append_records(records, self.node.now)

@@ -34,22 +34,21 @@ class Shard(Generic[M]):
         self.machine = machine
         self.loading = True
         self.resigned = False
-        self.pending: set[Hashable] = set()
         self._perform = perform
         self._mark = mark
         """Where the machine goes on to fold."""
         self._parked: dict[Hashable, Wait[Any]] = {}
         self._working: set[Hashable] = set()
 
-    async def ask(self, decide: Callable[..., Any], *args: Any, key: Hashable = None, **kwargs: Any) -> Any:
+    async def ask(self, decide: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Decide, and carry the decision out: the reply, or `Refused`."""
-        return await self.carry_out(decide(*args, **kwargs), key=key)
+        return await self.carry_out(decide(*args, **kwargs))
 
-    async def carry_out(self, decision: Decision[Any], *, key: Hashable = None, guard: Guard | None = None) -> Any:
+    async def carry_out(self, decision: Decision[Any], *, guard: Guard | None = None) -> Any:
         """What a decision leads to: the reply, or `Refused`. A guard is the proof of a verified transaction."""
         match decision:
             case Proposed():
-                return self.propose(decision, key=key, guard=guard)
+                return self.propose(decision, guard=guard)
             case Parked(token=token):
                 return await self._park(token)
             case Answered(reply=reply):
@@ -59,20 +58,15 @@ class Shard(Generic[M]):
                 self.settle()
                 return decision
 
-    def propose(self, proposed: Proposed[Any], *, key: Hashable = None, guard: Guard | None = None) -> Any:
+    def propose(self, proposed: Proposed[Any], *, guard: Guard | None = None) -> Any:
         """Append the records and fold them; with one copy of the log they are committed at once."""
-        if key is not None:
-            self.pending.add(key)
-        try:
-            appended = self.partition.append_coordinator(
-                proposed.records,
-                now=self.node.now,
-                producer=proposed.transactional,
-                guard=guard,
-                verification_enabled=self.node.verifies_offsets,
-            )
-        finally:
-            self.pending.discard(key)
+        appended = self.partition.append_coordinator(
+            proposed.records,
+            now=self.node.now,
+            producer=proposed.transactional,
+            guard=guard,
+            verification_enabled=self.node.verifies_offsets,
+        )
         if isinstance(appended, Refused):
             self.settle()
             return appended

@@ -38,22 +38,20 @@ def _leader_of(node: Node, topic: str, index: int) -> int | None:
 
 async def _perform(shard: Shard[TxnCoordinator], work: TxnWork) -> None:
     node, machine = shard.node, shard.machine
-    key = work.transactional_id
     results: Mapping[TopicPartition, ErrorCode] = {}
     if isinstance(work, WriteMarkers) and work.leader is not None:
         results = await _write_markers(node, work)
         if shard.resigned:
             return
-    timed = {"writing": key in shard.pending, "now": node.now}
     match work:
         case WriteMarkers():
-            await shard.ask(machine.complete, work, results, tv=node.transaction_version, key=key, **timed)
+            await shard.ask(machine.complete, work, results, now=node.now, tv=node.transaction_version)
         case AbortTimedOut():
             await shard.ask(
-                machine.abort_timed_out, work, tv=node.transaction_version, ids=node.producer_ids, key=key, **timed
+                machine.abort_timed_out, work, now=node.now, tv=node.transaction_version, ids=node.producer_ids
             )
         case ExpireId():
-            await shard.ask(machine.expire, work, key=key, **timed)
+            await shard.ask(machine.expire, work, now=node.now)
 
 
 async def _write_markers(node: Node, work: WriteMarkers) -> Mapping[TopicPartition, ErrorCode]:

@@ -16,7 +16,7 @@ from odradek.txn.entry import EPOCH_LAST_USABLE, Entry
 from odradek.txn.states import PREPARED, EpochRelation
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["CHECKS", "Check", "Claim", "Operation", "Subject", "epoch_relation", "is_pending", "refusal"]
+__all__ = ["CHECKS", "Check", "Claim", "Operation", "epoch_relation", "refusal"]
 
 
 class Claim(Struct, frozen=True, gc=False):
@@ -25,14 +25,6 @@ class Claim(Struct, frozen=True, gc=False):
     transactional_id: str
     producer_id: int
     producer_epoch: int
-
-
-class Subject(Struct, frozen=True, gc=False):
-    """What the coordinator has under the id of a claim."""
-
-    entry: Entry | None
-    writing: bool
-    """A record of this id is proposed and not yet committed."""
 
 
 class Operation(Enum):
@@ -50,7 +42,6 @@ class Check(Enum):
 
     NAMED = "the transactional id is not empty"
     KNOWN = "the transactional id is known"
-    NOT_PENDING = "no transition is pending"
     SAME_PRODUCER = "the producer id is the present one"
     SAME_OR_ROTATED_PRODUCER = "the producer id is the present one, or the one before with its last epoch"
     SAME_EPOCH = "the epoch is the present one"
@@ -64,30 +55,24 @@ class Check(Enum):
 
 CHECKS = MappingProxyType(
     {
-        Operation.ADD: (Check.NAMED, Check.KNOWN, Check.NOT_PENDING, Check.SAME_PRODUCER, Check.SAME_EPOCH),
-        Operation.ADD_BEFORE_4_0: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PENDING),
-        # A verification reads what is committed, whatever is pending.
+        Operation.ADD: (Check.NAMED, Check.KNOWN, Check.NOT_PREPARED, Check.SAME_PRODUCER, Check.SAME_EPOCH),
+        Operation.ADD_BEFORE_4_0: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PREPARED),
         Operation.VERIFY: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PREPARED),
-        Operation.END: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PENDING),
+        Operation.END: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PREPARED),
         # The epoch of a v5 request is judged by its table.
-        Operation.END_BUMPING: (Check.NAMED, Check.KNOWN, Check.NOT_PENDING, Check.SAME_OR_ROTATED_PRODUCER),
+        Operation.END_BUMPING: (Check.NAMED, Check.KNOWN, Check.NOT_PREPARED, Check.SAME_OR_ROTATED_PRODUCER),
     }
 )
 """The checks of each operation, in order: the first that fails answers."""
 
 
-def refusal(operation: Operation, claim: Claim, subject: Subject) -> Refused | None:
+def refusal(operation: Operation, claim: Claim, entry: Entry | None) -> Refused | None:
     """The first check of the operation that the claim fails."""
     for check in CHECKS[operation]:
         error, holds = _RULES[check]
-        if not holds(claim, subject):
+        if not holds(claim, entry):
             return Refused(error)
     return None
-
-
-def is_pending(entry: Entry | None, *, writing: bool) -> bool:
-    """Whether Kafka has a pending state here: while a record is written, and from Prepare to Complete."""
-    return writing or (entry is not None and entry.state in PREPARED)
 
 
 def epoch_relation(claim: Claim, entry: Entry) -> EpochRelation:
@@ -111,39 +96,33 @@ def _is_overflow_retry(claim: Claim, entry: Entry) -> bool:
     )
 
 
-def _is_named(claim: Claim, subject: Subject) -> bool:
+def _is_named(claim: Claim, entry: Entry | None) -> bool:
     return bool(claim.transactional_id)
 
 
-def _is_known(claim: Claim, subject: Subject) -> bool:
-    # The very first record of an id is on its way: Kafka has the id in its cache already.
-    return subject.entry is not None or subject.writing
+def _is_known(claim: Claim, entry: Entry | None) -> bool:
+    return entry is not None
 
 
-def _is_not_pending(claim: Claim, subject: Subject) -> bool:
-    return not is_pending(subject.entry, writing=subject.writing)
+def _is_same_producer(claim: Claim, entry: Entry | None) -> bool:
+    return entry is not None and claim.producer_id == entry.producer_id
 
 
-def _is_same_producer(claim: Claim, subject: Subject) -> bool:
-    return subject.entry is not None and claim.producer_id == subject.entry.producer_id
+def _is_same_or_rotated_producer(claim: Claim, entry: Entry | None) -> bool:
+    return _is_same_producer(claim, entry) or (entry is not None and _is_overflow_retry(claim, entry))
 
 
-def _is_same_or_rotated_producer(claim: Claim, subject: Subject) -> bool:
-    return _is_same_producer(claim, subject) or (subject.entry is not None and _is_overflow_retry(claim, subject.entry))
+def _is_same_epoch(claim: Claim, entry: Entry | None) -> bool:
+    return entry is not None and claim.producer_epoch == entry.producer_epoch
 
 
-def _is_same_epoch(claim: Claim, subject: Subject) -> bool:
-    return subject.entry is not None and claim.producer_epoch == subject.entry.producer_epoch
+def _is_not_prepared(claim: Claim, entry: Entry | None) -> bool:
+    return entry is None or entry.state not in PREPARED
 
 
-def _is_not_prepared(claim: Claim, subject: Subject) -> bool:
-    return subject.entry is None or subject.entry.state not in PREPARED
-
-
-_RULES: dict[Check, tuple[ErrorCode, Callable[[Claim, Subject], bool]]] = {
+_RULES: dict[Check, tuple[ErrorCode, Callable[[Claim, Entry | None], bool]]] = {
     Check.NAMED: (ErrorCode.INVALID_REQUEST, _is_named),
     Check.KNOWN: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_known),
-    Check.NOT_PENDING: (ErrorCode.CONCURRENT_TRANSACTIONS, _is_not_pending),
     Check.SAME_PRODUCER: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_same_producer),
     Check.SAME_OR_ROTATED_PRODUCER: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_same_or_rotated_producer),
     Check.SAME_EPOCH: (ErrorCode.PRODUCER_FENCED, _is_same_epoch),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from odradek.log.machine import Answered, Decision, Fact, Proposed, Refused
 from odradek.releases import release_of
 from odradek.txn import transitions
-from odradek.txn.checks import Claim, Operation, Subject, epoch_relation, is_pending, refusal
+from odradek.txn.checks import Claim, Operation, epoch_relation, refusal
 from odradek.txn.end_table import EndAction, end_protocol
 from odradek.txn.entry import EPOCH_MAX, NONE, Entry, TopicPartition, value_version
 from odradek.txn.init_table import INIT, InitAction, init_relation, init_timeout, request_refusal
@@ -40,7 +40,7 @@ T = TypeVar("T")
 class TxnCoordinator(Ledger):
     """One partition of `__transaction_state`, in one term of its leader.
 
-    `writing` says that a record of the id is proposed and not yet committed; `tv` is the finalized transaction.version.
+    `tv` is the finalized transaction.version.
     """
 
     def __init__(self, *, config: Config, coordinator_epoch: int, leader_of: LeaderOf) -> None:
@@ -51,7 +51,7 @@ class TxnCoordinator(Ledger):
     # ------------------------------------------------------------------ InitProducerId
 
     def init_producer_id(
-        self, request: InitProducerIdRequest, *, writing: bool = False, now: int, tv: int, ids: ProducerIds
+        self, request: InitProducerIdRequest, *, now: int, tv: int, ids: ProducerIds
     ) -> Decision[InitProducerIdResponse | Refused]:
         """InitProducerId with a transactional id, all versions.
 
@@ -62,7 +62,7 @@ class TxnCoordinator(Ledger):
         if refused is not None:
             return refused
         entry = self.entry(request.transactional_id)
-        if is_pending(entry, writing=writing):
+        if entry is not None and entry.state in PREPARED:
             return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
         if entry is None:
             return self._create(request, now=now, tv=tv, ids=ids)
@@ -121,16 +121,14 @@ class TxnCoordinator(Ledger):
         partitions: Collection[TopicPartition],
         *,
         client_version: int,
-        writing: bool = False,
         now: int,
         tv: int,
     ) -> Decision[ErrorCode]:
         """AddPartitionsToTxn and AddOffsetsToTxn; `client_version` is 2 where a broker adds for its client, else 0."""
-        subject = self._subject(claim, writing)
-        refused = refusal(self._adding, claim, subject)
+        entry = self.entry(claim.transactional_id)
+        refused = refusal(self._adding, claim, entry)
         if refused is not None:
             return refused
-        entry = subject.entry
         assert entry is not None
         present = entry.partitions
         new = [partition for partition in partitions if partition not in present]
@@ -146,15 +144,15 @@ class TxnCoordinator(Ledger):
         return self._propose(after, ErrorCode.NONE, tv=tv, facts=facts)
 
     def verify_partitions(
-        self, claim: Claim, partitions: Iterable[TopicPartition], *, writing: bool = False
+        self, claim: Claim, partitions: Iterable[TopicPartition]
     ) -> Decision[dict[TopicPartition, ErrorCode]]:
         """AddPartitionsToTxn, verify only (KIP-890, "Ensure Ongoing Transaction for Older Clients"): adds nothing."""
-        subject = self._subject(claim, writing)
-        refused = refusal(Operation.VERIFY, claim, subject)
+        entry = self.entry(claim.transactional_id)
+        refused = refusal(Operation.VERIFY, claim, entry)
         if refused is not None:
             return refused
-        assert subject.entry is not None
-        present = subject.entry.partitions
+        assert entry is not None
+        present = entry.partitions
         return Answered(
             {
                 partition: ErrorCode.NONE if partition in present else ErrorCode.TRANSACTION_ABORTABLE
@@ -165,16 +163,15 @@ class TxnCoordinator(Ledger):
     # ------------------------------------------------------------------ the end of a transaction
 
     def end_txn(
-        self, request: EndTxnRequest, version: int, *, writing: bool = False, now: int, tv: int, ids: ProducerIds
+        self, request: EndTxnRequest, version: int, *, now: int, tv: int, ids: ProducerIds
     ) -> Decision[EndTxnResponse]:
         """EndTxn: the reply holds as soon as the outcome is in the log; markers follow."""
         claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
         protocol = end_protocol(version)
-        subject = self._subject(claim, writing)
-        refused = refusal(protocol.operation, claim, subject)
+        entry = self.entry(claim.transactional_id)
+        refused = refusal(protocol.operation, claim, entry)
         if refused is not None:
             return refused
-        entry = subject.entry
         assert entry is not None
         outcome = outcome_of(committed=request.committed)
         answer = protocol.table[entry.state, outcome, epoch_relation(claim, entry)]
@@ -221,13 +218,12 @@ class TxnCoordinator(Ledger):
         work: WriteMarkers,
         results: Mapping[TopicPartition, ErrorCode],
         *,
-        writing: bool = False,
         now: int,
         tv: int,
     ) -> Decision[None]:
         """Take the results of a work, none for what was lost; with the last of them the transaction is complete."""
         held = self._held.get(work.transactional_id)
-        if held is None or held.offset != work.offset or writing:
+        if held is None or held.offset != work.offset:
             return Answered(None)
         done = {
             partition
@@ -243,21 +239,19 @@ class TxnCoordinator(Ledger):
             return Answered(None)
         return self._propose(transitions.completed(held.entry, now=now).fitting(value_version(tv)), None, tv=tv)
 
-    def abort_timed_out(
-        self, work: AbortTimedOut, *, writing: bool = False, now: int, tv: int, ids: ProducerIds
-    ) -> Decision[None]:
+    def abort_timed_out(self, work: AbortTimedOut, *, now: int, tv: int, ids: ProducerIds) -> Decision[None]:
         """Abort a transaction whose time is over; whatever keeps it from being done, it is tried again later."""
         held = self._held.get(work.transactional_id)
-        if held is None or held.offset != work.offset or writing:
+        if held is None or held.offset != work.offset:
             return Answered(None)
         interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
         self._open.put(work.transactional_id, now + interval_ms)
         return self._abort(held.entry, None, now=now, tv=tv, ids=ids)
 
-    def expire(self, work: ExpireId, *, writing: bool = False, now: int) -> Decision[None]:
+    def expire(self, work: ExpireId, *, now: int) -> Decision[None]:
         """Forget an id that has not been used for transactional.id.expiration.ms."""
         held = self._held.get(work.transactional_id)
-        if held is None or held.offset != work.offset or writing:
+        if held is None or held.offset != work.offset:
             return Answered(None)
         interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
         self._idle.put(work.transactional_id, now + interval_ms)
@@ -277,9 +271,6 @@ class TxnCoordinator(Ledger):
     def listed(self, wanted: TransactionFilter, *, now: int) -> Iterator[list_transactions_response.TransactionState]:
         """ListTransactions: what this partition adds to the answer."""
         return wanted.listed(self.entries(), now=now)
-
-    def _subject(self, claim: Claim, writing: bool) -> Subject:
-        return Subject(self.entry(claim.transactional_id), writing)
 
 
 def _end_reply(entry: Entry, *, bumps: bool) -> EndTxnResponse:

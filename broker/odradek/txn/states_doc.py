@@ -82,7 +82,7 @@ def _transitions() -> Iterator[str]:
 def _checks() -> Iterator[str]:
     yield "## Checks before the tables, in order\n"
     yield "The first that fails answers."
-    yield "A transition is pending while a record is written, and from Prepare to Complete.\n"
+    yield "Markers are owed from Prepare to Complete; Kafka calls that a pending transition.\n"
     for operation, checks in CHECKS.items():
         yield f"### {operation.value}\n"
         yield from _table(("check", "else"), ((check.value, _shown(check.error)) for check in checks))
@@ -92,7 +92,7 @@ def _init() -> Iterator[str]:
     yield "## InitProducerId\n"
     yield "Of the request alone, in order:\n"
     yield from _table(("check", "else"), ((check.meaning, _shown(check.error)) for check in REQUEST_CHECKS))
-    yield "Then a pending transition answers CONCURRENT_TRANSACTIONS, an unknown id gets a producer id with epoch 0,"
+    yield "Then a transaction that owes markers answers CONCURRENT_TRANSACTIONS, an unknown id gets epoch 0,"
     yield "and the table answers; _used up_ means that the present epoch is the last a client may have.\n"
     yield from _table(
         ("state", "producer id and epoch given", "epochs left", "epochs used up"),

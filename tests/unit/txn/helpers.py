@@ -40,7 +40,7 @@ def some_ids(start: int = FIRST_ID, count: int = 1_000_000) -> ProducerIds:
 
 
 class Shard:
-    """Applies what is proposed at once, or holds it back while `holding`."""
+    """Applies what is proposed at once; while it is `losing`, the log refuses it."""
 
     def __init__(self, *, tv: int = 2, config: Config | None = None, ids: ProducerIds | None = None) -> None:
         self.tv = tv
@@ -50,8 +50,8 @@ class Shard:
         self.log: list[bytes] = []
         self.written: list[tuple[str, WriteMarkers]] = []
         self.leaders: dict[TopicPartition, int | None] = {}
-        self.holding = False
-        self.held: list[tuple[str, tuple[LogRecord, ...]]] = []
+        self.losing = False
+        self.lost: list[tuple[LogRecord, ...]] = []
         self.listed: list[TxnWork] = []
         self.epoch = 0
         self.machine = self._coordinator()
@@ -94,25 +94,16 @@ class Shard:
             case Answered(reply=reply):
                 return reply
             case Proposed(records=records, reply=reply):
-                if self.holding:
-                    self.held.append((transactional_id, records))
-                else:
-                    self.append(records)
+                if self.losing:
+                    self.lost.append(records)
+                    return Refused(ErrorCode.NOT_COORDINATOR)
+                self.append(records)
                 return reply
             case _:
                 raise AssertionError(f"{decision} from a coordinator")
 
-    def commit_held(self) -> None:
-        held, self.held, self.holding = self.held, [], False
-        for _, records in held:
-            self.append(records)
-
-    def writing(self, transactional_id: str) -> bool:
-        return any(each == transactional_id for each, _ in self.held)
-
     def fail_over(self) -> None:
         """Another coordinator replays the log."""
-        self.held = []
         self.epoch += 1
         self.machine = self._coordinator()
         for batch in self.log:
@@ -133,7 +124,7 @@ class Shard:
         )
         reply = self.carry_out(
             tid,
-            self.machine.init_producer_id(request, writing=self.writing(tid), now=self.now, tv=self.tv, ids=self.ids),
+            self.machine.init_producer_id(request, now=self.now, tv=self.tv, ids=self.ids),
         )
         return reply.error if isinstance(reply, Refused) else (reply.producer_id, reply.producer_epoch)
 
@@ -145,7 +136,6 @@ class Shard:
                 Claim(tid, *pair),
                 partitions,
                 client_version=client_version,
-                writing=self.writing(tid),
                 now=self.now,
                 tv=self.tv,
             ),
@@ -158,9 +148,7 @@ class Shard:
 
     def verify(self, pair: Pair, *partitions: TopicPartition, tid: str = "x") -> list[ErrorCode]:
         """AddPartitionsToTxn v5 that verifies."""
-        reply = self.carry_out(
-            tid, self.machine.verify_partitions(Claim(tid, *pair), partitions, writing=self.writing(tid))
-        )
+        reply = self.carry_out(tid, self.machine.verify_partitions(Claim(tid, *pair), partitions))
         return [reply.error] * len(partitions) if isinstance(reply, Refused) else [reply[each] for each in partitions]
 
     def end(self, pair: Pair, *, commit: bool, version: int, tid: str = "x") -> Pair | ErrorCode:
@@ -168,7 +156,7 @@ class Shard:
         request = EndTxnRequest(transactional_id=tid, producer_id=pair[0], producer_epoch=pair[1], committed=commit)
         reply = self.carry_out(
             tid,
-            self.machine.end_txn(request, version, writing=self.writing(tid), now=self.now, tv=self.tv, ids=self.ids),
+            self.machine.end_txn(request, version, now=self.now, tv=self.tv, ids=self.ids),
         )
         if isinstance(reply, Refused):
             return reply.error
@@ -210,12 +198,11 @@ class Shard:
             if error is ErrorCode.NONE:
                 self.written.append((f"{topic}-{index}", work))
         tid = work.transactional_id
-        self.carry_out(tid, self.machine.complete(work, results, writing=self.writing(tid), now=self.now, tv=self.tv))
+        self.carry_out(tid, self.machine.complete(work, results, now=self.now, tv=self.tv))
 
     def perform(self, work: TxnWork) -> None:
         """Carry one work out as it should be."""
         tid = work.transactional_id
-        writing = self.writing(tid)
         match work:
             case WriteMarkers(leader=None):
                 self.report(work, {})
@@ -224,10 +211,10 @@ class Shard:
             case AbortTimedOut():
                 self.carry_out(
                     tid,
-                    self.machine.abort_timed_out(work, writing=writing, now=self.now, tv=self.tv, ids=self.ids),
+                    self.machine.abort_timed_out(work, now=self.now, tv=self.tv, ids=self.ids),
                 )
             case ExpireId():
-                self.carry_out(tid, self.machine.expire(work, writing=writing, now=self.now))
+                self.carry_out(tid, self.machine.expire(work, now=self.now))
 
     def settle(self) -> None:
         """Carry out everything that is owed, until nothing is."""

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
-from odradek.txn.checks import CHECKS, Check, Claim, Operation, Subject, epoch_relation, refusal
+from odradek.txn.checks import CHECKS, Check, Claim, Operation, epoch_relation, refusal
 from odradek.txn.entry import Entry
 from odradek.txn.states import EpochRelation, TxnState
 
@@ -25,31 +25,23 @@ GOOD, OLD_EPOCH, OTHER_ID = Claim("x", 10, 5), Claim("x", 10, 4), Claim("x", 11,
 NAMELESS = Claim("", 10, 5)
 
 # columns: add, add up to 3.9, verify, end, end v5; None: nothing is refused by these checks
-CASES: list[tuple[str, Claim, Entry | None, bool, tuple[int | None, ...]]] = [
-    ("no name", NAMELESS, ENTRY, True, (42, 42, 42, 42, 42)),
-    ("unknown", GOOD, None, False, (49, 49, 49, 49, 49)),
-    ("first record on its way", GOOD, None, True, (51, 49, 49, 49, 51)),
-    ("all well", GOOD, ENTRY, False, (None, None, None, None, None)),
-    ("a record on its way", GOOD, ENTRY, True, (51, 51, None, 51, 51)),
-    ("old epoch", OLD_EPOCH, ENTRY, False, (90, 90, 90, 90, None)),
-    ("old epoch, a record on its way", OLD_EPOCH, ENTRY, True, (51, 90, 90, 90, 51)),
-    ("other producer", OTHER_ID, ENTRY, False, (49, 49, 49, 49, 49)),
-    ("other producer, a record on its way", OTHER_ID, ENTRY, True, (51, 49, 49, 49, 51)),
-    ("markers owed", GOOD, PREPARED, False, (51, 51, 51, 51, 51)),
-    ("markers owed, old epoch", OLD_EPOCH, PREPARED, False, (51, 90, 90, 90, 51)),
-    ("markers owed, other producer", OTHER_ID, PREPARED, False, (51, 49, 49, 49, 51)),
-    ("last epoch of the id before", Claim("x", 9, 32766), ROTATED, False, (49, 49, 49, 49, None)),
-    ("another epoch of the id before", Claim("x", 9, 32765), ROTATED, False, (49, 49, 49, 49, 49)),
+CASES: list[tuple[str, Claim, Entry | None, tuple[int | None, ...]]] = [
+    ("no name", NAMELESS, ENTRY, (42, 42, 42, 42, 42)),
+    ("unknown", GOOD, None, (49, 49, 49, 49, 49)),
+    ("all well", GOOD, ENTRY, (None, None, None, None, None)),
+    ("old epoch", OLD_EPOCH, ENTRY, (90, 90, 90, 90, None)),
+    ("other producer", OTHER_ID, ENTRY, (49, 49, 49, 49, 49)),
+    ("markers owed", GOOD, PREPARED, (51, 51, 51, 51, 51)),
+    ("markers owed, old epoch", OLD_EPOCH, PREPARED, (51, 90, 90, 90, 51)),
+    ("markers owed, other producer", OTHER_ID, PREPARED, (51, 49, 49, 49, 51)),
+    ("last epoch of the id before", Claim("x", 9, 32766), ROTATED, (49, 49, 49, 49, None)),
+    ("another epoch of the id before", Claim("x", 9, 32765), ROTATED, (49, 49, 49, 49, 49)),
 ]
 
 
-@pytest.mark.parametrize(
-    ("claim", "entry", "writing", "errors"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
-)
-def test_the_first_failed_check_answers(
-    claim: Claim, entry: Entry | None, writing: bool, errors: tuple[int | None, ...]
-) -> None:
-    refused = [refusal(operation, claim, Subject(entry, writing)) for operation in Operation]
+@pytest.mark.parametrize(("claim", "entry", "errors"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
+def test_the_first_failed_check_answers(claim: Claim, entry: Entry | None, errors: tuple[int | None, ...]) -> None:
+    refused = [refusal(operation, claim, entry) for operation in Operation]
     assert list(errors) == [None if each is None else each.error for each in refused]
 
 

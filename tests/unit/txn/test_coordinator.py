@@ -152,40 +152,14 @@ class TestInFlight:
         assert 48 == shard.abort4((X, 0))
 
 
-class TestWhileARecordIsWritten:
-    """The log has not committed the record yet: what was committed before is what counts."""
-
-    def test_first_init(self) -> None:
-        shard = Shard()
-        shard.holding = True
-        shard.init()
-        assert 51 == shard.init()
-        assert 51 == shard.add((X, 0), P)
-        assert 49 == shard.commit4((X, 0))
-        assert [49] == shard.verify((X, 0), P)
-
-    def test_end_txn(self) -> None:
-        shard = Shard()
-        shard.init()
-        shard.add5((X, 0), P)
-        shard.holding = True
-        assert (X, 1) == shard.commit5((X, 0))
-        assert [0] == shard.verify((X, 0), P)
-        assert 51 == shard.commit5((X, 0))
-        assert 51 == shard.commit4((X, 0))
-        assert 90 == shard.commit4((X, 1))
-        assert 51 == shard.init()
-        shard.commit_held()
-        assert "PrepareCommit" == shard.state()
-
+class TestWhatTheLogRefuses:
     def test_a_record_that_is_lost_changes_nothing(self) -> None:
         shard = Shard()
         shard.init()
         shard.add5((X, 0), P)
-        shard.holding = True
-        shard.commit5((X, 0))
-        shard.held.clear()
-        shard.holding = False
+        shard.losing = True
+        assert ErrorCode.NOT_COORDINATOR is shard.commit5((X, 0))
+        shard.losing = False
         assert ("Ongoing", 0, 2) == states(shard)
         assert (X, 1) == shard.abort5((X, 0))
 

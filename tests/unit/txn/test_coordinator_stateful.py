@@ -190,10 +190,9 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(tid=IDS, commit=st.booleans())
     def lose_a_record(self, tid: str, commit: bool) -> None:
         before = self.shard.machine.entry(tid)
-        self.shard.holding = True
+        self.shard.losing = True
         self.shard.end(self.claim(tid, "owner"), commit=commit, version=5, tid=tid)
-        self.shard.held.clear()
-        self.shard.holding = False
+        self.shard.losing = False
         assert before == self.shard.machine.entry(tid)
 
     # ---------------------------------------------------------------- what must hold

@@ -98,25 +98,15 @@ class TestMarkers:
 
     def test_a_completion_that_is_lost_is_proposed_again(self) -> None:
         shard = ending()
-        shard.holding = True
+        shard.losing = True
         for work in shard.markers():
             shard.report(work)
-        assert 1 == len(shard.held)
-        shard.held.clear()
-        shard.holding = False
+        assert 1 == len(shard.lost)
+        shard.losing = False
         assert [] == shard.works()
         shard.after(MARKER_RETRY_BACKOFF_MS)
         shard.settle()
         assert "CompleteCommit" == shard.state()
-
-    def test_results_that_come_while_the_completion_is_written(self) -> None:
-        shard = ending()
-        works = shard.markers()
-        shard.holding = True
-        for work in works:
-            shard.report(work)
-        shard.report(works[0])
-        assert 1 == len(shard.held)
 
     def test_what_was_listed_is_listed_again_when_it_has_come_to_nothing(self) -> None:
         machine = ending().machine
@@ -196,16 +186,6 @@ class TestExpiry:
         shard.perform(work)
         assert "Empty" == shard.state()
 
-    def test_an_id_that_is_being_used_stays(self) -> None:
-        shard = Shard(config=self.CONFIG)
-        shard.init()
-        shard.after(12_000_000)
-        (work,) = shard.works()
-        shard.holding = True
-        shard.add5((X, 0), P)
-        shard.perform(work)
-        assert 1 == len(shard.held)
-
     def test_fact(self) -> None:
         shard = Shard(config=self.CONFIG)
         shard.init()
@@ -229,7 +209,7 @@ class TestApply:
         shard = Shard()
         shard.init()
         other = replace(shard.entry(), producer_epoch=9)
-        shard.holding = True
+        shard.losing = True
         shard.init()
         shard.plant(other)
         assert other == shard.entry()
@@ -256,13 +236,10 @@ class TestApply:
         shard = Shard()
         shard.init()
         shard.add((X, 0), P)
-        shard.holding = True
+        shard.losing = True
         shard.commit4((X, 0))
         shard.plant(replace(shard.entry(), state=TxnState.COMPLETE_ABORT, partitions=()))
-        (_, records) = shard.held[0]
-        shard.machine._propose(replace(shard.entry(), state=TxnState.PREPARE_COMMIT), None, tv=2)
         with pytest.raises(AssertionError, match="CompleteAbort before PrepareCommit"):
             shard.append(
                 shard.machine._propose(replace(shard.entry(), state=TxnState.PREPARE_COMMIT), None, tv=2).records
             )
-        assert records

@@ -80,7 +80,6 @@ async def join_group(node: Node, call: Call) -> JoinGroupResponse:
             call.client_id or "",
             f"/{call.connection.host}",
             node.now,
-            key=request.group_id,
         )
     if isinstance(outcome, Refused):
         error = refusal(outcome)
@@ -99,7 +98,7 @@ async def sync_group(node: Node, call: Call) -> SyncGroupResponse:
     shard = group_shard(node, request.group_id)
     if isinstance(shard, Refused):
         return SyncGroupResponse(error_code=refusal(shard))
-    outcome = await shard.ask(shard.machine.sync, request, call.version, node.now, key=request.group_id)
+    outcome = await shard.ask(shard.machine.sync, request, call.version, node.now)
     return SyncGroupResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
 
 
@@ -121,7 +120,7 @@ async def leave_group(node: Node, call: Call) -> LeaveGroupResponse:
     shard = group_shard(node, request.group_id)
     if isinstance(shard, Refused):
         return LeaveGroupResponse(error_code=refusal(shard))
-    outcome = await shard.ask(shard.machine.leave, request, call.version, node.now, key=request.group_id)
+    outcome = await shard.ask(shard.machine.leave, request, call.version, node.now)
     return LeaveGroupResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
 
 
@@ -162,7 +161,7 @@ async def delete_groups(node: Node, call: Call) -> DeleteGroupsResponse:
         if isinstance(shard, Refused):
             outcome = shard
         else:
-            outcome = await shard.ask(shard.machine.delete_group, group_id, node.now, key=group_id)
+            outcome = await shard.ask(shard.machine.delete_group, group_id, node.now)
         if isinstance(outcome, Refused):
             outcome = DeletableGroupResult(group_id=group_id, error_code=refusal(outcome))
         results.append(outcome)

@@ -248,11 +248,5 @@ async def _ask(node: Node, transactional_id: str, decide: str, *args: Any, timed
         return shard
     if timed:
         kwargs |= {"now": node.now, "tv": node.transaction_version}
-    outcome = await shard.ask(
-        getattr(shard.machine, decide),
-        *args,
-        writing=transactional_id in shard.pending,
-        key=transactional_id,
-        **kwargs,
-    )
+    outcome = await shard.ask(getattr(shard.machine, decide), *args, **kwargs)
     return Refused(append_error(outcome.error)) if isinstance(outcome, Refused) else outcome
