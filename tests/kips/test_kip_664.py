@@ -104,6 +104,40 @@ def test_describe_producers_of_nothing() -> None:
     ]
 
 
+@pytest.mark.parametrize("level", [1, 2])
+def test_describe_producers_of_every_replica(level: int) -> None:
+    """DescribeProducers: each replica answers, so that hanging transactions are found broker by broker."""
+    cluster = Cluster(level, brokers=4, topics=["r:1:3"])
+    partition = ("r", 0)
+    registered = cluster.world.nodes[1].image.partition(*partition)
+    assert registered is not None
+    [stranger] = {1, 2, 3, 4} - set(registered.replicas)
+    producer = Producer.started(cluster, OLD)
+    producer.begin(partition)
+    producer.send(partition, b"a")
+
+    def answers() -> list[Any]:
+        request = DescribeProducersRequest(topics=[TopicRequest(name="r", partition_indexes=[0])])
+        return [cluster.ask(node_id, request, 0).topics[0].partitions[0] for node_id in registered.replicas]
+
+    open_since = [
+        (OK, [(each.producer_id, each.current_txn_start_offset) for each in answer.active_producers])
+        for answer in answers()
+    ]
+    assert [(OK, [(producer.pair[0], 0)])] * 3 == open_since
+    cluster.fence(registered.leader)  # whoever leads now knows it too, and who led is a replica still
+    assert [(OK, producer.pair[0])] * 3 == [
+        (each.error_code, each.active_producers[0].producer_id) for each in answers()
+    ]
+    request = DescribeProducersRequest(topics=[TopicRequest(name="r", partition_indexes=[0])])
+    [refused] = cluster.ask(stranger, request, 0).topics[0].partitions
+    assert (ErrorCode.NOT_LEADER_OR_FOLLOWER, None, []) == (
+        refused.error_code,
+        refused.error_message,
+        refused.active_producers,
+    )
+
+
 # ---------------------------------------------------------------------- DescribeTransactions
 
 

@@ -46,6 +46,10 @@ class LogStore:
             log.configure(config)
         return log
 
+    def find(self, topic_id: bytes, index: int) -> Log | None:
+        """The log of this partition, or None if nobody has opened it."""
+        return self._logs.get((topic_id, index))
+
     def drop(self, topic_id: bytes) -> None:
         """The topic was deleted: give back the memory of all its partitions.
 

@@ -16,6 +16,7 @@ __all__ = [
     "LATEST",
     "LATEST_TIERED",
     "MAX_TIMESTAMP",
+    "UNKNOWN",
     "OffsetAnswer",
     "find_offset",
     "offsets_before",

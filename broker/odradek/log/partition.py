@@ -18,7 +18,8 @@ from odradek.log.guards import Guard
 from odradek.log.log import Log
 from odradek.log.machine import Fact, LogRecord, Refused, TransactionalAppend
 from odradek.log.offsets import OffsetAnswer, find_offset, offsets_before
-from odradek.log.producers import CachedBatch, Completed, Origin, Producer, ProducerState, Snapshot
+from odradek.log.producers import CachedBatch, Completed, Origin, ProducerState, Snapshot, described
+from odradek.log.replica import check_leader_epoch
 from odradek.log.retention import retain
 from odradek.log.witness import marker_facts, opened_fact, stable_offset_fact
 from odradek.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, Batch, parse_batch
@@ -128,9 +129,7 @@ class Partition:
 
     def check_leader_epoch(self, leader_epoch: int) -> ErrorCode:
         """What to answer who believes that this epoch is the current one (KIP-320); -1 believes nothing."""
-        if leader_epoch < 0 or leader_epoch == self.leader_epoch:
-            return ErrorCode.NONE
-        return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return check_leader_epoch(leader_epoch, self.leader_epoch)
 
     # ------------------------------------------------------------------ append
 
@@ -327,7 +326,7 @@ class Partition:
 
     def describe_producers(self) -> list[ProducerDescription]:
         """Every producer that the log still knows."""
-        return [_describe(producer) for producer in self.producers.producers.values()]
+        return [described(producer) for producer in self.producers.producers.values()]
 
     # ------------------------------------------------------------------ housekeeping
 
@@ -386,15 +385,4 @@ def _rules(topic: str, config: TopicConfig) -> TopicRules:
         compacted=config.compacts,
         compression_type=config.compression_type,
         decompressed_bytes_max=min(config.max_decompressed_message_bytes, DECOMPRESSED_BYTES_MAX),
-    )
-
-
-def _describe(producer: Producer) -> ProducerDescription:
-    return ProducerDescription(
-        producer.producer_id,
-        producer.epoch,
-        producer.last_sequence,
-        producer.last_timestamp,
-        producer.coordinator_epoch,
-        producer.first_offset,
     )

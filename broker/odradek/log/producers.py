@@ -14,6 +14,7 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
+from odradek.log.answers import ProducerDescription
 from odradek.log.guards import Guard, Guards
 from odradek.log.machine import Refused
 from odradek.log.markers import admit_marker
@@ -31,6 +32,7 @@ __all__ = [
     "Producer",
     "ProducerState",
     "Snapshot",
+    "described",
 ]
 
 CACHED_BATCHES = 5
@@ -293,6 +295,18 @@ class ProducerState:
         firsts = [producer for producer in self.producers.values() if producer.first_offset != NO_OFFSET]
         firsts.sort(key=lambda producer: producer.first_offset)
         self.ongoing = {producer.first_offset: producer.producer_id for producer in firsts}
+
+
+def described(producer: Producer) -> ProducerDescription:
+    """The producer as DescribeProducers shows it."""
+    return ProducerDescription(
+        producer.producer_id,
+        producer.epoch,
+        producer.last_sequence,
+        producer.last_timestamp,
+        producer.coordinator_epoch,
+        producer.first_offset,
+    )
 
 
 def _duplicate_of(batch: Batch, producer: Producer) -> CachedBatch | None:

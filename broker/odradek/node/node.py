@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from odradek.log.machine import Fact, Refused
+from odradek.log.replica import Replica
 from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.node import leadership
 from odradek.node.connection import Connection
@@ -296,6 +297,15 @@ class Node:
         if self.image.partition(topic, index) is None:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def replica(self, topic: str, index: int) -> Replica | Refused:
+        """A partition of which this node has a replica, whoever leads it."""
+        registered = self.image.partition(topic, index)
+        if registered is None:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self.node_id not in registered.replicas:
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return Replica(self.store.find(self.image.topics[topic].id, index), registered.leader_epoch)
 
     def appended(self, partition: Partition) -> None:
         """Something was appended, so the high watermark moved: wake who waits for it, fold it where a machine does."""

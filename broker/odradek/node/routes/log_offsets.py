@@ -32,6 +32,7 @@ from odradek.wire.messages.offset_for_leader_epoch_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.log.offsets import OffsetAnswer
     from odradek.log.partition import Partition
     from odradek.node.node import Node
     from odradek.node.router import Call
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 __all__ = ["delete_records", "describe_producers", "list_offsets", "offset_for_leader_epoch"]
 
 READ_COMMITTED = 1
+CONSUMER = -1
+ANY_REPLICA = -2
+"""In place of a replica id: who asks is a consumer, or wants to hear the replica itself."""
 UNKNOWN_TOPIC = "This server does not host this topic-partition."
 LATEST_SPECIAL = -6
 SPECIAL_TIMESTAMP_SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
@@ -74,18 +78,46 @@ def _list_offset(
     node: Node, topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, version: int
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
+    if request.replica_id == ANY_REPLICA and version > 0:
+        return _list_offset_of_replica(node, topic, wanted, version)
     partition = node.partition(topic, index)
     if isinstance(partition, Refused):
         return _no_offset(index, partition.error)
-    if request.replica_id == -1 or version >= 4:
+    if request.replica_id == CONSUMER or version >= 4:
         error = partition.check_leader_epoch(wanted.current_leader_epoch if version >= 4 else -1)
         if error is not ErrorCode.NONE:
             return _no_offset(index, error)
     if version == 0:
         return _old_style(partition, wanted)
-    if wanted.timestamp < LATEST_SPECIAL or SPECIAL_TIMESTAMP_SINCE.get(wanted.timestamp, 0) > version:
+    if _is_unknown(wanted.timestamp, version):
         return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
-    found = partition.list_offset(wanted.timestamp, read_committed=request.isolation_level == READ_COMMITTED)
+    # Only who consumes is kept from what is not decided yet.
+    read_committed = request.replica_id == CONSUMER and request.isolation_level == READ_COMMITTED
+    return _found(index, partition.list_offset(wanted.timestamp, read_committed=read_committed), version)
+
+
+def _list_offset_of_replica(
+    node: Node, topic: str, wanted: ListOffsetsPartition, version: int
+) -> ListOffsetsPartitionResponse:
+    """What a tool that compares replicas gets: this broker's own view, whoever leads."""
+    index = wanted.partition_index
+    replica = node.replica(topic, index)
+    if isinstance(replica, Refused):
+        return _no_offset(index, replica.error)
+    error = replica.check_leader_epoch(wanted.current_leader_epoch if version >= 4 else -1)
+    if error is not ErrorCode.NONE:
+        return _no_offset(index, error)
+    if _is_unknown(wanted.timestamp, version):
+        return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
+    return _found(index, replica.list_offset(wanted.timestamp), version)
+
+
+def _is_unknown(timestamp: int, version: int) -> bool:
+    """Whether it is a special timestamp that this version does not have."""
+    return timestamp < LATEST_SPECIAL or SPECIAL_TIMESTAMP_SINCE.get(timestamp, 0) > version
+
+
+def _found(index: int, found: OffsetAnswer, version: int) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(
         partition_index=index,
         timestamp=found.timestamp,
@@ -165,7 +197,10 @@ def _delete_before(node: Node, topic: str, index: int, offset: int) -> int | Ref
 
 
 async def describe_producers(node: Node, call: Call) -> DescribeProducersResponse:
-    """DescribeProducers (key 61), version 0: who has written to a partition, who has a transaction open (KIP-664)."""
+    """DescribeProducers (key 61), version 0: who has written to a partition, who has a transaction open (KIP-664).
+
+    Every broker that has a replica answers: `kafka-transactions find-hanging --broker-id` asks followers too.
+    """
     request: DescribeProducersRequest = call.request
     return DescribeProducersResponse(
         topics=[
@@ -184,7 +219,7 @@ def _producers(node: Node, topic: str, index: int) -> PartitionResponse:
         return PartitionResponse(
             partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=reason
         )
-    partition = node.partition(topic, index)
+    partition = node.replica(topic, index)
     if isinstance(partition, Refused):
         told = UNKNOWN_TOPIC if node.image.topic(topic) is None else None
         return PartitionResponse(partition_index=index, error_code=partition.error, error_message=told)
