@@ -32,7 +32,10 @@ def serve(
         str | None, Option(help="Host that clients are told, if it is not the one listened on.")
     ] = None,
     advertised_port: Annotated[int | None, Option(help="Port of the first broker that clients are told.")] = None,
-    brokers: Annotated[int, Option(min=1, help="Number of brokers, each with its own listener.")] = 1,
+    brokers: Annotated[int | None, Option(min=1, help="Number of brokers, each with its own listener; else 1.")] = None,
+    node_ids: Annotated[
+        str | None, Option(metavar="ID,ID,…", help="The brokers' ids, in the order of their ports; else 1, 2, …")
+    ] = None,
     topic: Annotated[
         list[str] | None,
         Option(help="Topic to create: NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS; can be given more than once."),
@@ -97,13 +100,14 @@ def serve(
     log = make_logger(level=log_level, as_json=json)
     if config.without_effect:
         log.warning("configuration_without_effect", keys=config.without_effect)
+    ids = _node_ids(brokers, node_ids)
     options = ServeOptions(
         config=config,
-        brokers=brokers,
+        node_ids=ids,
         host=host or environ.get(HOST_VARIABLE) or "127.0.0.1",
-        port=_port(port, count=brokers),
+        port=_port(port, count=len(ids)),
         advertised_host=advertised_host,
-        advertised_port=None if advertised_port is None else _port(advertised_port, count=brokers),
+        advertised_port=None if advertised_port is None else _port(advertised_port, count=len(ids)),
         topics=tuple(_topic(text) for text in topic or []),
         seed=seed,
         cluster_id=cluster_id,
@@ -144,6 +148,15 @@ def _port(port: int, *, count: int) -> int:
     if not 0 <= port <= 65535 or port + count - 1 > 65535:
         raise UsageError(f"Port {port} is out of range for {count} broker(s): ports end at 65535.")
     return port
+
+
+def _node_ids(brokers: int | None, text: str | None) -> tuple[int, ...]:
+    from odradek.node.cluster_spec import node_ids_of, read_node_ids
+
+    try:
+        return node_ids_of(brokers, None if text is None else read_node_ids(text))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _overrides(settings: list[str]) -> dict[str, str]:

@@ -45,6 +45,9 @@ HOUR_MS = 3_600_000
 CLUSTER = Scope.CLUSTER_WIDE
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+_REPLICATION_FACTOR = "default.replication.factor"
+_REPLICAS = 3
+"""As many as most clusters in production have."""
 _DECOMPRESSED_MAX = 2_147_483_639
 
 
@@ -213,6 +216,17 @@ class Config(Struct, frozen=True, kw_only=True):
         static = tuple(layer for layer in self.layers if layer[0] is ConfigSource.STATIC_BROKER)
         above = ((ConfigSource.DYNAMIC_BROKER, dict(broker)), (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(cluster)))
         return self._of(tuple(layer for layer in above if layer[1]) + static)
+
+    def for_brokers(self, brokers: int) -> Self:
+        """The same for a cluster of so many: topics have up to three replicas, unless a number was given.
+
+        Kafka's default of one would let a topic end with the broker that leads it, which no test wants.
+        """
+        given = any(_REPLICATION_FACTOR in texts for _, texts in self.layers)
+        if brokers == 1 or given:
+            return self
+        static = (ConfigSource.STATIC_BROKER, {_REPLICATION_FACTOR: str(min(_REPLICAS, brokers))})
+        return self._of((*self.layers, static))
 
     @property
     def without_effect(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -55,7 +55,8 @@ class Cluster(View):
         self,
         level: int = 2,
         *,
-        brokers: int = 1,
+        brokers: int | None = None,
+        node_ids: Sequence[int] | None = None,
         topics: Iterable[str] = ("t:3",),
         seed: int = 0,
         delay_ms: tuple[int, int] = (0, 0),
@@ -68,9 +69,11 @@ class Cluster(View):
             # One replica of everything, so that a broker that is gone leaves partitions without a leader.
             "transaction_state_log_replication_factor": 1,
             "offsets_topic_replication_factor": 1,
+            "default_replication_factor": 1,
         } | settings
         self.world = World(
             brokers=brokers,
+            node_ids=node_ids,
             topics=list(topics),
             config={name.replace("_", "."): value for name, value in config.items()},
             seed=seed,
@@ -128,12 +131,12 @@ class Cluster(View):
 
     def fence(self, node_id: int) -> None:
         """A broker is gone: what it led has no leader."""
-        self.do(partial(self.world.nodes[1].controlling.fence, node_id))
+        self.do(partial(self.world.nodes[self.world.spec.controller_id].controlling.fence, node_id))
 
     def unfence(self, node_id: int) -> None:
         """It is back."""
         spec = next(broker for broker in self.world.spec.brokers if broker.node_id == node_id)
-        self.do(partial(self.world.nodes[1].controlling.admit, spec))
+        self.do(partial(self.world.nodes[self.world.spec.controller_id].controlling.admit, spec))
 
     def force_epoch(self, transactional_id: str, epoch: int) -> None:
         """Have an id at an epoch that would take thousands of transactions to reach."""

@@ -110,7 +110,7 @@ class View:
 
     def leader(self, partition: TopicPartition) -> int:
         """The broker that leads a partition; -1 if none does."""
-        registered = self.world.nodes[1].image.partition(*partition)
+        registered = self.world.nodes[self.world.spec.controller_id].image.partition(*partition)
         assert registered is not None
         return registered.leader
 
@@ -123,7 +123,7 @@ class View:
         return self._internal(CoordinatorKind.GROUP, group)
 
     def _internal(self, kind: CoordinatorKind, key: str) -> TopicPartition:
-        topic = self.world.nodes[1].image.topic(kind.topic)
+        topic = self.world.nodes[self.world.spec.controller_id].image.topic(kind.topic)
         assert topic is not None
         return kind.topic, partition_for(key, len(topic.partitions))
 
@@ -148,7 +148,7 @@ class View:
 
     def topic_id(self, topic: str) -> bytes:
         """The id of a topic."""
-        image = self.world.nodes[1].image.topic(topic)
+        image = self.world.nodes[self.world.spec.controller_id].image.topic(topic)
         assert image is not None
         return image.id
 

@@ -39,6 +39,34 @@ async def test_a_cluster_in_the_loop_of_the_test() -> None:
         assert {1, 2} == {cluster.leader("t", 0), cluster.leader("t", 1)}
 
 
+def test_the_ids_are_those_that_were_chosen() -> None:
+    with Cluster(node_ids=[0, 1, 2], topics=["t:3"]) as cluster:
+        assert [0, 1, 2] == cluster.broker_ids
+        assert {0, 1, 2} == {cluster.leader("t", index) for index in range(3)}
+        cluster.move_leader("t", 1, to=0)
+        assert 0 == cluster.leader("t", 1)
+        assert 0 == cluster.move_transaction_coordinator("x", to=0)
+        assert cluster.metrics() == cluster.metrics(0)
+        with pytest.raises(LookupError, match=r"there is no broker 3: the brokers are \[0, 1, 2\]"):
+            cluster.stop_broker(3)
+
+
+def test_ids_that_no_cluster_can_have_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="Each node id is given once, and 1 is given 2 times"):
+        Cluster(node_ids=[1, 1])
+    with pytest.raises(ValueError, match="A cluster has at least one broker"):
+        Cluster(brokers=0)
+
+
+@pytest.mark.parametrize("factor", ["", ":1"])
+def test_a_topic_outlives_the_broker_that_leads_it_unless_it_has_one_replica(factor: str) -> None:
+    with Cluster(brokers=3, topics=[f"t:3{factor}"]) as cluster:
+        [index] = [index for index in range(3) if cluster.leader("t", index) == 3]
+        cluster.stop_broker(3)
+        assert (cluster.leader("t", index) in (1, 2)) is not bool(factor)
+        cluster.start_broker(3)
+
+
 def test_it_has_to_be_entered() -> None:
     with pytest.raises(RuntimeError, match="context manager"):
         _ = Cluster().bootstrap

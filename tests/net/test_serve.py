@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.oracle.brokers import ask
 from tests.oracle.releases.ranges import told
+
+from odradek.wire.registry import ApiKey
 
 pytestmark = pytest.mark.slow
 
@@ -190,6 +193,30 @@ def test_the_version() -> None:
 )
 def test_a_release_that_cannot_be_so(arguments: tuple[str, ...], sentence: str) -> None:
     assert sentence == refused("--port", "0", *arguments)
+
+
+def test_the_brokers_have_the_ids_that_were_chosen() -> None:
+    with serving("--node-ids", "7,0") as (_, addresses):
+        clusters = [ask(address, ApiKey.DESCRIBE_CLUSTER, 0, {}) for address in addresses]
+    for cluster in clusters:
+        told_of = {broker.broker_id: (broker.host, broker.port) for broker in cluster.brokers}
+        assert {7: addresses[0], 0: addresses[1]} == told_of
+        assert 7 == cluster.controller_id
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--node-ids", "0,1,0"), "Each node id is given once, and 0 is given 2 times."),
+        (("--node-ids", "0,-1"), "A node id is from 0 to 2147483647, not -1."),
+        (("--node-ids", "2147483648"), "A node id is from 0 to 2147483647, not 2147483648."),
+        (("--node-ids", "0,one"), "Node ids are numbers, separated by commas, like 0,1,2; not '0,one'."),
+        (("--node-ids", "0,,1"), "Node ids are numbers, separated by commas, like 0,1,2; not '0,,1'."),
+        (("--node-ids", "0,1", "--brokers", "3"), "There are to be 3 broker(s), and 2 node id(s) are given."),
+    ],
+)
+def test_ids_that_no_cluster_can_have(arguments: tuple[str, ...], sentence: str) -> None:
+    assert f"odradek: {sentence}\n" == refused("--port", "0", *arguments)
 
 
 @pytest.mark.parametrize(

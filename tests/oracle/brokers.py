@@ -24,6 +24,7 @@ __all__ = ["ALIKE", "OdradekBroker", "RealBroker", "ask", "odradek", "real", "st
 Kafka = TypeVar("Kafka", bound=RealKafka)
 
 ALIKE: Mapping[str, str] = {
+    "default.replication.factor": "1",
     "offsets.topic.num.partitions": str(COORDINATOR_PARTITIONS),
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.num.partitions": str(COORDINATOR_PARTITIONS),

@@ -35,7 +35,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_example_is_one_test_that_asserts() -> None:
-    assert [1] * 8 == [len(TEST.findall(example)) for example in EXAMPLES]
+    assert [1] * 9 == [len(TEST.findall(example)) for example in EXAMPLES]
     assert all("assert " in example or "wait_for" in example for example in EXAMPLES)
 
 

@@ -29,6 +29,21 @@ def test_defaults_are_kafkas() -> None:
     assert config.log_retention_ms is None
 
 
+@pytest.mark.parametrize(
+    ("brokers", "given", "factor"),
+    [(1, None, 1), (2, None, 2), (3, None, 3), (9, None, 3), (3, "1", 1), (3, "2", 2), (1, "3", 3)],
+)
+def test_several_brokers_mean_several_replicas_unless_a_number_is_given(
+    brokers: int, given: str | None, factor: int
+) -> None:
+    texts = {"num.partitions": "7"} | ({} if given is None else {"default.replication.factor": given})
+    config = Config.parse(texts).for_brokers(brokers)
+
+    assert (factor, 7) == (config.default_replication_factor, config.num_partitions)
+    dynamic = config.dynamic(cluster={"message.max.bytes": "9"}, broker={})
+    assert (factor, 9) == (dynamic.default_replication_factor, dynamic.message_max_bytes)
+
+
 def test_a_new_group_does_not_wait() -> None:
     assert 0 == Config.parse({}).group_initial_rebalance_delay_ms
 

@@ -12,7 +12,7 @@ from odradek.log.log_store import LogStore
 from odradek.net.driver import Driver, wall_clock_ms
 from odradek.net.protocol import ClientProtocol
 from odradek.node import membership
-from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
+from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of
 from odradek.node.controlling import Controlling, StartRefused, StartTopic
 from odradek.node.events import Stopping
 from odradek.node.node import EventSink, Logger, Node
@@ -141,7 +141,8 @@ async def start_cluster(
     *,
     config: Config,
     log: Logger,
-    brokers: int = 1,
+    brokers: int | None = None,
+    node_ids: Sequence[int] | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     advertised_host: str | None = None,
@@ -154,14 +155,17 @@ async def start_cluster(
 ) -> RunningCluster:
     """Bind the listeners and start the nodes.
 
-    The brokers are numbered from 1; broker N listens on `port + N - 1`, or on any free port where `port` is 0.
-    Raises `ListenError` where an address cannot be bound.
+    The brokers have these ids, or are numbered from 1; the first listens on `port`, the others on those that follow, or
+    each on any free one where `port` is 0.
+    Raises `ListenError` where an address cannot be bound, `ValueError` for ids that no cluster can have.
     """
+    ids = node_ids_of(brokers, node_ids)
+    config = config.for_brokers(len(ids))
     loop = asyncio.get_running_loop()
     random = Random(seed)
     sockets: list[socket.socket] = []
     try:
-        for index in range(brokers):
+        for index in range(len(ids)):
             sockets.append(_bind(host, port + index if port else 0))
     except ListenError:
         for bound in sockets:
@@ -169,13 +173,13 @@ async def start_cluster(
         raise
     spec = ClusterSpec(
         cluster_id=cluster_id or _cluster_id(random),
-        controller_id=1,
+        controller_id=ids[0],
         brokers=tuple(
             BrokerSpec(
-                node_id=index + 1,
+                node_id=ids[index],
                 host=advertised_host or _reachable(host),
                 port=(advertised_port + index) if advertised_port else bound.getsockname()[1],
-                rack=(racks or {}).get(index + 1),
+                rack=(racks or {}).get(ids[index]),
             )
             for index, bound in enumerate(sockets)
         ),

@@ -28,7 +28,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     config: Config
-    brokers: int = 1
+    node_ids: tuple[int, ...] = (1,)
     host: str = "127.0.0.1"
     port: int = 9092
     advertised_host: str | None = None
@@ -46,7 +46,7 @@ async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningClust
         cluster = await start_cluster(
             config=options.config,
             log=log,
-            brokers=options.brokers,
+            node_ids=options.node_ids,
             host=options.host,
             port=options.port,
             advertised_host=options.advertised_host,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
-__all__ = ["BrokerSpec", "ClusterSpec"]
+__all__ = ["BrokerSpec", "ClusterSpec", "node_ids_of", "read_node_ids"]
+
+NODE_ID_MAX = 2**31 - 1
 
 
 class BrokerSpec(Struct):
@@ -29,3 +33,32 @@ class ClusterSpec(Struct):
             if broker.node_id == node_id:
                 return broker
         raise KeyError(node_id)
+
+
+def node_ids_of(brokers: int | None, chosen: Sequence[int] | None) -> tuple[int, ...]:
+    """The ids of the brokers of a new cluster: those that were chosen, else 1, 2, …; the first is the controller.
+
+    Raises ValueError, whose text is one clear sentence, for a list that no cluster can have.
+    """
+    if brokers == 0 or (chosen is not None and not chosen):
+        raise ValueError("A cluster has at least one broker.")
+    if chosen is None:
+        return tuple(range(1, (brokers or 1) + 1))
+    for node_id in chosen:
+        if not 0 <= node_id <= NODE_ID_MAX:
+            raise ValueError(f"A node id is from 0 to {NODE_ID_MAX}, not {node_id}.")
+    twice = next((node_id for node_id in chosen if chosen.count(node_id) > 1), None)
+    if twice is not None:
+        raise ValueError(f"Each node id is given once, and {twice} is given {chosen.count(twice)} times.")
+    if brokers is not None and brokers != len(chosen):
+        raise ValueError(f"There are to be {brokers} broker(s), and {len(chosen)} node id(s) are given.")
+    return tuple(chosen)
+
+
+def read_node_ids(text: str) -> list[int]:
+    """A list like `0,1,2`. Raises ValueError, whose text is one clear sentence, for what is none."""
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if not word.removeprefix("-").isdecimal() or len(word) > len(str(NODE_ID_MAX)) + 1:
+            raise ValueError(f"Node ids are numbers, separated by commas, like 0,1,2; not {text!r}.")
+    return [int(word) for word in words]

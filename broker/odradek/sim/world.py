@@ -11,13 +11,11 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any
 
-from msgspec.structs import replace
-
 from odradek.config import Config
 from odradek.log.log_store import LogStore
 from odradek.log.machine import Fact
 from odradek.node import membership
-from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
+from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of
 from odradek.node.controlling import Controlling, StartTopic
 from odradek.node.events import (
     Announce,
@@ -81,7 +79,8 @@ class World:
     def __init__(
         self,
         *,
-        brokers: int = 1,
+        brokers: int | None = None,
+        node_ids: Sequence[int] | None = None,
         config: Mapping[str, object] | None = None,
         topics: Sequence[str] = (),
         seed: int = 0,
@@ -93,12 +92,13 @@ class World:
         self.facts: list[tuple[int, Fact]] = []
         """Every fact, with the node it comes from."""
         self.log = Lines()
-        self.config = Config.parse({key: _text(value) for key, value in (config or {}).items()})
+        ids = node_ids_of(brokers, node_ids)
+        self.config = Config.parse({key: _text(value) for key, value in (config or {}).items()}).for_brokers(len(ids))
         self.store = LogStore(bytes_max=self.config.odradek_log_memory_bytes_max)
         self.spec = ClusterSpec(
             cluster_id="simulated-cluster-id-0",
-            controller_id=1,
-            brokers=tuple(BrokerSpec(node_id, f"broker-{node_id}", 9092) for node_id in range(1, brokers + 1)),
+            controller_id=ids[0],
+            brokers=tuple(BrokerSpec(node_id, f"broker-{node_id}", 9092) for node_id in ids),
         )
         self.nodes: dict[int, Node] = {}
         self._delay_ms = delay_ms
@@ -112,7 +112,7 @@ class World:
         self._dead: set[int] = set()
         for broker in self.spec.brokers:
             self.nodes[broker.node_id] = self._make_node(broker.node_id)
-        self.nodes[1].controlling.topics_at_start = tuple(_topic(text) for text in topics)
+        self.nodes[ids[0]].controlling.topics_at_start = tuple(StartTopic.parse(text) for text in topics)
         for node_id in self.nodes:
             self._step(node_id, Started())
             refused = self.nodes[node_id].start_refused
@@ -329,8 +329,3 @@ class World:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _topic(text: str) -> StartTopic:
-    topic = StartTopic.parse(text)
-    return topic if topic.partitions else replace(topic, partitions=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from types import TracebackType
@@ -16,6 +16,7 @@ from odradek.log.machine import Refused
 from odradek.logs import make_logger
 from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.net.cluster import RunningCluster, start_cluster
+from odradek.node.cluster_spec import node_ids_of
 from odradek.node.controlling import StartTopic
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.faults import Fault, Faults
@@ -32,6 +33,7 @@ class Cluster:
     """A cluster for a test: `async with Cluster() as cluster` in its event loop, `with Cluster() as cluster` beside it.
 
     The synchronous form runs the cluster in a thread of its own; every method can be called from the test's thread.
+    There is one broker, or `brokers`, with the ids 1, 2, … or `node_ids`; several give a topic up to three replicas.
     `bootstrap` is what a client connects to. `config` takes broker keys by Kafka's names.
     `as_kafka` is the release of Kafka to be, such as "3.6"; without it 4.4, with the versions of older clients beside.
     `transaction_version` is the finalized level of the feature transaction.version at the start, if not the highest.
@@ -41,7 +43,8 @@ class Cluster:
     def __init__(
         self,
         *,
-        brokers: int = 1,
+        brokers: int | None = None,
+        node_ids: Sequence[int] | None = None,
         topics: Iterable[str | StartTopic] = (),
         config: Mapping[str, object] | None = None,
         host: str = "127.0.0.1",
@@ -59,7 +62,7 @@ class Cluster:
         self._arguments: dict[str, Any] = {
             "config": Config.parse(overrides),
             "log": log if log is not None else make_logger(level=log_level),
-            "brokers": brokers,
+            "node_ids": node_ids_of(brokers, node_ids),
             "host": host,
             "port": port,
             "topics": [topic if isinstance(topic, StartTopic) else StartTopic.parse(topic) for topic in topics],
@@ -111,7 +114,7 @@ class Cluster:
 
     @property
     def broker_ids(self) -> list[int]:
-        """The ids of the brokers, from 1."""
+        """The ids of the brokers: those that were asked for, or 1, 2, …"""
         return sorted(self._running.drivers)
 
     def leader(self, topic: str, partition: int) -> int:

@@ -203,7 +203,7 @@ def test_log_dirs_of_some_partitions() -> None:
 
 
 def test_a_broker_tells_of_its_own_replicas() -> None:
-    world = World(brokers=2, topics=["t:2"], config={"odradek.internal.topics.at.start": False})
+    world = World(brokers=2, topics=["t:2:1"], config={"odradek.internal.topics.at.start": False})
 
     told = [
         [p.partition_index for topic in response.results[0].topics for p in topic.partitions]
