@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from odradek.testing import Cluster
 from odradek_pipeline.jobs.audit_copy import audit_copy
@@ -31,6 +32,7 @@ pytestmark = [
 
 SOURCE, TARGET, SINK, APPLICATION = "source", "target", "sink", "copy"
 PARTITIONS, TRANSACTIONS, RECORDS = 2, 60, 20
+BEGAN_MS = time.time_ns() // 1_000_000 - 3_600_000  # retention removes what is older than a week
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +52,14 @@ def fill(bootstrap: str) -> None:
         abort = dice.random() < 0.35
         producer.begin_transaction()
         for record in range(RECORDS):
+            outcome = "aborted" if abort else "committed"
             producer.produce(
-                SOURCE, value=f"{'aborted' if abort else 'committed'}-{number}-{record}", partition=record % PARTITIONS
+                SOURCE,
+                key=f"key-{record}" if record % 3 else None,
+                value=f"{outcome}-{number}-{record}",
+                partition=record % PARTITIONS,
+                timestamp=BEGAN_MS + number * 1000 + record,
+                headers=[("trace", f"{number}".encode()), ("trace", None), ("empty", b"")] if record % 2 else None,
             )
         producer.flush(30)
         producer.abort_transaction(30) if abort else producer.commit_transaction(30)
@@ -129,6 +137,20 @@ def facts(spark: SparkSession, cluster: Cluster, out: Path, target: str) -> dict
     return audit_copy(spark, out, source=SOURCE, target=target).facts
 
 
+def records(bootstrap: str, topic: str, count: int) -> list[tuple[Any, ...]]:
+    """The committed records of a topic as a client sees them, in the order of each partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    found: list[tuple[Any, ...]] = []
+    while len(found) < count:
+        found += [
+            (one.partition(), one.timestamp(), one.key(), one.value(), one.headers())
+            for one in consumer.consume(500, 10)
+        ]
+    consumer.close()
+    return sorted(found, key=lambda row: row[0])
+
+
 def test_a_killed_copy_loses_nothing_and_writes_nothing_twice_and_the_plain_sink_does(
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -139,8 +161,11 @@ def test_a_killed_copy_loses_nothing_and_writes_nothing_twice_and_the_plain_sink
     query = start_copy(spark, job, available_now=True)
     query.awaitTermination()
     copied = facts(spark, cluster, tmp_path / "copied", TARGET)
-    assert (0, 0, 0) == (copied["lost"], copied["duplicate"], copied["contaminated"])
+    assert (0, 0, 0, 0) == tuple(copied[name] for name in ("lost", "duplicate", "contaminated", "altered"))
     assert copied["source_records"] == copied["target_records"] > 400
+    source, target = (records(cluster.bootstrap, topic, copied["source_records"]) for topic in (SOURCE, TARGET))
+    assert source == target
+    assert {True, False} == {headers is None for *_, headers in source}
 
     sink_with_a_crash(spark, cluster.bootstrap, tmp_path / "sink-checkpoint")
     sunk = facts(spark, cluster, tmp_path / "sunk", SINK)
@@ -154,7 +179,7 @@ def test_the_audit_sees_what_is_lost_and_what_does_not_belong(
     ingest(spark, cluster.bootstrap, [SOURCE], tmp_path / "reads")
     reads = spark.read.parquet(str(tmp_path / "reads" / "raw_reads.parquet"))
     everything = reads.where("isolation = 'read_uncommitted'").selectExpr(
-        "'read_committed' isolation", "'bad' topic", "partition", "offset", "timestamp", "key", "value"
+        "'read_committed' isolation", "'bad' topic", "partition", "offset", "timestamp", "key", "value", "headers"
     )
     lost = reads.where("isolation = 'read_committed'").selectExpr("min(cast(value as string))").collect()[0][0]
     kept = everything.where(f"cast(value as string) <> '{lost}'")
@@ -164,3 +189,22 @@ def test_the_audit_sees_what_is_lost_and_what_does_not_belong(
     aborted = reads.where("isolation = 'read_uncommitted' and startswith(cast(value as string), 'aborted')").count()
     assert aborted > 0
     assert {"copy-contaminated": {"bad": aborted}, "copy-lost": {"bad": 1}} == result.counts()
+
+
+def test_the_audit_sees_headers_and_timestamps_that_were_lost(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    ingest(spark, cluster.bootstrap, [SOURCE], tmp_path / "reads")
+    reads = spark.read.parquet(str(tmp_path / "reads" / "raw_reads.parquet")).where("isolation = 'read_committed'")
+    values = [row[0] for row in reads.where("headers is not null").select("value").limit(2).collect()]
+    assert 2 == len(values)
+    copied = reads.withColumn("topic", F.lit("altered"))
+    copied = copied.withColumn("headers", F.when(F.col("value") != values[0], F.col("headers")))
+    later = F.col("timestamp") + F.expr("interval 1 millisecond")
+    copied = copied.withColumn("timestamp", F.when(F.col("value") == values[1], later).otherwise(F.col("timestamp")))
+    (tmp_path / "altered").mkdir()
+    reads.union(copied).write.parquet(str(tmp_path / "altered" / "raw_reads.parquet"))
+    result = audit_copy(spark, tmp_path / "altered", source=SOURCE, target="altered")
+    assert {"copy-altered": {"bad": 2}} == result.counts()
+    details = sorted(result.anomalies["detail"])
+    assert {"headers differ", "timestamps differ"} == {detail.rpartition(": ")[2] for detail in details}

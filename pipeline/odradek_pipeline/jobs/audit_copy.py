@@ -2,6 +2,7 @@
 
 copy-lost: committed in the source and not in the target. copy-duplicate: more often in the target than in the source.
 copy-contaminated: in the target, but not committed in the source (aborted there, or never there at all).
+copy-altered: key and value are as often in both, but not with the same headers or timestamps.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from odradek_pipeline.result import Result, Severity, anomalies_frame, anomaly
 __all__ = ["audit_copy"]
 
 ROWS_MAX = 10_000
+_BESIDE = {"headers": ("headers",), "timestamps": ("timestamp",), "pairs": ("headers", "timestamp")}
+"""What is compared beside key and value, by sums of hashes: in which order equal records lie does not matter."""
 
 
 def audit_copy(spark: SparkSession, reads: Path, *, source: str, target: str) -> Result:
@@ -34,7 +37,9 @@ def audit_copy(spark: SparkSession, reads: Path, *, source: str, target: str) ->
     )
     keys = ["partition", "key", "value"]
     joined = _join(_join(wanted, copied, keys), everything, keys).fillna(0, ["wanted", "copied", "written"])
-    odd: Any = joined.where("wanted != copied").limit(ROWS_MAX).toPandas()
+    differs = " or ".join(f"wanted_{name} != copied_{name}" for name in _BESIDE)
+    joined = joined.withColumn("altered", F.expr(f"wanted = copied and ({differs})"))
+    odd: Any = joined.where("wanted != copied or altered").limit(ROWS_MAX).toPandas()
     totals = joined.agg(F.sum("wanted").alias("wanted"), F.sum("copied").alias("copied")).first()
     assert totals is not None
     found = []
@@ -44,15 +49,16 @@ def audit_copy(spark: SparkSession, reads: Path, *, source: str, target: str) ->
     result.facts = {"source_records": int(totals["wanted"] or 0), "target_records": int(totals["copied"] or 0)}
     result.facts |= {
         name.replace("copy-", ""): sum(1 for one in found if one["anomaly"] == name)
-        for name in ("copy-lost", "copy-duplicate", "copy-contaminated")
+        for name in ("copy-lost", "copy-duplicate", "copy-contaminated", "copy-altered")
     }
     result.seconds = time.perf_counter() - began
     return result
 
 
 def _counted(rows: DataFrame, name: str) -> DataFrame:
+    sums = [F.sum(F.xxhash64(*of).cast("decimal(38,0)")).alias(f"{name}_{what}") for what, of in _BESIDE.items()]
     counted = rows.groupBy("partition", "key", "value").agg(
-        F.count("*").alias(name), F.min("offset").alias(f"{name}_at")
+        F.count("*").alias(name), F.min("offset").alias(f"{name}_at"), *sums
     )
     return counted.withColumn("key", F.coalesce("key", F.lit(b"\0null"))).withColumn(
         "value", F.coalesce("value", F.lit(b"\0null"))
@@ -69,6 +75,12 @@ def _judge(row: dict[str, object], target: str) -> dict[str, object]:
     if wanted == 0:
         why = "aborted in the source" if written else "never in the source"
         name, detail = "copy-contaminated", f"{value!r} is {why}"
+    elif row["altered"]:
+        changed = [name for name in ("headers", "timestamps") if row[f"wanted_{name}"] != row[f"copied_{name}"]]
+        name, detail = (
+            "copy-altered",
+            f"{value!r}: {' and '.join(changed or ['pairs of headers and timestamp'])} differ",
+        )
     elif copied < wanted:
         name, detail = "copy-lost", f"{value!r}: {wanted} committed in the source, {copied} copied"
     else:

@@ -10,23 +10,29 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["CopyJob", "PROGRESS", "copy_partition", "start_copy"]
+from odradek.usage import UsageError
+
+__all__ = ["CopyJob", "PROGRESS", "check_topics", "copy_partition", "start_copy"]
 
 PROGRESS = (
     "batch bigint, topic string, partition int, from_offset bigint, to_offset bigint, "
     "offered bigint, skipped bigint, written bigint, seconds double"
 )
 TIMEOUT_S = 60
+ANSWER_S = 10
+COLUMNS = ["topic", "partition", "offset", "timestamp_ms", "key", "value", "headers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,26 @@ class CopyJob:
     """For proofs: end the process hard behind the Kafka transactions of this batch, before Spark notes it."""
 
 
+def check_topics(bootstrap: str, source: str, target: str) -> None:
+    """Both topics are there, with as many partitions, and the target keeps the timestamps that producers give."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    try:
+        known = admin.list_topics(timeout=ANSWER_S).topics
+        for topic in (source, target):
+            if topic not in known:
+                raise UsageError(f"There is no topic {topic} at {bootstrap}.")
+        counts = [len(known[topic].partitions) for topic in (source, target)]
+        if counts[0] != counts[1]:
+            raise UsageError(f"{source} has {counts[0]} partitions and {target} {counts[1]}: a copy needs as many.")
+        resource = ConfigResource(ConfigResource.Type.TOPIC, target)
+        (described,) = admin.describe_configs([resource], request_timeout=ANSWER_S).values()
+        kind = described.result()["message.timestamp.type"].value
+    except KafkaException as error:
+        raise UsageError(f"No broker answers at {bootstrap}: {error.args[0].str()}.") from error
+    if kind != "CreateTime":
+        raise UsageError(f"{target} has message.timestamp.type={kind}: a copy keeps the timestamps of its source.")
+
+
 def start_copy(spark: SparkSession, job: CopyJob, *, available_now: bool = False) -> StreamingQuery:
     """Start the copy; `available_now` ends it when everything that was there at the start has been copied."""
     stream = (
@@ -52,6 +78,7 @@ def start_copy(spark: SparkSession, job: CopyJob, *, available_now: bool = False
         .option("subscribe", job.source)
         .option("startingOffsets", "earliest")
         .option("kafka.isolation.level", "read_committed")
+        .option("includeHeaders", "true")
         .option("maxOffsetsPerTrigger", job.batch_records_max)
         .load()
     )
@@ -67,7 +94,9 @@ def _copy_batch(frame: DataFrame, number: int, job: CopyJob) -> None:
     def copy(frames: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield from copy_partition(frames, number, job)
 
-    rows = frame.select("topic", "partition", "offset", "timestamp", "key", "value").mapInPandas(copy, PROGRESS)
+    # As a number: a time of Spark is one of the session's time zone, and of microseconds.
+    stamped = frame.withColumn("timestamp_ms", F.unix_millis("timestamp"))
+    rows = stamped.select(*COLUMNS).mapInPandas(copy, PROGRESS)
     progress: Any = rows.toPandas()
     if job.progress is not None and len(progress):
         job.progress.mkdir(parents=True, exist_ok=True)
@@ -83,11 +112,7 @@ def _die() -> None:
 def copy_partition(frames: Iterable[pd.DataFrame], number: int, job: CopyJob) -> Iterator[pd.DataFrame]:
     """Copy what one task was given: records of one partition, in order."""
     began = time.perf_counter()
-    rows = [
-        row
-        for frame in frames
-        for row in frame[["topic", "partition", "offset", "key", "value"]].itertuples(index=False, name=None)
-    ]
+    rows = [row for frame in frames for row in frame[COLUMNS].itertuples(index=False, name=None)]
     if not rows:
         return
     topic, partition = rows[0][0], rows[0][1]
@@ -142,8 +167,8 @@ def _write(
 ) -> None:
     producer.begin_transaction()
     try:
-        for _, _, _, key, value in rows:
-            _produce(producer, job.target, partition, key, value)
+        for _, _, _, timestamp, key, value, headers in rows:
+            _produce(producer, job.target, partition, timestamp, key, value, headers)
         end = [TopicPartition(topic, partition, rows[-1][2] + 1)]
         _patiently(lambda: producer.send_offsets_to_transaction(end, consumer.consumer_group_metadata(), TIMEOUT_S))
         _patiently(lambda: producer.commit_transaction(TIMEOUT_S))
@@ -158,10 +183,20 @@ def _is_fatal(producer: Producer) -> bool:
     return error is not None
 
 
-def _produce(producer: Producer, target: str, partition: int, key: bytes | None, value: bytes | None) -> None:
+def _produce(
+    producer: Producer,
+    target: str,
+    partition: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[Mapping[str, Any]] | None,
+) -> None:
+    """One record as it is in the source: its partition, key, value, headers in their order, and timestamp."""
+    pairs = [(header["key"], header["value"]) for header in headers] if headers is not None else []
     while True:
         try:
-            producer.produce(target, value=value, key=key, partition=partition)
+            producer.produce(target, value=value, key=key, partition=partition, timestamp=timestamp, headers=pairs)
             return
         except BufferError:
             producer.poll(0.1)

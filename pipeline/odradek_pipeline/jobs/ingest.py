@@ -63,11 +63,12 @@ def _read(spark: SparkSession, bootstrap: str, topics: Sequence[str], found: pd.
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", ",".join(topics))
         .option("kafka.isolation.level", level)
+        .option("includeHeaders", "true")
         .option("startingOffsets", _offsets(found, "start"))
         .option("endingOffsets", _offsets(found, "end"))
     )
     return reader.load().select(
-        F.lit(level).alias("isolation"), "topic", "partition", "offset", "timestamp", "key", "value"
+        F.lit(level).alias("isolation"), "topic", "partition", "offset", "timestamp", "key", "value", "headers"
     )
 
 
