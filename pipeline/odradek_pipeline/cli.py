@@ -48,21 +48,16 @@ def scan(
 ) -> None:
     """Read log directories: partitions, producers, transactions, and what is broken; exit code 1 if anything is."""
     need("numpy", "rich")
+    from odradek_pipeline.preflight import check_log_directories
     from odradek_pipeline.summary import scan_directories
 
-    _must_exist(directories)
+    check_log_directories(directories, topic or ())
     summary = scan_directories(directories, check_crc=check_crc, topics=topic or ())
     if as_json:
         print(json.dumps(summary.as_json(), indent=2))
     else:
         _print_scan(summary)
     raise SystemExit(BAD if summary.is_bad else 0)
-
-
-def _must_exist(paths: list[Path]) -> None:
-    for path in paths:
-        if not path.exists():
-            raise UsageError(f"There is no {path}.")
 
 
 def _print_scan(summary: ScanSummary) -> None:
@@ -130,21 +125,27 @@ def audit_logs_command(
     range_mb: Annotated[int, Option(min=1, help="Bytes that a task reads, in MiB.")] = 128,
 ) -> None:
     """Transactions that hang, markers, epochs and sequences, from log directories; exit code 1 on anything bad."""
-    _must_exist(directories)
     need("numpy", "pandas", "pyarrow")
+    from odradek_pipeline.preflight import check_folder, check_log_directories, check_master, spark_troubles
+
+    if master != "none":
+        need("pyspark", extra="pipeline")
+        check_master(master)
+    check_log_directories(directories, topic or ())
+    check_folder(out)
     if master == "none":
         from odradek_pipeline.jobs.audit_logs import audit_logs
 
         _finish(audit_logs(directories, topics=topic or ()), out)
-    need("pyspark")
     from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
     from odradek_pipeline.session import spark_session
 
-    spark = spark_session(None if master == "submit" else master, name="odradek audit logs")
-    try:
-        result = audit_logs_on_spark(spark, directories, out, topics=topic or (), range_bytes=range_mb << 20)
-    finally:
-        spark.stop()
+    with spark_troubles():
+        spark = spark_session(None if master == "submit" else master, name="odradek audit logs")
+        try:
+            result = audit_logs_on_spark(spark, directories, out, topics=topic or (), range_bytes=range_mb << 20)
+        finally:
+            spark.stop()
     _finish(result, out)
 
 
@@ -155,11 +156,15 @@ def audit_history_command(
     out: Out = Path("audit"),
 ) -> None:
     """What clients saw, against what was acknowledged to them; exit code 1 on anything bad."""
-    _must_exist(files)
-    need("pandas", "pyarrow")
+    need("numpy", "pandas", "pyarrow")
     from odradek_pipeline.jobs.audit_history import audit_history
+    from odradek_pipeline.preflight import check_files, check_folder
 
-    _finish(audit_history(files), out)
+    check_files(files)
+    check_folder(out)
+    result = audit_history(files)
+    _must_have_read(result.facts["operations"], "operation of a client", files)
+    _finish(result, out)
 
 
 def audit_events_command(
@@ -170,11 +175,20 @@ def audit_events_command(
     ] = 10_000,
 ) -> None:
     """Verifications, transactions, stalls of the last stable offset and their holders; exit code 1 on anything bad."""
-    _must_exist(files)
-    need("pandas", "pyarrow")
+    need("numpy", "pandas", "pyarrow")
     from odradek_pipeline.jobs.audit_events import audit_events
+    from odradek_pipeline.preflight import check_files, check_folder
 
-    _finish(audit_events(files, stall_ms=stall_ms), out)
+    check_files(files)
+    check_folder(out)
+    result = audit_events(files, stall_ms=stall_ms)
+    _must_have_read(result.facts["events"], "event", files)
+    _finish(result, out)
+
+
+def _must_have_read(count: int, what: str, files: list[Path]) -> None:
+    if not count:
+        raise UsageError(f"There is no {what} in {', '.join(map(str, files))}.")
 
 
 def audit_all_command(
@@ -212,17 +226,22 @@ def copy(
     master: Master = "local[*]",
 ) -> None:
     """Copy a topic exactly once: a Spark stream with one Kafka transaction for each task, offsets inside it."""
-    need("pyspark", "pandas", "pyarrow", "confluent_kafka")
+    need("pyspark", "pandas", "pyarrow", "confluent_kafka", extra="pipeline")
     from odradek_pipeline.jobs.audit_copy import audit_copy
-    from odradek_pipeline.jobs.copy_exactly_once import CopyJob, start_copy
+    from odradek_pipeline.jobs.copy_exactly_once import CopyJob, check_topics, start_copy
     from odradek_pipeline.jobs.ingest import ingest
+    from odradek_pipeline.preflight import check_folder, check_master, spark_troubles
     from odradek_pipeline.session import connector_jars, spark_session
 
+    check_master(master)
     if not connector_jars() and master.startswith("local"):
         raise UsageError(
             "Spark's Kafka connector is missing: run `make pipeline-jars`, or name its folder in ODRADEK_PIPELINE_JARS."
         )
-    spark = spark_session(None if master == "submit" else master, name=application)
+    check_topics(bootstrap, source, target)
+    for folder in (checkpoint, audit_out):
+        if folder is not None:
+            check_folder(folder)
     job = CopyJob(
         bootstrap,
         source,
@@ -232,26 +251,35 @@ def copy(
         progress=checkpoint / "copy_progress",
         batch_records_max=batch_records,
     )
-    query = start_copy(spark, job, available_now=once)
-    try:
-        query.awaitTermination()
-    except KeyboardInterrupt:
-        query.stop()
-    if audit_out is not None:
+    with spark_troubles():
+        spark = spark_session(None if master == "submit" else master, name=application)
+        query = start_copy(spark, job, available_now=once)
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            query.stop()
+        if audit_out is None:
+            return
         ingest(spark, bootstrap, [source, target], audit_out)
-        _finish(audit_copy(spark, audit_out, source=source, target=target), audit_out)
+        result = audit_copy(spark, audit_out, source=source, target=target)
+    _finish(result, audit_out)
 
 
 def report(
     folder: Annotated[Path, Argument(help="Folder that audits have written, or one of such folders.")] = Path("audit"),
 ) -> None:
     """Write report.html and report.md from the tables of audits; exit code 1 on anything bad."""
-    need("matplotlib", "pandas", "pyarrow")
+    need("matplotlib", "numpy", "pandas", "pyarrow")
     from odradek_pipeline.jobs.report import find_audits, write_report
+    from odradek_pipeline.preflight import check_folder
 
     if not folder.is_dir() or not find_audits(folder):
         raise UsageError(f"There is no audit in {folder}.")
-    bad = write_report(folder)
+    check_folder(folder)
+    try:
+        bad = write_report(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(f"What an audit wrote to {folder} cannot be read: {error}.") from error
     print(f"{folder / 'report.html'}: {'bad' if bad else 'ok'}")
     raise SystemExit(BAD if bad else 0)
 

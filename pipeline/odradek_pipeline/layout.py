@@ -27,6 +27,8 @@ CLUSTER_METADATA = "__cluster_metadata"
 _PARTITION = re.compile(r"(?P<topic>.+?)-(?P<partition>\d+)(?P<state>\.[0-9a-f]{32}-(?:delete|future|stray))?")
 _FILE = re.compile(r"(?P<offset>\d{20})(?:-\d{10})?(?P<suffix>\.[a-z]+)(?P<state>\.deleted|\.cleaned|\.swap)?")
 _CLEANED = "cleaner-offset-checkpoint"
+_OF_BROKER = "meta.properties"
+"""What every log directory of a broker has, also one that holds no partition yet."""
 
 
 class FileKind(StrEnum):
@@ -123,6 +125,8 @@ def find_files(directories: Iterable[str | Path], *, topics: Iterable[str] = ())
             continue
         if _partition_of(root.name) and any(_FILE.fullmatch(name) for name in _names(root, tree)):
             _add_partition(tree, root, wanted)
+            if (root.parent / _CLEANED).is_file():
+                _add_cleaned(tree, root.parent / _CLEANED)
             continue
         _add_root(tree, root, wanted)
     tree.files.sort(key=lambda file: (file.topic, file.partition, file.base_offset, file.kind))
@@ -147,7 +151,7 @@ def _partition_of(name: str) -> tuple[str, int] | None:
 def _add_root(tree: Tree, root: Path, wanted: frozenset[str]) -> None:
     names = _names(root, tree)
     partitions = [name for name in names if _partition_of(name) and (root / name).is_dir()]
-    if names and not partitions:
+    if names and not partitions and _OF_BROKER not in names:
         tree.problems.append(problem(root, -1, "no-partitions", "no directory here is that of a partition"))
     for name in partitions:
         _add_partition(tree, root / name, wanted)

@@ -8,5 +8,5 @@ from odradek import extras
 
 __all__ = ["need"]
 
-need = partial(extras.need, extra="pipeline")
-"""End the command if it lacks one of these modules."""
+need = partial(extras.need, extra="audit")
+"""End the command if it lacks one of these modules; the extra `audit` is without Spark."""

@@ -256,7 +256,7 @@ def test_a_wrong_argument_ends_in_one_sentence(tmp_path: Path) -> None:
 def test_without_the_extra_a_command_ends_in_one_sentence() -> None:
     from odradek_pipeline.needs import need
 
-    with pytest.raises(UsageError, match=r"pip install 'odradek\[pipeline\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'odradek\[audit\]'"):
         need("a_module_that_is_not_there")
 
 

@@ -46,7 +46,7 @@ def write_report(folder: Path) -> bool:
     page = f'<!doctype html><html lang="en">{head}<h1 class="{verdict}">{title}</h1>{body}</html>\n'
     (folder / "report.html").write_text(page)
     (folder / "report.md").write_text(f"# {title}\n\n" + "\n".join(text for _, text in sections))
-    if audits != [folder]:
+    if folder not in audits:  # whose own summary would be lost
         combined = {"verdict": verdict, "audits": {audit.name: summary for audit, summary in summaries.items()}}
         (folder / "summary.json").write_text(json.dumps(combined, indent=2) + "\n")
     return bad
