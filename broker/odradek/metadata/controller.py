@@ -195,9 +195,11 @@ class Controller(Machine):
 
     # What a start does not need is imported when it is first asked for: message classes take their time.
 
-    def create_topics(self, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
-        """CreateTopics."""
-        return self._carry_out("CreateTopics", lambda: create_topics(request, self._cluster()))
+    def create_topics(
+        self, request: CreateTopicsRequest, *, whole: CreateTopicsRequest | None = None
+    ) -> Decision[CreateTopicsResponse]:
+        """CreateTopics, or a part of it."""
+        return self._carry_out("CreateTopics", lambda: create_topics(request, self._cluster(), whole=whole))
 
     def create_partitions(self, request: CreatePartitionsRequest) -> Decision[CreatePartitionsResponse]:
         """CreatePartitions."""

@@ -40,10 +40,16 @@ DEFAULT = -1
 """Number of partitions, or replication factor, that is left to the broker's configuration."""
 
 
-def create_topics(request: CreateTopicsRequest, cluster: Cluster) -> Change[CreateTopicsResponse]:
-    """Each topic is created or refused by itself."""
+def create_topics(
+    request: CreateTopicsRequest, cluster: Cluster, *, whole: CreateTopicsRequest | None = None
+) -> Change[CreateTopicsResponse]:
+    """Each topic is created or refused by itself, but for the number of partitions in the whole request."""
     change: Change[CreateTopicsResponse] = Change(CreateTopicsResponse())
-    failed = Failure(ErrorCode.REQUEST_TIMED_OUT) if request.timeout_ms <= 0 else _too_many(request.topics, cluster)
+    failed = (
+        Failure(ErrorCode.REQUEST_TIMED_OUT)
+        if request.timeout_ms <= 0
+        else _too_many((whole or request).topics, cluster)
+    )
     times = Counter(topic.name for topic in request.topics)
     similar = similar_names(cluster.image.topics)
     for name, topic in {topic.name: topic for topic in request.topics}.items():

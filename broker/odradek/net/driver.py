@@ -21,11 +21,13 @@ from odradek.node.events import (
     Hangup,
     Hold,
     MetadataAdvanced,
+    NextTurn,
     Received,
     Resume,
     Send,
     Started,
     Tick,
+    Turn,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +45,9 @@ def _settle(outcome: Future[T], call: Callable[[], T]) -> None:
     except BaseException as error:
         outcome.set_exception(error)
 
+
+TURN_S = 0.0005
+"""How long the node serves one client, or those that wait for their turn, before it looks at the others."""
 
 _last_ms = 0
 
@@ -73,6 +78,8 @@ class Driver:
         self._queued: deque[Event] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
+        self._turn_ends = 0.0
+        node.turns.is_over = self._turn_is_over
         self._carry_out: dict[type, Callable[[Any], None]] = {
             Send: self._send,
             Dial: self._dial,
@@ -80,6 +87,7 @@ class Driver:
             Hold: self._hold,
             Resume: self._resume,
             Announce: self._announce,
+            NextTurn: self._next_turn,
         }
 
     def step(self, event: Event) -> None:
@@ -91,6 +99,7 @@ class Driver:
         try:
             carry_out = self._carry_out
             while True:
+                self._turn_ends = time.perf_counter() + TURN_S
                 for effect in self.node.step(event, wall_clock_ms()):
                     carry_out[type(effect)](effect)
                 if not self._queued:
@@ -180,6 +189,13 @@ class Driver:
         for peer in self._peers.values():
             if peer is not self:
                 self._loop.call_soon(peer._step_unless_stopped, MetadataAdvanced(effect.offset))
+
+    def _next_turn(self, effect: NextTurn) -> None:
+        # The loop runs what is due by then, and looks at every socket, before it gets here.
+        self._loop.call_soon(self._step_unless_stopped, Turn())
+
+    def _turn_is_over(self) -> bool:
+        return time.perf_counter() >= self._turn_ends
 
     # ------------------------------------------------------------------ the inter-broker channel
 

@@ -1,23 +1,23 @@
 """One client: frames in, one request at a time, answers in order.
 
-A request that parks holds back the ones behind it, as in Kafka;
-what has arrived meanwhile is queued, and when the queue is full the driver is asked to stop reading.
+A request that parks holds back the ones behind it, as in Kafka; what has arrived meanwhile waits, and when it is too
+much the driver is asked to stop reading. A connection that has more to be served when its turn is over gives way.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any
 
 from odradek.log.machine import Fact
 from odradek.node.flow import Flow
 from odradek.node.router import Call, CloseConnection, Handler
+from odradek.node.turns import TooManyEntries
 from odradek.wire.errors import DecodeError, EncodeError
 from odradek.wire.frame import FrameBuffer
-from odradek.wire.primitives import Malformed, unknown_tags
+from odradek.wire.primitives import Malformed, Splices, unknown_tags
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -29,8 +29,21 @@ __all__ = ["Connection"]
 _HEADER = Layout(">hhih")
 _LENGTH_AND_CORRELATION = Layout(">ii")
 _LENGTH = Layout(">i")
-QUEUED_FRAMES_MAX = 64
-QUEUED_BYTES_MAX = 4 * 1024 * 1024
+LONG_BYTES = 32 * 1024
+"""A request above this is read in slices, and its entries are counted."""
+WAITING_BYTES_MAX = 1024 * 1024
+"""Nothing more is read from a connection while so much of it waits to be served."""
+ANSWER_BYTES_MAX = 256 * 1024
+"""A turn of a connection is over when it has been answered so much, however soon that was."""
+
+
+Finish = Callable[[Handler, Call, Any, BaseException | None], None]
+"""Takes the outcome of one stage of a request."""
+
+
+def _head(handler: Handler) -> bytearray:
+    """Room for length and correlation id, and no tagged fields."""
+    return bytearray(9 if handler.flexible_response else 8)
 
 
 def _request_fact(call: Call) -> Fact:
@@ -53,18 +66,18 @@ class Connection:
         "_clogged",
         "_flow",
         "_frames",
+        "_gave_way",
         "_held",
+        "_next",
         "_node",
         "_postponed",
-        "_queue",
-        "_queued_bytes",
-        "_serving",
         "broker",
         "closing",
         "conn",
         "host",
         "last_active",
         "out",
+        "out_bytes",
         "port",
     )
 
@@ -77,11 +90,12 @@ class Connection:
         self.closing = False
         self.last_active = node.now
         self.out: list[Chunk] = []
+        self.out_bytes = 0
         self._frames = FrameBuffer(node.config.socket_request_max_bytes)
-        self._queue: deque[memoryview] = deque()
-        self._queued_bytes = 0
+        self._next: memoryview | None = None
+        """The request with which the connection goes on in its next turn."""
+        self._gave_way = False
         self._flow: Flow | None = None
-        self._serving = False
         self._postponed = False
         self._held = False
         self._clogged = False
@@ -93,17 +107,11 @@ class Connection:
         if self.closing:
             return
         self.last_active = self._node.now
-        try:
-            frames = self._frames.feed(data)
-        except DecodeError as error:
-            self.close("malformed_frame", error=str(error))
-            return
-        if self._flow is None and not self._queue and not self._clogged and len(frames) == 1:
-            self._serve(frames[0])
-            return
-        self._queue.extend(frames)
-        self._queued_bytes += sum(map(len, frames))
-        self._serve_queue()
+        self._frames.feed(data)
+        if self._flow is None and not self._gave_way and not self._clogged:
+            self._go_on()
+        elif self._frames.held >= WAITING_BYTES_MAX:
+            self._hold()
 
     def clogged(self) -> None:
         """The client reads too slowly: serve nothing more until it has caught up."""
@@ -113,12 +121,20 @@ class Connection:
     def drained(self) -> None:
         """The client has caught up."""
         self._clogged = False
-        self._serve_queue()
+        if self._flow is None and not self._gave_way:
+            self._go_on()
+
+    def turn(self) -> None:
+        """Others have had theirs: go on with the next request."""
+        self._gave_way = False
+        if not self.closing:
+            self._go_on()
 
     def disconnected(self) -> None:
         """The client is gone; a parked request ends, what it has appended stands."""
         self.closing = True
-        self._queue.clear()
+        self._next = None
+        self._frames = FrameBuffer(0)
         if self._flow is not None:
             # What a test holds back is a message that is late, and a late message does not care for its sender.
             if not self._postponed:
@@ -136,21 +152,45 @@ class Connection:
     @property
     def idle(self) -> bool:
         """Whether no request is being served or waiting."""
-        return self._flow is None and not self._queue
+        return self._flow is None and self._next is None
 
-    def _serve_queue(self) -> None:
-        queue = self._queue
-        while queue and self._flow is None and not self._clogged and not self.closing:
-            frame = queue.popleft()
-            self._queued_bytes -= len(frame)
-            self._serve(frame)
-        if self.closing:
+    def _go_on(self) -> None:
+        """Serve what has arrived until a request parks or the turn is over."""
+        if self._clogged:
             return
-        if len(queue) >= QUEUED_FRAMES_MAX or self._queued_bytes >= QUEUED_BYTES_MAX:
+        frame = self._take()
+        while frame is not None:
+            try:
+                self._serve(frame)
+            except Exception as error:
+                self._node.broken(error)
+                self.close("internal_error")
+            if self.closing:
+                return
+            if self._flow is not None:
+                break
+            frame = self._take()
+            if frame is not None and (self.out_bytes >= ANSWER_BYTES_MAX or self._node.turns.is_over()):
+                self._next = frame
+                self._gave_way = True
+                self._node.turns.later(self.turn)
+                break
+        if frame is not None and self._frames.held >= WAITING_BYTES_MAX:
             self._hold()
-        elif self._held and not self._clogged and not queue:
+        elif self._held and frame is None and not self.closing:
             self._held = False
             self._node.resume(self)
+
+    def _take(self) -> memoryview | None:
+        """The next request that has arrived as a whole."""
+        frame, self._next = self._next, None
+        if frame is not None:
+            return frame
+        try:
+            return next(self._frames, None)
+        except DecodeError as error:
+            self.close("malformed_frame", error=str(error))
+            return None
 
     def _hold(self) -> None:
         if not self._held:
@@ -189,54 +229,96 @@ class Connection:
                 position += 1
                 if tag_count:
                     _, position = unknown_tags(frame, position, tag_count)
+            if len(frame) > LONG_BYTES:
+                call = Call(handler.api_key, version, correlation_id, client_id, None, self)
+                reading = node.turns.run_long(handler.read_long(frame, position), entries_max=handler.entries_max)
+                self._run(reading, self._read, handler, call)
+                return
             request, _ = handler.read(frame, position)
         except (DecodeError, Malformed, UnicodeDecodeError, IndexError) as error:
-            self.close("malformed_request", api=handler.api_key.name, version=version, error=str(error))
+            self._malformed(handler, error)
             return
+        self._call(handler, Call(handler.api_key, version, correlation_id, client_id, request, self))
+
+    def _malformed(self, handler: Handler, error: BaseException) -> None:
+        self.close("malformed_request", api=handler.api_key.name, version=handler.version, error=str(error))
+
+    def _read(self, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
+        """A long request has been read."""
+        if error is None:
+            call.request, _ = value
+            self._call(handler, call)
+        elif isinstance(error, DecodeError | TooManyEntries):
+            self._malformed(handler, error)
+        else:
+            self._failed(handler, call, error)
+
+    def _call(self, handler: Handler, call: Call) -> None:
+        node = self._node
         node.metrics.requests += 1
-        call = Call(handler.api_key, version, correlation_id, client_id, request, self)
         if node.events is not None:
             node.emit((_request_fact(call),))
         if node.faults is not None and node.faults.intercepts(call):
             self._postponed = node.faults.postpones
-            self._run(handler, call, node.faults.serve(handler, call))
+            self._run(node.faults.serve(handler, call), self._served, handler, call)
         else:
-            self._run(handler, call, handler.serve(node, call))
+            self._run(handler.serve(node, call), self._served, handler, call)
 
-    def _run(self, handler: Handler, call: Call, coroutine: Any) -> None:
+    def _run(self, coroutine: Any, finish: Finish, handler: Handler, call: Call) -> None:
+        """One stage of a request: it is read, served, written; only long ones park while they are read or written."""
         try:
             wait = coroutine.send(None)
         except StopIteration as stop:
-            self._respond(handler, call, stop.value)
+            finish(handler, call, stop.value, None)
         except Exception as error:
-            self._failed(handler, call, error)
+            finish(handler, call, None, error)
         else:
-            flow = Flow(coroutine, lambda value, error: self._done(handler, call, value, error))
+            flow = Flow(coroutine, lambda value, error: self._done(finish, handler, call, value, error))
             self._flow = flow
             self._node.kernel.park(flow, wait)
 
-    def _done(self, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
+    def _done(self, finish: Finish, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
         self._flow = None
         self._postponed = False
         if self.closing:
             return
+        finish(handler, call, value, error)
+        if not self.closing and self._flow is None:
+            self._go_on()
+
+    def _served(self, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
+        if error is not None:
+            self._failed(handler, call, error)
+        elif call.is_long and value is not None:
+            self._run(self._write_long(handler, value), self._written, handler, call)
+        else:
+            self._respond(handler, call, value)
+
+    async def _write_long(self, handler: Handler, response: Any) -> tuple[bytearray, Splices]:
+        out, splices = _head(handler), Splices()
+        await self._node.turns.run_long(handler.write_long(response, out, splices))
+        return out, splices
+
+    def _written(self, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
         if error is not None:
             self._failed(handler, call, error)
         else:
-            self._respond(handler, call, value)
-        self._serve_queue()
+            self._send_response(call, *value)
 
     def _failed(self, handler: Handler, call: Call, error: BaseException) -> None:
         if isinstance(error, CloseConnection):
             self.close(str(error), api=call.api_key.name, version=call.version)
             return
+        self._log_failure(call, error)
+        self._answer_failure(handler, call)
+
+    def _log_failure(self, call: Call, error: BaseException) -> None:
         fields: dict[str, object] = {"api": call.api_key.name, "version": call.version, "client_id": call.client_id}
         if isinstance(error, EncodeError):
             # A client can bring this about: what it calls things comes back inside a longer text.
             self._node.log.warning("answer_unwritable", **fields, error=str(error))
         else:
             self._node.log.error("request_failed", **fields, exc_info=error)
-        self._answer_failure(handler, call)
 
     def _answer_failure(self, handler: Handler, call: Call) -> None:
         """Say UNKNOWN_SERVER_ERROR where the API can say it, else hang up."""
@@ -247,8 +329,8 @@ class Connection:
             if response is not None:
                 self._write(handler, call, response)
                 return
-        except EncodeError as error:
-            self._node.log.warning("answer_unwritable", api=call.api_key.name, error=str(error))
+        except Exception as error:
+            self._log_failure(call, error)
         self.close("internal_error", api=call.api_key.name, version=call.version)
 
     def _respond(self, handler: Handler, call: Call, response: Any) -> None:
@@ -256,20 +338,20 @@ class Connection:
             return
         try:
             self._write(handler, call, response)
-        except EncodeError as error:
+        except Exception as error:
             self._failed(handler, call, error)
 
     def _write(self, handler: Handler, call: Call, response: Any) -> None:
-        out = bytearray(8)
-        if handler.flexible_response:
-            out.append(0)
-        splices: list[tuple[int, memoryview]] = []
+        out, splices = _head(handler), Splices()
         handler.write(response, out, splices)
+        self._send_response(call, out, splices)
+
+    def _send_response(self, call: Call, out: bytearray, splices: Splices) -> None:
         if splices:
             self._send_spliced(call.correlation_id, out, splices)
         else:
             _LENGTH_AND_CORRELATION.pack_into(out, 0, len(out) - 4, call.correlation_id)
-            self._send((out,))
+            self._send((out,), len(out))
 
     def _send_spliced(self, correlation_id: int, out: bytearray, splices: list[tuple[int, memoryview]]) -> None:
         size = len(out) - 4 + sum(len(view) for _, view in splices)
@@ -282,11 +364,12 @@ class Connection:
             start = position
         if start < len(out):
             chunks.append(bytes(out[start:]))
-        self._send(chunks)
+        self._send(chunks, size + 4)
 
-    def _send(self, chunks: Iterable[Chunk]) -> None:
+    def _send(self, chunks: Iterable[Chunk], size: int) -> None:
         if not self.out:
             self._node.dirty.append(self)
+        self.out_bytes += size
         self.out.extend(chunks)
 
     def _serve_unknown_api_versions(self, correlation_id: int) -> None:

@@ -25,12 +25,14 @@ __all__ = [
     "Hangup",
     "Hold",
     "MetadataAdvanced",
+    "NextTurn",
     "Received",
     "Resume",
     "Send",
     "Started",
     "Stopping",
     "Tick",
+    "Turn",
 ]
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
@@ -100,8 +102,12 @@ class Tick(Struct):
     """Time has passed."""
 
 
+class Turn(Struct):
+    """Everybody else has had a chance since `NextTurn`: what gave way goes on."""
+
+
 _OfConnections: TypeAlias = Connected | Dialled | Received | Disconnected | Clogged | Drained
-Event: TypeAlias = _OfConnections | Started | MetadataAdvanced | Stopping | Command | Tick
+Event: TypeAlias = _OfConnections | Started | MetadataAdvanced | Stopping | Command | Tick | Turn
 
 
 class Send(Struct):
@@ -142,4 +148,8 @@ class Announce(Struct):
     offset: int
 
 
-Effect: TypeAlias = Send | Dial | Hangup | Hold | Resume | Announce
+class NextTurn(Struct):
+    """There is more to do: send `Turn` when the sockets have been looked at."""
+
+
+Effect: TypeAlias = Send | Dial | Hangup | Hold | Resume | Announce | NextTurn

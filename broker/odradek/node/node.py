@@ -39,6 +39,7 @@ from odradek.node.events import (
     Started,
     Stopping,
     Tick,
+    Turn,
 )
 from odradek.node.fetch_sessions import FetchSessions
 from odradek.node.flow import Kernel
@@ -49,6 +50,7 @@ from odradek.node.producer_ids import ProducerIdSupply
 from odradek.node.purgatory import Purgatory
 from odradek.node.router import Router
 from odradek.node.timers import Timers
+from odradek.node.turns import Turns
 from odradek.releases import release_of
 from odradek.wire.errors import ErrorCode
 
@@ -124,6 +126,7 @@ class Node:
         self.dirty: list[Connection] = []
         self.kernel = Kernel()
         self.timers = Timers()
+        self.turns = Turns(self.kernel)
         self.purgatory = Purgatory(self.kernel)
         self.release = release_of(config.odradek_as_kafka)
         self.router = Router(self.release, unstable_versions=config.unstable_api_versions_enable)
@@ -154,6 +157,7 @@ class Node:
             Stopping: self._stopping,
             Command: self._command,
             Tick: self._tick,
+            Turn: self._turn,
         }
 
     # ------------------------------------------------------------------ the border
@@ -169,7 +173,7 @@ class Node:
         try:
             self._steps[type(event)](event)
         except Exception as error:
-            self._broken(error)
+            self.broken(error)
         ready = self.kernel.ready
         while ready or self._pump:
             try:
@@ -177,15 +181,17 @@ class Node:
                 while self._pump:
                     self._pump.popleft().pump()
             except Exception as error:
-                self._broken(error)
+                self.broken(error)
         if self.dirty:
             for connection in self.dirty:
                 effects.append(Send(connection.conn, connection.out))
                 connection.out = []
+                connection.out_bytes = 0
             self.dirty.clear()
+        self.turns.ask(effects)
         return effects
 
-    def _broken(self, error: Exception) -> None:
+    def broken(self, error: Exception) -> None:
         """Something has failed that no flow or connection answers for."""
         self.log.error("step_failed", node=self.node_id, exc_info=error)
 
@@ -221,11 +227,7 @@ class Node:
         if conn > 0:
             connection = self.connections.get(conn)
             if connection is not None:
-                try:
-                    connection.received(event.data)
-                except Exception as error:
-                    self._broken(error)
-                    connection.close("internal_error")
+                connection.received(event.data)
         else:
             self.peers.received(conn, event.data)
 
@@ -263,6 +265,9 @@ class Node:
     def _tick(self, event: Tick) -> None:
         self.kernel.expire(self.now)
         self.timers.run(self.now)
+
+    def _turn(self, event: Turn) -> None:
+        self.turns.run()
 
     # ------------------------------------------------------------------ for connections
 

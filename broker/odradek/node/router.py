@@ -7,7 +7,7 @@ A route's module, and the codecs of its messages, are imported when the first re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from odradek.releases import WIDEST, Release
 from odradek.wire import registry
+from odradek.wire.long import long_reader, long_writer
+from odradek.wire.primitives import Splices
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class Call(Struct):
     client_id: str | None
     request: Any
     connection: Connection
+    is_long: bool = False
+    """Whether it gave way while it was served, so that its answer may be long too."""
 
     @property
     def is_broker(self) -> bool:
@@ -102,6 +106,26 @@ ROUTES: tuple[Route, ...] = (
 BROKER_ROUTES: tuple[Route, ...] = (Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "features:allocate_producer_ids"),)
 """What only brokers ask of one another; not advertised."""
 
+SHARED = frozenset(
+    {
+        ApiKey.DELETE_GROUPS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    }
+)
+"""What is served a few entries at a time; the others are decided in one go."""
+SHARED_ENTRIES_MAX = 20_000
+ENTRIES_MAX = 10_000
+"""How many entries a request of more than 32 KiB may have, in all its arrays. Kafka takes a million in each."""
+
 Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]
 
 
@@ -115,6 +139,15 @@ class Handler(Struct):
     flexible_request: bool
     flexible_response: bool
     serve: Serve
+    entries_max: int
+
+    def read_long(self, frame: memoryview, position: int) -> Generator[int, None, tuple[Any, int]]:
+        """Read a long request, and give way."""
+        return long_reader(registry.request_type(self.api_key), self.version)(frame, position)
+
+    def write_long(self, response: Any, out: bytearray, splices: Splices) -> Generator[int, None, None]:
+        """Write a long response, and give way."""
+        return long_writer(registry.response_type(self.api_key), self.version)(response, out, splices)
 
 
 class Router:
@@ -176,4 +209,5 @@ class Router:
             flexible_request=registry.request_header_version(route.api_key, version) >= 2,
             flexible_response=registry.response_header_version(route.api_key, version) >= 1,
             serve=getattr(module, function_name),
+            entries_max=SHARED_ENTRIES_MAX if route.api_key in SHARED else ENTRIES_MAX,
         )

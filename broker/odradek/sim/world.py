@@ -28,11 +28,13 @@ from odradek.node.events import (
     Event,
     Hangup,
     MetadataAdvanced,
+    NextTurn,
     Received,
     Send,
     Started,
     Stopping,
     Tick,
+    Turn,
 )
 from odradek.node.faults import Fault, Faults
 from odradek.node.node import Node
@@ -277,6 +279,8 @@ class World:
                     for other in self.nodes:
                         if other != node_id:
                             self._post_to_peer((node_id, other), other, MetadataAdvanced(offset))
+                case NextTurn():
+                    self.post(node_id, Turn())
                 case _:
                     pass
 

@@ -15,9 +15,12 @@ from odradek.wire.schema import FIXED, Field, MessageSpec, StructSpec
 __all__ = ["reader_source"]
 
 
-def reader_source(message: MessageSpec, version: int, formats: set[str]) -> list[str]:
-    """The body of the reader of one version. Formats that it unpacks are added to `formats`."""
-    emitter = _ReaderEmitter(message, version, formats)
+def reader_source(message: MessageSpec, version: int, formats: set[str], *, gives_way: bool = False) -> list[str]:
+    """The body of the reader of one version. Formats that it unpacks are added to `formats`.
+
+    One that gives way yields the number of entries that come next.
+    """
+    emitter = _ReaderEmitter(message, version, formats, gives_way=gives_way)
     emitter.source.indent = 1
     emitter.source("start = pos")
     with emitter.source.block("try:"):
@@ -29,8 +32,9 @@ def reader_source(message: MessageSpec, version: int, formats: set[str]) -> list
 
 
 class _ReaderEmitter:
-    def __init__(self, message: MessageSpec, version: int, formats: set[str]) -> None:
+    def __init__(self, message: MessageSpec, version: int, formats: set[str], *, gives_way: bool) -> None:
         self.message = message
+        self.gives_way = gives_way
         self.version = version
         self.formats = formats
         self.source = Source()
@@ -155,6 +159,8 @@ class _ReaderEmitter:
     def array(self, field: Field, name: str, length: str) -> None:
         if field.kind in FIXED and field.kind != "uuid":
             size = FIXED[field.kind][1]
+            if self.gives_way:
+                self.source(f"yield {length}")
             self.source(f"{name} = list(UNPACK_{field.kind.upper()}S[{length}](buf, pos))")
             self.source(f"pos += {length}" if size == 1 else f"pos += {_times(size, length)}")
             return
@@ -167,6 +173,8 @@ class _ReaderEmitter:
             with self.source.block(f"if {length} > len(buf) - pos:"):
                 self.source('raise Malformed("count")')
         with self.source.block(f"for _ in range({length}):"):
+            if self.gives_way:
+                self.source("yield 1")
             if field.struct is not None:
                 self.source(self.struct(field.struct, name, append=True))
             elif field.kind == "uuid":

@@ -13,9 +13,12 @@ from odradek.wire.schema import FIXED, Field, MessageSpec, StructSpec
 __all__ = ["writer_source"]
 
 
-def writer_source(message: MessageSpec, version: int, formats: set[str]) -> list[str]:
-    """The body of the writer of one version. Formats that it packs are added to `formats`."""
-    emitter = _WriterEmitter(message, version, formats)
+def writer_source(message: MessageSpec, version: int, formats: set[str], *, gives_way: bool = False) -> list[str]:
+    """The body of the writer of one version. Formats that it packs are added to `formats`.
+
+    One that gives way yields the number of entries that come next.
+    """
+    emitter = _WriterEmitter(message, version, formats, gives_way=gives_way)
     emitter.source.indent = 1
     with emitter.source.block("try:"):
         emitter.struct(message.root, "message")
@@ -26,8 +29,9 @@ def writer_source(message: MessageSpec, version: int, formats: set[str]) -> list
 
 
 class _WriterEmitter:
-    def __init__(self, message: MessageSpec, version: int, formats: set[str]) -> None:
+    def __init__(self, message: MessageSpec, version: int, formats: set[str], *, gives_way: bool) -> None:
         self.message = message
+        self.gives_way = gives_way
         self.version = version
         self.formats = formats
         self.source = Source()
@@ -187,6 +191,8 @@ class _WriterEmitter:
             return
         name = self.name(field.python_name)
         with self.source.block(f"for {name} in {value}:"):
+            if self.gives_way:
+                self.source("yield 1")
             if field.struct is not None:
                 self.struct(field.struct, name)
                 self.flush()

@@ -7,6 +7,7 @@ Which version of them goes in front of what is said by `registry.request_header_
 from __future__ import annotations
 
 import struct
+from typing import Self
 
 from odradek.wire.errors import DecodeError
 
@@ -16,58 +17,79 @@ _LENGTH = struct.Struct(">i")
 
 
 class FrameBuffer:
-    """Cuts a stream of bytes into frames.
+    """Cuts a stream of bytes into frames, one when it is asked for: `for frame in buffer.feed(data)`.
 
     A frame inside one received chunk is a view of it; one across several is joined once.
-    What is kept between two calls is at most one frame's worth of received bytes.
+    What is not cut yet costs its bytes and nothing more, however many frames it holds.
     """
+
+    __slots__ = ("_chunks", "_data", "_held", "_pos", "_wanted", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self._data = b""
+        self._pos = 0
         self._chunks: list[bytes] = []
         self._held = 0
         self._wanted = _LENGTH.size
 
     @property
     def held(self) -> int:
-        """How many received bytes wait for the rest of their frame."""
+        """How many received bytes are not cut yet."""
         return self._held
 
-    def feed(self, data: bytes) -> list[memoryview]:
-        """Take received bytes; return the frames that are complete now, without their lengths.
+    def feed(self, data: bytes) -> Self:
+        """Take received bytes."""
+        self._held += len(data)
+        if self._data:
+            self._chunks.append(data)
+        else:
+            self._data = data
+        return self
 
-        Raises `DecodeError` as soon as a length is below 0 or above the limit.
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> memoryview:
+        """The next frame that is complete, without its length.
+
+        Raises `DecodeError` at a length below 0 or above the limit.
         No frame can be found behind such a length, so the connection has to end then.
         """
-        self._held += len(data)
         if self._held < self._wanted:
-            self._chunks.append(data)
-            return []
-        if self._chunks:
-            self._chunks.append(data)
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-        return self._cut(data)
-
-    def _cut(self, data: bytes) -> list[memoryview]:
-        frames: list[memoryview] = []
-        view = memoryview(data)
-        size = len(data)
-        pos = 0
+            raise StopIteration
+        if len(self._data) - self._pos < self._wanted:
+            self._join()
+        if self._wanted == _LENGTH.size:
+            self._wanted += self._length()
+            if self._held < self._wanted:
+                raise StopIteration
+            if len(self._data) - self._pos < self._wanted:
+                self._join()
+        data, start, end = self._data, self._pos + _LENGTH.size, self._pos + self._wanted
+        self._held -= self._wanted
         self._wanted = _LENGTH.size
-        while size - pos >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(data, pos)
-            if not 0 <= length <= self.limit:
-                raise DecodeError(
-                    f"a frame of {length} bytes; the limit is {self.limit}", field="length", offset=pos, message="frame"
-                )
-            end = pos + _LENGTH.size + length
-            if end > size:
-                self._wanted = end - pos
-                break
-            frames.append(view[pos + _LENGTH.size : end])
-            pos = end
-        self._held = size - pos
-        if self._held:
-            self._chunks.append(data[pos:] if pos else data)
-        return frames
+        if end < len(data):
+            self._pos = end
+        else:
+            self._data, self._pos = b"", 0
+            if self._chunks:
+                self._join()
+        return memoryview(data)[start:end]
+
+    def _length(self) -> int:
+        length: int
+        (length,) = _LENGTH.unpack_from(self._data, self._pos)
+        if not 0 <= length <= self.limit:
+            raise DecodeError(
+                f"a frame of {length} bytes; the limit is {self.limit}",
+                field="length",
+                offset=self._pos,
+                message="frame",
+            )
+        return length
+
+    def _join(self) -> None:
+        self._data = b"".join((memoryview(self._data)[self._pos :], *self._chunks))
+        self._pos = 0
+        self._chunks.clear()

@@ -220,11 +220,15 @@ _ENDINGS: Mapping[str, Callable[[int], list[str]]] = {
 
 
 def _class(struct: StructSpec, spec: MessageSpec) -> list[str]:
-    """One Struct for all versions."""
+    """One Struct for all versions.
+
+    A message holds no message that holds it, so the collector of cycles need not look at it: with very many entries
+    that is what a pause is made of.
+    """
     out = Source()
     out("")
     out("")
-    with out.block(f"class {struct.name}(msgspec.Struct):"):
+    with out.block(f"class {struct.name}(msgspec.Struct, gc=False):"):
         for field in struct.fields:
             out(f"{field.python_name}: {annotation(field)} = {_class_default(field)}  # {_comment(field, struct)}")
         if has_tags(struct, spec):

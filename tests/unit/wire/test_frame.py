@@ -41,20 +41,20 @@ def test_frame_inside_a_chunk_is_a_view_of_it() -> None:
 
 def test_rest_is_held_until_it_is_whole() -> None:
     buffer = FrameBuffer(LIMIT)
-    assert [b"one"] == buffer.feed(framed(b"one") + b"\0\0")
+    assert [b"one"] == list(buffer.feed(framed(b"one") + b"\0\0"))
     assert 2 == buffer.held
-    assert [] == buffer.feed(b"\0\3tw")
+    assert [] == list(buffer.feed(b"\0\3tw"))
     assert 6 == buffer.held
-    assert [b"two"] == buffer.feed(b"o")
+    assert [b"two"] == list(buffer.feed(b"o"))
     assert 0 == buffer.held
 
 
 def test_empty_frame() -> None:
-    assert [b""] == FrameBuffer(LIMIT).feed(framed(b""))
+    assert [b""] == list(FrameBuffer(LIMIT).feed(framed(b"")))
 
 
 def test_largest_frame() -> None:
-    assert [bytes(LIMIT)] == FrameBuffer(LIMIT).feed(framed(bytes(LIMIT)))
+    assert [bytes(LIMIT)] == list(FrameBuffer(LIMIT).feed(framed(bytes(LIMIT))))
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
@@ -62,11 +62,21 @@ def test_wrong_length_is_refused_before_anything_follows(length: int) -> None:
     buffer = FrameBuffer(LIMIT)
     buffer.feed(b"")
     with pytest.raises(DecodeError) as caught:
-        buffer.feed(length.to_bytes(4, "big", signed=True))
+        next(buffer.feed(length.to_bytes(4, "big", signed=True)))
     assert "length" == caught.value.field
     assert 0 == caught.value.offset
 
 
 def test_http_is_refused() -> None:
     with pytest.raises(DecodeError):
-        FrameBuffer(100 * 1024 * 1024).feed(b"GET / HTTP/1.1\r\n")
+        next(FrameBuffer(100 * 1024 * 1024).feed(b"GET / HTTP/1.1\r\n"))
+
+
+def test_frames_are_cut_when_they_are_asked_for() -> None:
+    buffer = FrameBuffer(LIMIT).feed(framed(b"one", b"two") + b"\xff\xff\xff\xff")
+    assert b"one" == bytes(next(buffer))
+    assert 11 == buffer.held
+    buffer.feed(b"more")
+    assert b"two" == bytes(next(buffer))
+    with pytest.raises(DecodeError):
+        next(buffer)

@@ -59,9 +59,10 @@ MALFORMED = (
 async def describe_configs(node: Node, call: Call) -> DescribeConfigsResponse:
     """DescribeConfigs (key 32), versions 0 to 4: 1 adds sources (KIP-226), 3 types and documentation (KIP-569)."""
     request: DescribeConfigsRequest = call.request
-    return DescribeConfigsResponse(
-        results=[_described(node, resource, request, call.version) for resource in request.resources]
-    )
+    response = DescribeConfigsResponse()
+    async for some in node.turns.share(call, request.resources):
+        response.results += [_described(node, resource, request, call.version) for resource in some]
+    return response
 
 
 def _described(

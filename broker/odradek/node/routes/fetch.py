@@ -43,26 +43,32 @@ Key = tuple[object, int]
 async def fetch(node: Node, call: Call) -> FetchResponse:
     """Read from each partition; wait for `min_bytes` until `max_wait_ms` has passed."""
     request: FetchRequest = call.request
-    wanted, session, error = _wanted(node, request, call.version)
+    wanted, session, error = await _wanted(node, request, call)
     if error is not ErrorCode.NONE:
         return FetchResponse(error_code=error)
     deadline = node.now + request.max_wait_ms
     while True:
         reading = _Reading(node, request, call.version)
-        for partition in wanted.values():
-            reading.read(partition)
+        async for some in node.turns.share(call, list(wanted.values())):
+            for partition in some:
+                reading.read(partition)
         if reading.size >= request.min_bytes or reading.failed or node.now >= deadline or not wanted:
             break
+        if call.is_long and reading.is_stale():
+            continue
         keys = [("readable", (partition.topic, partition.index)) for partition in wanted.values()]
         await node.purgatory.park(keys, deadline=deadline)
-    return _answer(reading, session, incremental=session is not None and request.session_epoch > EPOCH_INITIAL)
+    return await _answer(
+        node, call, reading, session, incremental=session is not None and request.session_epoch > EPOCH_INITIAL
+    )
 
 
-def _wanted(
-    node: Node, request: FetchRequest, version: int
+async def _wanted(
+    node: Node, request: FetchRequest, call: Call
 ) -> tuple[dict[Key, SessionPartition], FetchSession | None, ErrorCode]:
     """The partitions to read, by session or by the request alone."""
-    asked = _asked(node, request, version)
+    version = call.version
+    asked = await _asked(node, request, call)
     if version < 7 or request.session_epoch == EPOCH_FINAL:
         if version >= 7 and request.session_id:
             node.fetch_sessions.close(request.session_id)
@@ -84,8 +90,8 @@ def _wanted(
     return session.partitions, session, ErrorCode.NONE
 
 
-def _asked(node: Node, request: FetchRequest, version: int) -> dict[Key, SessionPartition]:
-    by_id = version >= TOPIC_IDS_SINCE
+async def _asked(node: Node, request: FetchRequest, call: Call) -> dict[Key, SessionPartition]:
+    by_id = call.version >= TOPIC_IDS_SINCE
     image = node.image
     asked: dict[Key, SessionPartition] = {}
     for topic in request.topics:
@@ -95,15 +101,16 @@ def _asked(node: Node, request: FetchRequest, version: int) -> dict[Key, Session
             named: object = topic.topic_id
         else:
             name = named = topic.topic
-        for partition in topic.partitions:
-            asked[named, partition.partition] = SessionPartition(
-                name,
-                topic.topic_id,
-                partition.partition,
-                partition.fetch_offset,
-                partition.partition_max_bytes,
-                partition.current_leader_epoch,
-            )
+        async for some in node.turns.share(call, topic.partitions):
+            for partition in some:
+                asked[named, partition.partition] = SessionPartition(
+                    name,
+                    topic.topic_id,
+                    partition.partition,
+                    partition.fetch_offset,
+                    partition.partition_max_bytes,
+                    partition.current_leader_epoch,
+                )
     return asked
 
 
@@ -145,6 +152,17 @@ class _Reading:
             self.size += len(data.records)
             self.room -= len(data.records)
         self.results.append((wanted, data))
+
+    def is_stale(self) -> bool:
+        """Whether a partition has grown since it was read: nobody was woken by that, for nobody waited yet."""
+        for wanted, data in self.results:
+            partition = self.node.partitions.get((wanted.topic, wanted.index))
+            if partition is None or (partition.high_watermark, partition.last_stable_offset) != (
+                data.high_watermark,
+                data.last_stable_offset,
+            ):
+                return True
+        return False
 
     def _read(self, wanted: SessionPartition) -> PartitionData:
         node = self.node
@@ -225,21 +243,24 @@ def _failed(index: int, error: ErrorCode) -> PartitionData:
     )
 
 
-def _answer(reading: _Reading, session: FetchSession | None, *, incremental: bool) -> FetchResponse:
+async def _answer(
+    node: Node, call: Call, reading: _Reading, session: FetchSession | None, *, incremental: bool
+) -> FetchResponse:
     topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
-    for wanted, data in reading.results:
-        if session is not None:
-            news = _has_news(wanted, data)
-            if incremental and not news:
-                continue
-            if data.records:
-                _move_to_end(session, wanted)
-        topic = topics.get((wanted.topic, wanted.topic_id))
-        if topic is None:
-            topic = topics[wanted.topic, wanted.topic_id] = FetchableTopicResponse(
-                topic=wanted.topic, topic_id=wanted.topic_id
-            )
-        topic.partitions.append(data)
+    async for some in node.turns.share(call, reading.results):
+        for wanted, data in some:
+            if session is not None:
+                news = _has_news(wanted, data)
+                if incremental and not news:
+                    continue
+                if data.records:
+                    _move_to_end(session, wanted)
+            topic = topics.get((wanted.topic, wanted.topic_id))
+            if topic is None:
+                topic = topics[wanted.topic, wanted.topic_id] = FetchableTopicResponse(
+                    topic=wanted.topic, topic_id=wanted.topic_id
+                )
+            topic.partitions.append(data)
     return FetchResponse(
         session_id=session.session_id if session is not None else 0,
         responses=list(topics.values()),

@@ -27,7 +27,9 @@ async def find_coordinator(node: Node, call: Call) -> FindCoordinatorResponse:
     """Answer for each key; the coordinator's topic is created by the first who asks, and they are told to ask again."""
     request: FindCoordinatorRequest = call.request
     keys = request.coordinator_keys if call.version >= BATCHED_SINCE else [request.key]
-    found = [await _find(node, request.key_type, key, call.version) for key in keys]
+    found: list[Coordinator] = []
+    async for some in node.turns.share(call, keys):
+        found += [await _find(node, request.key_type, key, call.version) for key in some]
     if call.version >= BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=found)
     only = found[0]

@@ -128,16 +128,20 @@ async def describe_groups(node: Node, call: Call) -> DescribeGroupsResponse:
     """Say what state groups are in, and who their members are."""
     request: DescribeGroupsRequest = call.request
     response = DescribeGroupsResponse()
-    for group_id in request.groups:
-        shard = group_shard(node, group_id, empty_allowed=True)
-        if isinstance(shard, Refused):
-            response.groups.append(DescribedGroup(group_id=group_id, error_code=refusal(shard)))
-            continue
-        group: DescribedGroup = await shard.ask(shard.machine.describe, group_id, call.version)
-        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-            group.authorized_operations = GROUP_OPERATIONS
-        response.groups.append(group)
+    async for some in node.turns.share(call, request.groups):
+        response.groups += [await _describe(node, group_id, call) for group_id in some]
     return response
+
+
+async def _describe(node: Node, group_id: str, call: Call) -> DescribedGroup:
+    request: DescribeGroupsRequest = call.request
+    shard = group_shard(node, group_id, empty_allowed=True)
+    if isinstance(shard, Refused):
+        return DescribedGroup(group_id=group_id, error_code=refusal(shard))
+    group: DescribedGroup = await shard.ask(shard.machine.describe, group_id, call.version)
+    if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
+        group.authorized_operations = GROUP_OPERATIONS
+    return group
 
 
 async def list_groups(node: Node, call: Call) -> ListGroupsResponse:
@@ -155,14 +159,18 @@ async def delete_groups(node: Node, call: Call) -> DeleteGroupsResponse:
     """Delete groups without members, with their offsets."""
     request: DeleteGroupsRequest = call.request
     results: list[DeletableGroupResult] = []
-    for group_id in dict.fromkeys(request.groups_names):
-        shard = group_shard(node, group_id, empty_allowed=True)
-        outcome: DeletableGroupResult | Refused
-        if isinstance(shard, Refused):
-            outcome = shard
-        else:
-            outcome = await shard.ask(shard.machine.delete_group, group_id, node.now)
-        if isinstance(outcome, Refused):
-            outcome = DeletableGroupResult(group_id=group_id, error_code=refusal(outcome))
-        results.append(outcome)
+    async for some in node.turns.share(call, list(dict.fromkeys(request.groups_names))):
+        results += [await _delete(node, group_id) for group_id in some]
     return DeleteGroupsResponse(results=results)
+
+
+async def _delete(node: Node, group_id: str) -> DeletableGroupResult:
+    shard = group_shard(node, group_id, empty_allowed=True)
+    outcome: DeletableGroupResult | Refused
+    if isinstance(shard, Refused):
+        outcome = shard
+    else:
+        outcome = await shard.ask(shard.machine.delete_group, group_id, node.now)
+    if isinstance(outcome, Refused):
+        return DeletableGroupResult(group_id=group_id, error_code=refusal(outcome))
+    return outcome

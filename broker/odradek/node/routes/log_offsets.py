@@ -63,14 +63,16 @@ async def list_offsets(node: Node, call: Call) -> ListOffsetsResponse:
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
     topics = []
-    for topic in request.topics:
-        answers = []
-        for wanted in topic.partitions:
-            if asked[topic.name, wanted.partition_index] > 1:
-                answers.append(_no_offset(wanted.partition_index, ErrorCode.INVALID_REQUEST))
-            else:
-                answers.append(_list_offset(node, topic.name, wanted, request, call.version))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    async for each in node.turns.share(call, request.topics):
+        for topic in each:
+            answers: list[ListOffsetsPartitionResponse] = []
+            async for some in node.turns.share(call, topic.partitions):
+                for wanted in some:
+                    if asked[topic.name, wanted.partition_index] > 1:
+                        answers.append(_no_offset(wanted.partition_index, ErrorCode.INVALID_REQUEST))
+                    else:
+                        answers.append(_list_offset(node, topic.name, wanted, request, call.version))
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 
 
@@ -139,15 +141,14 @@ def _no_offset(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
 async def offset_for_leader_epoch(node: Node, call: Call) -> OffsetForLeaderEpochResponse:
     """OffsetForLeaderEpoch (key 23), versions 0 to 4: where a leader epoch ends (KIP-101, KIP-279, KIP-320)."""
     request: OffsetForLeaderEpochRequest = call.request
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_epoch_end(node, topic.topic, wanted) for wanted in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    response = OffsetForLeaderEpochResponse()
+    async for topics in node.turns.share(call, request.topics):
+        for topic in topics:
+            result = OffsetForLeaderTopicResult(topic=topic.topic)
+            async for some in node.turns.share(call, topic.partitions):
+                result.partitions += [_epoch_end(node, topic.topic, wanted) for wanted in some]
+            response.topics.append(result)
+    return response
 
 
 def _epoch_end(node: Node, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
@@ -166,21 +167,18 @@ async def delete_records(node: Node, call: Call) -> DeleteRecordsResponse:
     request: DeleteRecordsRequest = call.request
     topics = []
     for topic in request.topics:
-        results = []
-        for wanted in topic.partitions:
-            low_watermark = _delete_before(node, topic.name, wanted.partition_index, wanted.offset)
-            if isinstance(low_watermark, Refused):
-                results.append(
-                    DeleteRecordsPartitionResult(
-                        partition_index=wanted.partition_index, low_watermark=-1, error_code=low_watermark.error
-                    )
-                )
-            else:
-                results.append(
-                    DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=low_watermark)
-                )
+        results: list[DeleteRecordsPartitionResult] = []
+        async for some in node.turns.share(call, topic.partitions):
+            results += [_deleted_before(node, topic.name, each.partition_index, each.offset) for each in some]
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
     return DeleteRecordsResponse(topics=topics)
+
+
+def _deleted_before(node: Node, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+    low_watermark = _delete_before(node, topic, index, offset)
+    if isinstance(low_watermark, Refused):
+        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=low_watermark.error)
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark)
 
 
 def _delete_before(node: Node, topic: str, index: int, offset: int) -> int | Refused:
@@ -202,15 +200,14 @@ async def describe_producers(node: Node, call: Call) -> DescribeProducersRespons
     Every broker that has a replica answers: `kafka-transactions find-hanging --broker-id` asks followers too.
     """
     request: DescribeProducersRequest = call.request
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_producers(node, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+    response = DescribeProducersResponse()
+    async for topics in node.turns.share(call, request.topics):
+        for topic in topics:
+            told = TopicResponse(name=topic.name)
+            async for some in node.turns.share(call, topic.partition_indexes):
+                told.partitions += [_producers(node, topic.name, index) for index in some]
+            response.topics.append(told)
+    return response
 
 
 def _producers(node: Node, topic: str, index: int) -> PartitionResponse:

@@ -30,6 +30,8 @@ __all__ = ["CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "metadata", "offline"]
 NULL_MEANS_ALL_SINCE = 1
 LISTENER_NOT_FOUND_SINCE = 6
 TOPIC_IDS_SINCE = 12
+CREATED_MAX = 1_000
+"""How many topics one request creates; those beyond it are not there, and may be asked for again."""
 
 # Bit fields of what an unrestricted client may do, as Kafka answers them without an authorizer (KIP-430).
 TOPIC_OPERATIONS = 3576
@@ -44,17 +46,24 @@ async def metadata(node: Node, call: Call) -> MetadataResponse:
     """
     request: MetadataRequest = call.request
     asked = request.topics
+    topics: list[MetadataResponseTopic] = []
     if asked is None or (call.version < NULL_MEANS_ALL_SINCE and not asked):
-        topics = [_topic(topic, node.image, request, call.version) for topic in node.image.topics.values()]
+        async for some in node.turns.share(call, list(node.image.topics.values())):
+            # Between two turns a topic may have gone, or be another one of the same name.
+            found = [node.image.topics.get(topic.name) for topic in some]
+            topics += [await _topic(node, topic, call) for topic in found if topic is not None]
     elif any(_is_malformed(topic, call.version) for topic in asked):
         return _malformed(asked, call.version)
     elif call.version >= TOPIC_IDS_SINCE and any(topic.topic_id != ZERO_UUID for topic in asked):
-        topics = _by_id(asked, node.image, request, call.version)
+        ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID)
+        async for some_ids in node.turns.share(call, list(ids)):
+            topics += [await _by_id(node, topic_id, call) for topic_id in some_ids]
     else:
         names = list(dict.fromkeys(topic.name or "" for topic in asked))
         if request.allow_auto_topic_creation and node.config.auto_create_topics_enable:
-            await _create_missing(node, names)
-        topics = [_by_name(name, node.image, request, call.version) for name in names]
+            await _create_missing(node, call, names)
+        async for some_names in node.turns.share(call, names):
+            topics += [await _by_name(node, name, call) for name in some_names]
     return MetadataResponse(
         brokers=_brokers(node.image),
         cluster_id=node.cluster.cluster_id,
@@ -94,12 +103,12 @@ def _brokers(image: MetadataImage) -> list[MetadataResponseBroker]:
 # ---------------------------------------------------------------------- topics
 
 
-async def _create_missing(node: Node, names: Iterable[str]) -> None:
+async def _create_missing(node: Node, call: Call, names: Iterable[str]) -> None:
     """Create what a client asks about and does not exist; if that fails, it simply is not there when we look again."""
     missing = [name for name in names if name not in node.image.topics and invalid_name(name) is None]
-    if missing:
+    async for some in node.turns.share(call, missing[:CREATED_MAX]):
         request = CreateTopicsRequest(
-            topics=[_wanted(node, name) for name in missing], timeout_ms=node.config.request_timeout_ms
+            topics=[_wanted(node, name) for name in some], timeout_ms=node.config.request_timeout_ms
         )
         await node.controller_call(ApiKey.CREATE_TOPICS, request, 7)
 
@@ -111,35 +120,34 @@ def _wanted(node: Node, name: str) -> CreatableTopic:
     return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
 
 
-def _by_name(name: str, image: MetadataImage, request: MetadataRequest, version: int) -> MetadataResponseTopic:
-    topic = image.topic(name)
+async def _by_name(node: Node, name: str, call: Call) -> MetadataResponseTopic:
+    topic = node.image.topic(name)
     if topic is not None:
-        return _topic(topic, image, request, version)
+        return await _topic(node, topic, call)
     bad = invalid_name(name) is not None
     error = ErrorCode.INVALID_TOPIC_EXCEPTION if bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _by_id(
-    asked: Iterable[MetadataRequestTopic], image: MetadataImage, request: MetadataRequest, version: int
-) -> list[MetadataResponseTopic]:
-    """One topic id makes the request one by id: names beside ids are not looked at."""
-    found = []
-    for topic_id in dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID):
-        topic = image.topic_by_id(topic_id)
-        if topic is None:
-            found.append(MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id))
-        else:
-            found.append(_topic(topic, image, request, version))
-    return found
+async def _by_id(node: Node, topic_id: bytes, call: Call) -> MetadataResponseTopic:
+    topic = node.image.topic_by_id(topic_id)
+    if topic is None:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    return await _topic(node, topic, call)
 
 
-def _topic(topic: TopicImage, image: MetadataImage, request: MetadataRequest, version: int) -> MetadataResponseTopic:
+async def _topic(node: Node, topic: TopicImage, call: Call) -> MetadataResponseTopic:
+    """A topic as one image has it, however long that takes."""
+    request: MetadataRequest = call.request
+    image = node.image
+    partitions: list[MetadataResponsePartition] = []
+    async for some in node.turns.share(call, list(topic.partitions.values())):
+        partitions += [_partition(partition, image, call.version) for partition in some]
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(partition, image, version) for partition in topic.partitions.values()],
+        partitions=partitions,
         topic_authorized_operations=TOPIC_OPERATIONS if request.include_topic_authorized_operations else -(2**31),
     )
 

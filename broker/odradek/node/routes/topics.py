@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from odradek.node.routes.forwarding import ask_controller
 from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
@@ -10,11 +13,13 @@ from odradek.wire.messages.create_topics_response import CreatableTopicResult, C
 from odradek.wire.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 
 if TYPE_CHECKING:
+    from odradek.log.machine import Decision
+    from odradek.metadata.controller import Controller
     from odradek.node.node import Node
     from odradek.node.router import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
-    from odradek.wire.messages.create_topics_request import CreateTopicsRequest
+    from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
     from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
 
 __all__ = ["create_partitions", "create_topics", "delete_topics"]
@@ -28,16 +33,33 @@ async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
     """
     request: CreateTopicsRequest = call.request
 
-    def refuse(error: ErrorCode, message: str | None) -> CreateTopicsResponse:
+    def refuse(part: CreateTopicsRequest, error: ErrorCode, message: str | None) -> CreateTopicsResponse:
         results = [
-            CreatableTopicResult(name=topic.name, error_code=error, error_message=message) for topic in request.topics
+            CreatableTopicResult(name=topic.name, error_code=error, error_message=message) for topic in part.topics
         ]
         return CreateTopicsResponse(topics=results)
 
-    response: CreateTopicsResponse = await ask_controller(
-        node, call, lambda controller: controller.create_topics(request), refuse
-    )
+    named: dict[str, list[CreatableTopic]] = {}
+    for topic in request.topics:
+        named.setdefault(topic.name, []).append(topic)
+    if not node.controlling.is_controller:
+        # It is passed on as a whole, and shared out there.
+        passed_on: CreateTopicsResponse = await ask_controller(
+            node, call, partial(_create, request, request), partial(refuse, request)
+        )
+        return passed_on
+    response = CreateTopicsResponse()
+    async for some in node.turns.share(call, list(named.values())):
+        part = replace(request, topics=[topic for of_one_name in some for topic in of_one_name])
+        decide = partial(_create, part, request)
+        response.topics += (await ask_controller(node, call, decide, partial(refuse, part))).topics
     return response
+
+
+def _create(
+    part: CreateTopicsRequest, whole: CreateTopicsRequest, controller: Controller
+) -> Decision[CreateTopicsResponse]:
+    return controller.create_topics(part, whole=whole)
 
 
 async def delete_topics(node: Node, call: Call) -> DeleteTopicsResponse:

@@ -205,9 +205,10 @@ async def end_txn(node: Node, call: Call) -> EndTxnResponse:
 async def describe_transactions(node: Node, call: Call) -> DescribeTransactionsResponse:
     """DescribeTransactions (key 65), version 0."""
     request: DescribeTransactionsRequest = call.request
-    return DescribeTransactionsResponse(
-        transaction_states=[await _described(node, each) for each in request.transactional_ids]
-    )
+    response = DescribeTransactionsResponse()
+    async for some in node.turns.share(call, request.transactional_ids):
+        response.transaction_states += [await _described(node, each) for each in some]
+    return response
 
 
 async def _described(node: Node, transactional_id: str) -> DescribedTransaction:

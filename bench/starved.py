@@ -1,0 +1,180 @@
+"""How long others wait for Metadata while one client is at its worst.
+
+    python -m bench.starved                          # 1,000 and 10,000 partitions, every kind of load
+    python -m bench.starved --partitions 1000 --seconds 5
+
+The cluster is a process of its own, the greedy client another, so that neither has to share a processor's Python with
+the one that measures. Figures are worth something on a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.synchronize import Event
+
+from odradek.wire import registry
+from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
+from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from odradek.wire.registry import ApiKey
+
+__all__ = ["LOADS", "greedy", "serving", "waited"]
+
+PIPELINED_BYTES = 250 * 1024
+WARM_UP_S = 0.5
+
+
+def framed(api_key: ApiKey, version: int, request: registry.M) -> bytes:
+    """One request as it goes over the socket."""
+    tags = b"\0" if registry.request_header_version(api_key, version) >= 2 else b""
+    body = struct.pack(">hhih", api_key, version, 1, -1) + tags + registry.encode(request, version)
+    return struct.pack(">i", len(body)) + body
+
+
+def _pipelined() -> bytes:
+    """250 KB of Metadata about every topic."""
+    one = framed(ApiKey.METADATA, 12, MetadataRequest(topics=None))
+    return one * (PIPELINED_BYTES // len(one))
+
+
+def _fetch(entries: int) -> bytes:
+    partitions = [FetchPartition(partition=index, partition_max_bytes=1) for index in range(entries)]
+    return framed(ApiKey.FETCH, 12, FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic="t0", partitions=partitions)]))
+
+
+def _list_offsets(entries: int) -> bytes:
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(entries)]
+    topic = ListOffsetsTopic(name="t0", partitions=partitions)
+    return framed(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(replica_id=-1, topics=[topic]))
+
+
+def _names(entries: int) -> list[str]:
+    return [f"n{index}" for index in range(entries)]
+
+
+def _metadata(entries: int) -> bytes:
+    topics = [MetadataRequestTopic(name=name) for name in _names(entries)]
+    return framed(ApiKey.METADATA, 12, MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+
+
+LOADS: dict[str, Callable[[int], bytes]] = {
+    "Metadata of everything, 250 KB pipelined": lambda _: _pipelined(),
+    "Fetch": _fetch,
+    "ListOffsets": _list_offsets,
+    "FindCoordinator": lambda entries: framed(
+        ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=_names(entries))
+    ),
+    "DescribeGroups": lambda entries: framed(ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=_names(entries))),
+    "Metadata of names": _metadata,
+}
+"""What the greedy client sends over and over, from the number of entries in one request."""
+
+
+@contextmanager
+def serving(topics: int, partitions: int) -> Iterator[tuple[str, int]]:
+    """A broker in a process of its own, with so many topics of so many partitions each."""
+    named = [part for index in range(topics) for part in ("--topic", f"t{index}:{partitions}")]
+    command = [sys.executable, "-m", "odradek", "serve", "--port", "0", "--log-level", "error", *named]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        host, _, port = process.stdout.readline().strip().partition("=")[2].rpartition(":")
+        yield host, int(port)
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def greedy(address: tuple[str, int], data: bytes, go: Event) -> None:
+    """Send as fast as the broker reads, and read what it answers, until the process is ended."""
+    with socket.create_connection(address) as connection:
+        connection.setblocking(False)
+        unsent, sink = memoryview(data), bytearray(1 << 20)
+        while True:
+            try:
+                unsent = unsent[connection.send(unsent) :] or memoryview(data)
+                go.set()
+            except BlockingIOError:
+                pass
+            try:
+                if not connection.recv_into(sink):
+                    return
+            except BlockingIOError:
+                time.sleep(0.0005)
+
+
+@contextmanager
+def beside(address: tuple[str, int], data: bytes) -> Iterator[None]:
+    """While a greedy client is at work."""
+    context = multiprocessing.get_context("spawn")
+    go = context.Event()
+    process = context.Process(target=greedy, args=(address, data, go), daemon=True)
+    process.start()
+    try:
+        go.wait(60)
+        time.sleep(WARM_UP_S)
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+def waited(address: tuple[str, int], *, seconds: float, topic: str = "t0") -> list[float]:
+    """How long another's Metadata about one topic takes, in ms, again and again."""
+    asked = framed(
+        ApiKey.METADATA, 12, MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    )
+    samples: list[float] = []
+    with socket.create_connection(address, timeout=60) as connection, connection.makefile("rb") as stream:
+        end = time.perf_counter() + seconds
+        while (began := time.perf_counter()) < end:
+            connection.sendall(asked)
+            (length,) = struct.unpack(">i", stream.read(4))
+            stream.read(length)
+            samples.append((time.perf_counter() - began) * 1000)
+            time.sleep(0.005)
+    return samples
+
+
+def p99(samples: list[float]) -> float:
+    """The 99th percentile."""
+    return sorted(samples)[min(len(samples) - 1, len(samples) * 99 // 100)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--partitions", default="1000,10000", help="of the cluster, separated by commas")
+    parser.add_argument("--entries", type=int, default=20_000, help="in one request of the greedy client")
+    parser.add_argument("--seconds", type=float, default=5)
+    options = parser.parse_args()
+    print("| partitions | one client sends | another's Metadata, ms p50 | p99 | worst |")
+    print("| ---: | --- | ---: | ---: | ---: |")
+    for partitions in map(int, options.partitions.split(",")):
+        with serving(partitions // 10, 10) as address:
+            alone = waited(address, seconds=1)
+            rows = [("nothing", alone)]
+            for name, make in LOADS.items():
+                with beside(address, make(options.entries)):
+                    rows.append((name, waited(address, seconds=options.seconds)))
+            for name, samples in rows:
+                middle = statistics.median(samples)
+                print(
+                    f"| {partitions:,} | {name} | {middle:.2f} | {p99(samples):.2f} | {max(samples):.2f} |", flush=True
+                )
+
+
+if __name__ == "__main__":
+    main()
