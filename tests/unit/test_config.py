@@ -238,7 +238,4 @@ def test_a_key_is_used_or_said_to_be_without_effect() -> None:
     unused = BROKER_KEYS.keys() - used
 
     assert unused - NOMINAL_KEYS == set(), "a setting that nobody reads: use it, or list it in config_inert.py"
-    # The controller knows sessions, but nodes send it no heartbeats.
-    assert NOMINAL_KEYS - unused <= {"broker.session.timeout.ms"}, (
-        "a setting that is used: take it out of config_inert.py"
-    )
+    assert NOMINAL_KEYS - unused == set(), "a setting that is used: take it out of config_inert.py"

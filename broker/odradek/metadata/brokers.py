@@ -52,14 +52,11 @@ def registration(
 
 
 def register(
-    request: BrokerRegistrationRequest, image: MetadataImage, *, cluster_id: str, epoch: int, in_session: bool
+    request: BrokerRegistrationRequest, image: MetadataImage, *, cluster_id: str, epoch: int
 ) -> list[Struct] | Failure:
     """A broker comes (back): it stays fenced until its first heartbeat shows that it has read the log so far."""
     if request.cluster_id != cluster_id:
         return Failure(ErrorCode.INCONSISTENT_CLUSTER_ID)
-    known = image.brokers.get(request.broker_id)
-    if known is not None and known.incarnation_id != request.incarnation_id and in_session:
-        return Failure(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
     features = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
     if unsupported_levels(image, features) is not None:
         return Failure(ErrorCode.UNSUPPORTED_VERSION)

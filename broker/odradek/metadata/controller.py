@@ -26,7 +26,7 @@ from odradek.metadata.features import (
     TRANSACTION_VERSION,
     record_version,
 )
-from odradek.metadata.image import BrokerImage, MetadataImage, ResourceType
+from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
 from odradek.metadata.placement import Dice
 from odradek.metadata.topics import create_topics
@@ -79,7 +79,7 @@ class Activation(Struct, frozen=True):
 
 
 class Fencing(Struct, frozen=True):
-    """Work: a broker has not been heard of for a session timeout."""
+    """A broker is gone, in the incarnation of this epoch."""
 
     broker_id: int
     broker_epoch: int
@@ -93,16 +93,7 @@ class Fencing(Struct, frozen=True):
 class Controller(Machine):
     """Decides about topics, configs, features, brokers and blocks of producer ids."""
 
-    def __init__(
-        self,
-        *,
-        node_id: int,
-        cluster_id: str,
-        config: Config,
-        dice: Dice,
-        loader: MetadataLoader,
-        sessions: bool = False,
-    ) -> None:
+    def __init__(self, *, node_id: int, cluster_id: str, config: Config, dice: Dice, loader: MetadataLoader) -> None:
         super().__init__()
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -114,10 +105,6 @@ class Controller(Machine):
         self._dice = dice
         self._writing = False
         """Whether the transaction that is open is our own and still being written."""
-        self._sessions = sessions
-        """Whether brokers have to send heartbeats."""
-        self._heard: dict[int, int] = {}
-        """When a session ends, by broker; volatile: a new controller gives every broker a new session."""
 
     @property
     def image(self) -> MetadataImage:
@@ -134,24 +121,14 @@ class Controller(Machine):
         if not self.loader.in_transaction:
             self._writing = False
 
-    def due(self, now: int) -> Iterable[Activation | Fencing]:
-        """What the log leaves to be done before this controller may serve, and brokers that have gone silent."""
+    def due(self, now: int) -> Iterable[Activation]:
+        """What the log leaves to be done before this controller may serve."""
         if not self._writing and not self._is_active():
             yield Activation()
-        elif self._sessions:
-            for broker in self._in_service():
-                if now >= self._heard.setdefault(broker.id, now + self.config.broker_session_timeout_ms):
-                    yield Fencing(broker.id, broker.epoch)
 
-    def wake_at(self) -> int | None:
-        """When the next session ends."""
-        if not self._sessions:
-            return None
-        return min((self._heard[broker.id] for broker in self._in_service() if broker.id in self._heard), default=None)
-
-    def perform(self, work: Activation | Fencing) -> Decision[None]:
-        """Decide a work that was due."""
-        return self.activate() if isinstance(work, Activation) else self.fence_broker(work)
+    def perform(self, work: Activation) -> Decision[None]:
+        """Decide the work that was due."""
+        return self.activate()
 
     def batches(self, records: tuple[LogRecord, ...]) -> Iterator[tuple[LogRecord, ...]]:
         """Cut a proposal into what is appended at a time: one batch, unless it is a long transaction."""
@@ -252,29 +229,27 @@ class Controller(Machine):
 
     # ------------------------------------------------------------------ brokers and leaders
 
-    def register_broker(self, request: BrokerRegistrationRequest, now: int) -> Decision[BrokerRegistrationResponse]:
+    def register_broker(self, request: BrokerRegistrationRequest) -> Decision[BrokerRegistrationResponse]:
         """BrokerRegistration; the epoch of a broker is the offset of its registration."""
-        return self._carry_out("BrokerRegistration", lambda: self._register(request, now))
+        return self._carry_out("BrokerRegistration", lambda: self._register(request))
 
-    def _register(self, request: BrokerRegistrationRequest, now: int) -> Change[BrokerRegistrationResponse]:
+    def _register(self, request: BrokerRegistrationRequest) -> Change[BrokerRegistrationResponse]:
         epoch = self.loader.last_offset + 1
         outcome = brokers.register(
             request,
             self.image,
             cluster_id=self.cluster_id,
             epoch=epoch,
-            in_session=now < self._heard.get(request.broker_id, now),
         )
         if isinstance(outcome, Failure):
             return Change(BrokerRegistrationResponse(error_code=outcome.error))
-        self._hear(request.broker_id, now)
         return Change(BrokerRegistrationResponse(broker_epoch=epoch), outcome)
 
-    def heartbeat(self, request: BrokerHeartbeatRequest, now: int) -> Decision[BrokerHeartbeatResponse]:
+    def heartbeat(self, request: BrokerHeartbeatRequest) -> Decision[BrokerHeartbeatResponse]:
         """BrokerHeartbeat: who has read the log up to its registration is let in; who leaves is fenced."""
-        return self._carry_out("BrokerHeartbeat", lambda: self._beat(request, now))
+        return self._carry_out("BrokerHeartbeat", lambda: self._beat(request))
 
-    def _beat(self, request: BrokerHeartbeatRequest, now: int) -> Change[BrokerHeartbeatResponse]:
+    def _beat(self, request: BrokerHeartbeatRequest) -> Change[BrokerHeartbeatResponse]:
         error = brokers.stale(self.image, broker_id=request.broker_id, epoch=request.broker_epoch)
         if error is not ErrorCode.NONE:
             return Change(BrokerHeartbeatResponse(error_code=error))
@@ -282,11 +257,6 @@ class Controller(Machine):
         caught_up = request.current_metadata_offset >= broker.epoch
         leaves = request.want_fence or request.want_shut_down
         fenced = leaves or (broker.fenced and not caught_up)
-        if leaves:
-            # Its next incarnation need not wait for the session to end.
-            self._heard.pop(broker.id, None)
-        else:
-            self._hear(broker.id, now)
         reply = BrokerHeartbeatResponse(
             is_caught_up=caught_up, is_fenced=fenced, should_shut_down=request.want_shut_down
         )
@@ -295,11 +265,10 @@ class Controller(Machine):
         return Change(reply, (brokers.fence if fenced else brokers.unfence)(self.image, broker))
 
     def fence_broker(self, work: Fencing) -> Decision[None]:
-        """A broker has gone silent: its partitions go to others."""
+        """A broker is gone: its partitions go to others."""
         broker = self.image.brokers.get(work.broker_id)
         if broker is None or broker.fenced or broker.epoch != work.broker_epoch:
             return Answered(None)
-        self._heard.pop(broker.id, None)
         self.facts.append(Fact("broker_fenced", {"broker": broker.id}))
         return self._carry_out("BrokerFencing", lambda: Change(None, brokers.fence(self.image, broker)))
 
@@ -313,12 +282,6 @@ class Controller(Machine):
             return Refused(ErrorCode.BROKER_NOT_AVAILABLE)
         record = brokers.move_leader(topic_image, state, to, image)
         return self._carry_out("LeaderMove", lambda: Change(None, [record]))
-
-    def _in_service(self) -> list[BrokerImage]:
-        return [broker for broker in self.image.brokers.values() if not broker.fenced]
-
-    def _hear(self, broker_id: int, now: int) -> None:
-        self._heard[broker_id] = now + self.config.broker_session_timeout_ms
 
     # ------------------------------------------------------------------ from a change to a proposal
 

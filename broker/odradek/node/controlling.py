@@ -126,7 +126,7 @@ class Controlling:
             features=node.release.features,
             rack=broker.rack,
         )
-        registered = _at_once(self.shard.ask(machine.register_broker, request, node.now))
+        registered = _at_once(self.shard.ask(machine.register_broker, request))
         if isinstance(registered, Refused) or registered.error_code != ErrorCode.NONE:
             raise StartRefused(f"Broker {broker.node_id} cannot be registered: {registered}.")
         heartbeat = BrokerHeartbeatRequest(
@@ -134,7 +134,7 @@ class Controlling:
             broker_epoch=registered.broker_epoch,
             current_metadata_offset=machine.loader.last_offset,
         )
-        beat = _at_once(self.shard.ask(machine.heartbeat, heartbeat, node.now))
+        beat = _at_once(self.shard.ask(machine.heartbeat, heartbeat))
         assert not isinstance(beat, Refused), beat
 
     def fence(self, node_id: int) -> None:

@@ -5,8 +5,8 @@ One request at a time is under way to each coordinator; what comes up meanwhile 
 A transactional id has one place in that queue: a second question of the id takes it or is turned away, by its epoch.
 
 The contract is that of a machine without a log: `ask` parks; `due` gives the requests to send, each once;
-what becomes of a request is reported with `answered`, `lost` or `unsupported`; `released` has the verdicts of those who
-wait. A verdict lists the partitions that failed; empty means that the append may go on.
+what becomes of a request is reported with `answered` or `lost`; `released` has the verdicts of those who wait.
+A verdict lists the partitions that failed; empty means that the append may go on.
 """
 
 from __future__ import annotations
@@ -162,13 +162,6 @@ class Verifier(Machine):
         asked = self._returned(request)
         if asked is not None:
             self._release_all(asked, ErrorCode.NETWORK_EXCEPTION, now)
-
-    def unsupported(self, request: VerificationRequest, now: int) -> None:
-        """The coordinator cannot be asked by brokers: go on without (KIP-890, "Old Servers")."""
-        asked = self._returned(request)
-        if asked is not None:
-            for question in asked.questions.values():
-                self._release(question, {}, now)
 
     def _returned(self, request: VerificationRequest) -> _Round | None:
         """The round of a request, unless that has been given up before."""

@@ -114,12 +114,11 @@ def batch_of(records: Iterable[Struct | bytes], offset: int, *, epoch: int = 1, 
 class World:
     """A metadata log, the controller that writes it, and a broker that reads it."""
 
-    def __init__(self, *, brokers: int = 1, sessions: bool = False, seed: int = 7, **settings: str) -> None:
+    def __init__(self, *, brokers: int = 1, seed: int = 7, **settings: str) -> None:
         self.config = Config.parse({name.replace("_", "."): value for name, value in settings.items()})
         self.log: list[Batch] = []
         self.loader = MetadataLoader()
         self.seed = seed
-        self.sessions = sessions
         self.epoch = 1
         self.controller = self.new_controller()
         if brokers:
@@ -140,7 +139,6 @@ class World:
             config=self.config,
             dice=Random(self.seed),
             loader=MetadataLoader(),
-            sessions=self.sessions,
         )
         for batch in self.log:
             controller.apply(batch)
@@ -169,7 +167,7 @@ class World:
         assert isinstance(decision, Answered), decision
         return decision.reply
 
-    def admit(self, broker_id: int, now: int = NOW) -> int:
+    def admit(self, broker_id: int) -> int:
         """Register a broker and let it in; its epoch."""
         request = registration(
             broker_id=broker_id,
@@ -178,11 +176,11 @@ class World:
             host="host",
             port=9000 + broker_id,
         )
-        epoch: int = self.carry_out(self.controller.register_broker(request, now)).broker_epoch
-        self.beat(broker_id, epoch, now)
+        epoch: int = self.carry_out(self.controller.register_broker(request)).broker_epoch
+        self.beat(broker_id, epoch)
         return epoch
 
-    def beat(self, broker_id: int, epoch: int, now: int = NOW, *, fence: bool = False, leave: bool = False) -> Any:
+    def beat(self, broker_id: int, epoch: int, *, fence: bool = False, leave: bool = False) -> Any:
         """A heartbeat of a broker that has read everything."""
         request = BrokerHeartbeatRequest(
             broker_id=broker_id,
@@ -191,4 +189,4 @@ class World:
             want_fence=fence,
             want_shut_down=leave,
         )
-        return self.carry_out(self.controller.heartbeat(request, now))
+        return self.carry_out(self.controller.heartbeat(request))

@@ -61,7 +61,7 @@ def test_all_brokers_gone_and_one_back() -> None:
 def test_a_new_incarnation_is_fenced_until_it_is_let_in() -> None:
     request = registration(broker_id=1, cluster_id=CLUSTER, incarnation_id=b"n" * 16, host="new", port=1)
 
-    records = register(request, three(), cluster_id=CLUSTER, epoch=77, in_session=False)
+    records = register(request, three(), cluster_id=CLUSTER, epoch=77)
 
     assert not isinstance(records, Failure)
     image = image_of(records, base=three())
@@ -77,21 +77,20 @@ def attempt(**changes: object) -> BrokerRegistrationRequest:
 
 
 @pytest.mark.parametrize(
-    ("request_", "in_session", "error"),
+    ("request_", "error"),
     [
-        (attempt(cluster_id="other"), False, ErrorCode.INCONSISTENT_CLUSTER_ID),
-        (attempt(), True, ErrorCode.DUPLICATE_BROKER_REGISTRATION),
-        (attempt(features=[]), False, ErrorCode.UNSUPPORTED_VERSION),
+        (attempt(cluster_id="other"), ErrorCode.INCONSISTENT_CLUSTER_ID),
+        (attempt(features=[]), ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
-def test_a_refused_registration(request_: BrokerRegistrationRequest, in_session: bool, error: ErrorCode) -> None:
-    outcome = register(request_, three(), cluster_id=CLUSTER, epoch=77, in_session=in_session)
+def test_a_refused_registration(request_: BrokerRegistrationRequest, error: ErrorCode) -> None:
+    outcome = register(request_, three(), cluster_id=CLUSTER, epoch=77)
 
     assert Failure(error) == outcome
 
 
 def test_the_same_incarnation_may_register_again() -> None:
-    outcome = register(attempt(incarnation_id=bytes([1]) * 16), three(), cluster_id=CLUSTER, epoch=77, in_session=True)
+    outcome = register(attempt(incarnation_id=bytes([1]) * 16), three(), cluster_id=CLUSTER, epoch=77)
 
     assert not isinstance(outcome, Failure)
 

@@ -6,7 +6,6 @@ from msgspec import Struct
 from tests.unit.metadata.helpers import NOW, World
 
 from odradek.log.machine import Answered, Proposed, Refused
-from odradek.metadata.brokers import registration
 from odradek.metadata.controller import Activation, Fencing
 from odradek.records.state import decode_metadata
 from odradek.wire.errors import ErrorCode
@@ -280,7 +279,7 @@ def test_a_broker_is_let_in_when_it_has_read_its_own_registration() -> None:
     epoch = world.admit(2)
     world.beat(2, epoch, fence=True)
     late = BrokerHeartbeatRequest(broker_id=2, broker_epoch=epoch, current_metadata_offset=epoch - 1)
-    behind = world.controller.heartbeat(late, NOW)
+    behind = world.controller.heartbeat(late)
 
     assert isinstance(behind, Answered)
     assert (False, True) == (behind.reply.is_caught_up, behind.reply.is_fenced)
@@ -305,57 +304,17 @@ def test_a_broker_that_leaves_gives_its_partitions_away() -> None:
     assert [2, 2] == [partition.leader for partition in world.image.topics["a"].partitions.values()]
 
 
-def test_a_silent_broker_is_fenced() -> None:
-    world = World(brokers=2, sessions=True, broker_session_timeout_ms="1000")
+def test_a_broker_that_is_gone_is_fenced_once() -> None:
+    world = World(brokers=2)
     controller = world.controller
     world.carry_out(controller.create_topics(create("a", replicas=2)))
+    gone = Fencing(2, world.image.brokers[2].epoch)
 
-    assert [] == list(controller.due(NOW + 999))
-    assert NOW + 1000 == controller.wake_at()
-    world.beat(1, world.image.brokers[1].epoch, NOW + 900)
-    (work,) = controller.due(NOW + 1000)
+    world.carry_out(controller.fence_broker(gone))
 
-    assert isinstance(work, Fencing)
-    assert 2 == work.broker_id
-    world.carry_out(controller.perform(work))
     assert [1] == [broker.id for broker in world.image.brokers.values() if not broker.fenced]
     assert 1 == world.image.topics["a"].partitions[0].leader
-    assert Answered(None) == controller.perform(work)
-
-
-def test_a_new_controller_gives_everybody_a_new_session() -> None:
-    world = World(brokers=2, sessions=True, broker_session_timeout_ms="1000")
-
-    controller = world.fail_over()
-
-    assert [] == list(controller.due(NOW + MINUTE))
-    assert [1, 2] == [work.broker_id for work in controller.due(NOW + MINUTE + 1000) if isinstance(work, Fencing)]
-
-
-def test_without_sessions_nobody_is_fenced() -> None:
-    world = World(brokers=2)
-
-    assert [] == list(world.controller.due(NOW + MINUTE))
-    assert world.controller.wake_at() is None
-
-
-def test_a_second_incarnation_has_to_wait_for_the_end_of_the_session() -> None:
-    world = World(sessions=True)
-    request = registration(broker_id=1, cluster_id="cluster", incarnation_id=b"x" * 16, host="h", port=1)
-
-    early = world.carry_out(world.controller.register_broker(request, NOW + 1))
-    late = world.carry_out(world.controller.register_broker(request, NOW + MINUTE))
-
-    assert [ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.NONE] == [early.error_code, late.error_code]
-
-
-def test_who_has_left_may_come_back_at_once() -> None:
-    world = World(sessions=True)
-    request = registration(broker_id=1, cluster_id="cluster", incarnation_id=b"x" * 16, host="h", port=1)
-
-    world.beat(1, world.image.brokers[1].epoch, NOW + 1, leave=True)
-
-    assert 0 == world.carry_out(world.controller.register_broker(request, NOW + 2)).error_code
+    assert Answered(None) == controller.fence_broker(gone)
 
 
 def test_leaders_are_moved() -> None:

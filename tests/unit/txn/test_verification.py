@@ -178,13 +178,6 @@ class TestEndings:
         assert {"first": {P: 13}, "second": {}} == leader.verdicts
         assert leader.verifier.wake_at() is None
 
-    def test_a_coordinator_that_brokers_cannot_ask(self, leader: Leader) -> None:
-        leader.ask("first")
-        (request,) = leader.send()
-        leader.verifier.unsupported(request, leader.now)
-        leader.drain()
-        assert {"first": {}} == leader.verdicts
-
     @pytest.mark.parametrize(("code", "read"), [(31, 48), (35, 35), (9999, -1)])
     def test_an_answer_to_the_whole_request(self, leader: Leader, code: int, read: int) -> None:
         leader.ask("first", tid="a", partitions=(P, Q))
