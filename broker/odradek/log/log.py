@@ -239,11 +239,6 @@ class Log:
                     if batch.producer_id >= 0:
                         yield batch
 
-    def batch_at(self, offset: int) -> Batch | None:
-        """The first batch that ends at or behind this offset."""
-        at = self._locate(offset) if offset < self.end_offset else None
-        return None if at is None else at[0].batch(at[1])
-
     def first_with_timestamp(self, timestamp: int) -> Iterator[Batch]:
         """The batches that hold a timestamp at least this great, by their headers."""
         for segment in self.segments:

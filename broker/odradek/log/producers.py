@@ -277,12 +277,6 @@ class ProducerState:
         """Where the last stable offset goes when this transaction has ended: to the next open one, or behind it."""
         return next(iter(self.ongoing), completed.last_offset + 1)
 
-    @property
-    def oldest_transaction(self) -> Producer | None:
-        """Whose open transaction holds the last stable offset back."""
-        producer_id = next(iter(self.ongoing.values()), None)
-        return None if producer_id is None else self.producers[producer_id]
-
     # ------------------------------------------------------------------ snapshots
 
     def snapshot(self, offset: int) -> Snapshot:

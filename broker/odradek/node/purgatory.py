@@ -35,11 +35,6 @@ class Purgatory:
             for wait in waits.values():
                 wait.settle(value)
 
-    def wake_all(self, value: object) -> None:
-        """Settle every wait, whatever its key."""
-        for key in list(self._waits):
-            self.wake(key, value)
-
     def _enter(self, keys: tuple[Hashable, ...], wait: Wait[Any]) -> None:
         for key in keys:
             self._waits.setdefault(key, {})[id(wait)] = wait

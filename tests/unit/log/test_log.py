@@ -111,14 +111,6 @@ def test_batches_include_what_is_appended_meanwhile() -> None:
     assert list(range(6)) == seen
 
 
-def test_batch_at() -> None:
-    log = new_log()
-    append(log, 2)
-    append(log, 2)
-    at = [log.batch_at(offset) for offset in (0, 1, 2, 4)]
-    assert [0, 0, 2, None] == [one and one.base_offset for one in at]
-
-
 def test_batches_of_producers_skip_the_others() -> None:
     log = new_log(segment_bytes=100)
     for producer_id in (-1, 5, -1, 6):

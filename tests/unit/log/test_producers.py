@@ -166,8 +166,6 @@ def test_first_unstable_offset_is_that_of_the_oldest_open_transaction() -> None:
     for producer_id in (1, 2):
         fold.append(batch(producer_id=producer_id, epoch=0, sequence=0, transactional=True))
     assert 0 == state.first_unstable_offset
-    assert state.oldest_transaction is not None
-    assert 1 == state.oldest_transaction.producer_id
     ended = end_txn_marker(producer_id=1, producer_epoch=0, commit=True, coordinator_epoch=0, timestamp=NOW)
     completed = state.apply(parse_batch(memoryview(ended)), 2)
     assert completed is not None

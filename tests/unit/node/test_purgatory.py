@@ -56,12 +56,3 @@ def test_a_closed_flow_leaves_nothing_behind() -> None:
     flow = room.park("a", "b")
     room.kernel.close(flow)
     assert 0 == len(room.purgatory)
-
-
-def test_wake_all() -> None:
-    room = _Room()
-    room.park("a")
-    room.park("b")
-    room.purgatory.wake_all("over")
-    room.kernel.run_ready()
-    assert ["over", "over"] == room.seen
