@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -76,3 +77,25 @@ def test_an_end_costs_the_same_however_much_is_owed() -> None:
         costs[count] = calls_in(producer.commit)
         assert count + 1 == shard_of(cluster, "x").machine.transactions_owing_markers
     assert costs[4000] < 1.2 * costs[10], costs
+
+
+def test_a_work_that_comes_to_nothing_is_started_again() -> None:
+    cluster = Cluster()
+    producer = Producer.started(cluster)
+    producer.begin(P)
+    producer.send(P)
+    shard = shard_of(cluster, "x")
+    real = shard._perform
+    given: list[Any] = []
+
+    async def forgetful(shard: Shard[Any], work: Any) -> None:
+        given.append(work)
+        if len(given) > 2:
+            await real(shard, work)
+
+    shard._perform = forgetful
+    producer.commit()
+    cluster.world.run()
+    assert 3 == len(given)
+    assert {given[0].key} == {work.key for work in given}
+    assert "CompleteCommit" == cluster.state("x")
