@@ -1,6 +1,12 @@
 """Keys of Kafka 4.4 that change nothing here: accepted, so that a Kafka configuration can be used, and warned about."""
 
-__all__ = ["INERT_DYNAMIC_KEYS", "INERT_KEYS", "NOMINAL_KEYS"]
+__all__ = [
+    "INERT_DYNAMIC_KEYS",
+    "INERT_KEYS",
+    "INERT_PER_BROKER_KEYS",
+    "INERT_PER_LISTENER_KEYS",
+    "NOMINAL_KEYS",
+]
 
 # Not in the table of config.py: threads, tiered storage, security, replication, the quorum, share and streams groups.
 _INERT = """
@@ -132,6 +138,25 @@ remote.log.manager.follower.thread.pool.size remote.log.reader.threads replica.a
 share.coordinator.cached.buffer.max.bytes
 """
 
+# Those that it lets an operator change for one broker while it runs, recorded from Kafka 4.4.
+_INERT_PER_BROKER = """
+cordoned.log.dirs listener.security.protocol.map listeners principal.builder.class sasl.enabled.mechanisms
+sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
+sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+sasl.login.refresh.window.jitter sasl.mechanism.inter.broker.protocol ssl.cipher.suites ssl.client.auth
+ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.keymanager.algorithm ssl.protocol ssl.provider
+ssl.secure.random.implementation ssl.trustmanager.algorithm
+"""
+
+# Those that it lets an operator change for one listener of a broker, with `listener.name.NAME.` before the key.
+_INERT_PER_LISTENER = """
+ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password
+ssl.keystore.type ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
+"""
+
 INERT_KEYS = frozenset(_INERT.split())
 NOMINAL_KEYS = frozenset(_NOMINAL.split())
 INERT_DYNAMIC_KEYS = frozenset(_INERT_DYNAMIC.split())
+INERT_PER_BROKER_KEYS = frozenset(_INERT_PER_BROKER.split())
+INERT_PER_LISTENER_KEYS = frozenset(_INERT_PER_LISTENER.split())

@@ -74,7 +74,6 @@ class Scope(Enum):
     """Whether a broker key can change while the broker runs, and for whom (KIP-226)."""
 
     READ_ONLY = "read-only"
-    PER_BROKER = "per-broker"
     CLUSTER_WIDE = "cluster-wide"
 
 

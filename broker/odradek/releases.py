@@ -119,6 +119,8 @@ class Release(Struct, frozen=True, kw_only=True):
     """UpdateFeatures carries out what it can; since 4.0 all or nothing."""
     fences_before_waiting: bool = False
     """Who adds partitions with an old epoch hears so while markers are owed; since 4.0 CONCURRENT_TRANSACTIONS."""
+    fixes_min_insync: bool = False
+    """min.insync.replicas is a dynamic default of the whole cluster from the start (KIP-966)."""
     verification: Verification = Verification()
     producers: ProducerRules = ProducerRules()
 
@@ -153,7 +155,7 @@ no replication, no share groups and no streams groups here.
 _LATEST_FEATURES: Mapping[str, Range] = {_GROUPS: (0, 1), _METADATA: (7, 33), _TRANSACTIONS: (0, 2)}
 _LATEST_LEVELS: Mapping[str, int] = {_GROUPS: 1, _METADATA: 33, _TRANSACTIONS: 2}
 
-WIDEST = Release(name=LATEST, apis=None, features=_LATEST_FEATURES, levels=_LATEST_LEVELS)
+WIDEST = Release(name=LATEST, apis=None, features=_LATEST_FEATURES, levels=_LATEST_LEVELS, fixes_min_insync=True)
 """Kafka 4.4, and the versions beside it that clients from 0.11 on speak."""
 
 
@@ -195,6 +197,7 @@ RELEASES: Mapping[str, Release] = {
         lowest_produce=_LOWEST_PRODUCE_SINCE_4_0,
         features=_LATEST_FEATURES,
         levels=_LATEST_LEVELS,
+        fixes_min_insync=True,
     ),
 }
 """Every release that can be asked for, by its name."""

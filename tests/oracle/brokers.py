@@ -36,9 +36,6 @@ ALIKE: Mapping[str, str] = {
 }
 """What both are configured with, so that the same names fall on the same partitions."""
 
-WITHOUT: Mapping[str, int] = {"eligible.leader.replicas.version": 0}
-"""Features of the real broker that show in answers, and that one without replication has no use for."""
-
 SHORT_LIVED = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Options for a virtual machine that has more to do with starting than with running."""
 
@@ -141,7 +138,7 @@ class RealBroker:
 def real(level: int, properties: Mapping[str, str], neighbour: Neighbour) -> Iterator[Broker]:
     """A real Kafka with this transaction.version."""
     properties = {**ALIKE, **properties}
-    kafka = RealKafka(transaction_version=level, properties=properties, features=WITHOUT, jvm_options=SHORT_LIVED)
+    kafka = RealKafka(transaction_version=level, properties=properties, jvm_options=SHORT_LIVED)
     with started(kafka, RealBroker, neighbour) as broker:
         yield broker
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from odradek.config import BROKER_KEYS, TOPIC_KEYS, Config
-from odradek.config_inert import INERT_DYNAMIC_KEYS, INERT_KEYS
+from odradek.config_inert import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
 from odradek.config_keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_of, whole_number
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.describe import GROUP_KEYS
+from odradek.metadata.features import MIN_INSYNC
 from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.metadata.topic_configs import invalid_topic_configs
+from odradek.releases import release_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs_response, incremental_alter_configs_response
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
@@ -144,13 +146,29 @@ def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Valu
     failure = _malformed(steps) or _absent(resource_type, name, image)
     if failure is not None:
         return failure
-    values = {} if alteration.replaces else dict(image.config(resource_type, name))
+    before = image.config(resource_type, name)
+    values = {} if alteration.replaces else dict(before)
     for step in steps:
         failure = _take(step, values, _KEYS[resource_type])
         if failure is not None:
             return failure
+    if resource_type == ResourceType.BROKER and release_of(config.odradek_as_kafka).fixes_min_insync:
+        failure = _unfixed_min_insync(name, before, values, steps)
+        if failure is not None:
+            return failure
     touched = [step.name for step in steps if step.operation != Operation.DELETE]
     return validate(values, touched, name, config) or values
+
+
+def _unfixed_min_insync(
+    name: str, before: Mapping[str, str], after: Mapping[str, str], steps: Sequence[Step]
+) -> Failure | None:
+    """With eligible leader replicas the whole cluster has one `min.insync.replicas`, and always has it (KIP-966)."""
+    if name and any(step.name == MIN_INSYNC for step in steps):
+        return Failure(ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_INSYNC} cannot be altered while ELR is enabled.")
+    if not name and MIN_INSYNC in before and MIN_INSYNC not in after:
+        return Failure(ErrorCode.INVALID_CONFIG, f"Cluster-level {MIN_INSYNC} cannot be removed while ELR is enabled.")
+    return None
 
 
 def _malformed(steps: Sequence[Step]) -> Failure | None:
@@ -207,10 +225,16 @@ def _invalid_topic(values: Values, touched: Sequence[str], name: str, config: Co
 
 def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
     """Only what is dynamic can change; keys that nobody knows are kept, as Kafka keeps them for plug-ins."""
+    of_listener = [key for key in touched if key in INERT_PER_LISTENER_KEYS]
+    if of_listener:
+        return _refused(
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(of_listener)}]"
+        )
     fixed = [key for key in touched if _is_fixed(key)]
     if fixed:
         return _refused(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    single = [key for key in touched if key in BROKER_KEYS and BROKER_KEYS[key].rule.scope is Scope.PER_BROKER]
+    single = [key for key in touched if key in INERT_PER_BROKER_KEYS]
     if not name and single:
         return _refused(
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
@@ -227,7 +251,7 @@ def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: C
 def _is_fixed(key: str) -> bool:
     if key in BROKER_KEYS:
         return BROKER_KEYS[key].rule.scope is Scope.READ_ONLY
-    return key in INERT_KEYS and key not in INERT_DYNAMIC_KEYS
+    return key in INERT_KEYS - INERT_DYNAMIC_KEYS - INERT_PER_BROKER_KEYS
 
 
 def _refused(message: str) -> Failure:

@@ -23,6 +23,7 @@ from odradek.metadata.features import (
     GROUP_VERSION,
     METADATA_TRANSACTIONS,
     METADATA_VERSION,
+    MIN_INSYNC,
     TRANSACTION_VERSION,
     record_version,
 )
@@ -37,6 +38,7 @@ from odradek.wire.messages.abort_transaction_record import AbortTransactionRecor
 from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
 from odradek.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from odradek.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from odradek.wire.messages.config_record import ConfigRecord
 from odradek.wire.messages.end_transaction_record import EndTransactionRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 
@@ -163,7 +165,15 @@ class Controller(Machine):
             GROUP_VERSION: config.odradek_group_version,
             TRANSACTION_VERSION: config.odradek_transaction_version,
         }
-        return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items() if level]
+        records: list[Struct] = [
+            FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items() if level
+        ]
+        if release_of(config.odradek_as_kafka).fixes_min_insync:
+            value = str(config.min_insync_replicas)
+            records.append(
+                ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_INSYNC, value=value)
+            )
+        return records
 
     def _is_active(self) -> bool:
         return METADATA_VERSION in self.image.features and not self.loader.in_transaction

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from odradek.config import BROKER_KEYS, TOPIC_KEYS, Config, ConfigSource, inherited
-from odradek.config_inert import INERT_KEYS
+from odradek.config_inert import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS
 from odradek.config_keys import Kind, Scope, name_of, text_of
 
 __all__ = ["Entry", "Synonym", "broker_default_entries", "broker_entries", "group_entries", "topic_entries"]
@@ -144,8 +144,14 @@ def _others(config: Config, known: Iterable[str]) -> Iterator[Entry]:
         for name in texts:
             if name not in seen:
                 seen.add(name)
-                plain = source is ConfigSource.STATIC_BROKER and name in INERT_KEYS and not _SECRET.search(name)
-                yield Entry(name, texts[name], source, Kind.STRING, True) if plain else _hidden(name, source)
+                plain = name in INERT_KEYS and not _SECRET.search(name)
+                yield _inert(name, source, config) if plain else _hidden(name, source)
+
+
+def _inert(name: str, source: int, config: Config) -> Entry:
+    synonyms = tuple(Synonym(name, texts[name], source) for source, texts in config.layers if name in texts)
+    read_only = name not in INERT_DYNAMIC_KEYS | INERT_PER_BROKER_KEYS
+    return Entry(name, synonyms[0].value, source, Kind.STRING, read_only, False, synonyms)
 
 
 def _hidden(name: str, source: int) -> Entry:

@@ -10,6 +10,7 @@ from odradek.metadata.image import MetadataImage
 
 __all__ = [
     "GROUP_VERSION",
+    "MIN_INSYNC",
     "METADATA_TRANSACTIONS",
     "METADATA_VERSION",
     "TRANSACTION_VERSION",
@@ -20,6 +21,8 @@ __all__ = [
 METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
+MIN_INSYNC = "min.insync.replicas"
+"""The config key that eligible leader replicas make one for the whole cluster (KIP-966)."""
 
 METADATA_TRANSACTIONS = 13
 """The metadata.version from which there are metadata transactions (KIP-868)."""

@@ -14,6 +14,7 @@ from odradek.wire.messages.allocate_producer_ids_request import AllocateProducer
 from odradek.wire.messages.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
 from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from odradek.wire.messages.config_record import ConfigRecord
 from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -55,6 +56,7 @@ def test_a_new_cluster_begins_with_a_transaction() -> None:
         FeatureLevelRecord(name="metadata.version", feature_level=33),
         FeatureLevelRecord(name="group.version", feature_level=1),
         FeatureLevelRecord(name="transaction.version", feature_level=2),
+        ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
         EndTransactionRecord(),
     ] == proposed(decision)
     world.carry_out(decision)
@@ -71,7 +73,7 @@ def test_a_feature_at_level_zero_is_left_out() -> None:
 def test_before_kip_868_the_bootstrap_is_one_plain_batch() -> None:
     world = World(brokers=0, odradek_metadata_version="12")
 
-    assert ["FeatureLevelRecord"] * 3 == kinds(world.controller.activate())
+    assert [*["FeatureLevelRecord"] * 3, "ConfigRecord"] == kinds(world.controller.activate())
 
 
 def test_a_controller_serves_only_when_active() -> None:
@@ -119,6 +121,7 @@ def test_a_bootstrap_that_was_cut_short_is_aborted_and_begun_again() -> None:
         "AbortTransactionRecord",
         "BeginTransactionRecord",
         *["FeatureLevelRecord"] * 3,
+        "ConfigRecord",
         "EndTransactionRecord",
     ] == kinds(decision)
     world.carry_out(decision)
@@ -195,7 +198,12 @@ def test_configs_take_effect_on_the_next_topic() -> None:
     defaults = AlterConfigsRequest(
         resources=[
             AlterConfigsResource(
-                resource_type=4, resource_name="", configs=[AlterableConfig(name="message.max.bytes", value="9")]
+                resource_type=4,
+                resource_name="",
+                configs=[
+                    AlterableConfig(name="message.max.bytes", value="9"),
+                    AlterableConfig(name="min.insync.replicas", value="1"),
+                ],
             )
         ]
     )
@@ -205,7 +213,7 @@ def test_configs_take_effect_on_the_next_topic() -> None:
 
     told = {entry.name: (entry.value, entry.config_source) for entry in reply.topics[0].configs}
     assert ("9", 3) == told["max.message.bytes"]
-    assert {"message.max.bytes": "9"} == world.image.config(4, "")
+    assert {"message.max.bytes": "9", "min.insync.replicas": "1"} == world.image.config(4, "")
     nothing = IncrementalAlterConfigsRequest(resources=[])
     assert [] == world.carry_out(world.controller.incremental_alter_configs(nothing)).responses
 
@@ -270,7 +278,7 @@ def test_the_epoch_of_a_broker_is_the_offset_of_its_registration() -> None:
     world = World(brokers=0)
     world.carry_out(world.controller.activate())
 
-    assert 5 == world.admit(1)
+    assert 6 == world.admit(1)
     assert not world.image.brokers[1].fenced
 
 

@@ -98,13 +98,15 @@ def test_all_keys_of_the_table_are_shown() -> None:
 
 
 def test_facts_and_keys_without_effect_are_shown_read_only() -> None:
-    config = Config.parse({"num.io.threads": "4"})
+    config = Config.parse({"num.io.threads": "4", "log.dirs": "/here"})
 
     fact = of_broker("node.id", config, **{"node.id": "1"})
-    inert = of_broker("num.io.threads", config)
+    inert = of_broker("log.dirs", config)
+    dynamic = of_broker("num.io.threads", config)
 
     assert ("1", STATIC, Kind.INT, True) == (fact.value, fact.source, fact.kind, fact.read_only)
-    assert ("4", STATIC, True, False) == (inert.value, inert.source, inert.read_only, inert.sensitive)
+    assert ("/here", STATIC, True, False) == (inert.value, inert.source, inert.read_only, inert.sensitive)
+    assert ("4", STATIC, False, False) == (dynamic.value, dynamic.source, dynamic.read_only, dynamic.sensitive)
 
 
 def test_what_nobody_knows_could_be_secret() -> None:

@@ -64,10 +64,13 @@ def test_describe_configs_of_a_topic(world: World, version: int) -> None:
         assert (5, None) == (config.config_type, config.documentation)
 
 
-def test_documentation_is_short(world: World) -> None:
-    [config] = describe(world, TOPIC, "t", "retention.ms", documentation=True).configs
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (BROKER, "1"), (BROKER, ""), (GROUP, "g")])
+def test_every_key_is_documented_for_who_asks(world: World, kind: int, name: str) -> None:
+    asked = describe(world, kind, name, documentation=True).configs
 
-    assert "" == config.documentation
+    assert all(config.documentation for config in asked)
+    assert len(asked) == len({config.documentation for config in asked}) or kind == BROKER
+    assert all(config.documentation is None for config in describe(world, kind, name).configs)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +158,9 @@ def test_brokers_adopt_what_is_set_for_all_of_them_or_for_one(world: World) -> N
     assert [("100", 3), ("200", 2)] == [
         value(world, BROKER, str(node), "message.max.bytes", node) for node in world.nodes
     ]
-    assert [("message.max.bytes", "100")] == [(c.name, c.value) for c in describe(world, BROKER, "").configs]
+    assert [("message.max.bytes", "100"), ("min.insync.replicas", "1")] == [
+        (c.name, c.value) for c in describe(world, BROKER, "").configs
+    ]
     change(world, BROKER, "2", "message.max.bytes", None, node=2)
     assert [100, 100] == [node.config.message_max_bytes for node in world.nodes.values()]
 

@@ -75,8 +75,16 @@ def _described(
     if isinstance(found, Failure):
         return replace(result, error_code=found.error, error_message=found.message)
     wanted = set(resource.configuration_keys or ())
-    result.configs = [_shown(entry, request, version) for entry in found if not wanted or entry.name in wanted]
+    text_of = _texts(resource.resource_type) if request.include_documentation else None
+    result.configs = [_shown(entry, request, version, text_of) for entry in found if not wanted or entry.name in wanted]
     return result
+
+
+def _texts(resource_type: int) -> Callable[[str], str | None]:
+    from odradek import config_texts  # few clients ask for them
+
+    texts = {ResourceType.TOPIC: config_texts.TOPIC_TEXTS.get, ResourceType.GROUP: config_texts.GROUP_TEXTS.get}
+    return texts.get(ResourceType(resource_type), config_texts.broker_text)
 
 
 def _entries(node: Node, resource_type: int, name: str) -> list[Entry] | Failure:
@@ -125,14 +133,16 @@ def _facts(node: Node) -> Mapping[str, str]:
     }
 
 
-def _shown(entry: Entry, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResourceResult:
+def _shown(
+    entry: Entry, request: DescribeConfigsRequest, version: int, text_of: Callable[[str], str | None] | None
+) -> DescribeConfigsResourceResult:
     shown = DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,
         read_only=entry.read_only,
         is_sensitive=entry.sensitive,
         config_type=entry.kind,
-        documentation="" if request.include_documentation else None,
+        documentation=None if text_of is None else text_of(entry.name),
     )
     if version < SOURCES_SINCE:
         shown.is_default = entry.is_default
