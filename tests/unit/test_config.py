@@ -40,6 +40,7 @@ def test_several_brokers_mean_several_replicas_unless_a_number_is_given(
     config = Config.parse(texts).for_brokers(brokers)
 
     assert (factor, 7) == (config.default_replication_factor, config.num_partitions)
+    assert (config.layers == Config.parse(texts).layers) is (given is not None or brokers == 1), "told twice"
     dynamic = config.dynamic(cluster={"message.max.bytes": "9"}, broker={})
     assert (factor, 9) == (dynamic.default_replication_factor, dynamic.message_max_bytes)
 
