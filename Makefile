@@ -2,7 +2,7 @@
 #
 #   make run       serve on localhost:9092 (ARGS="--port 0 --brokers 3 ...")
 #   make demo      transactions, crashes and a verdict, live (ARGS="--seconds 60 ...")
-#   make test      all tests but the pipeline's (ARGS="-k kips ...")
+#   make test      all tests but the pipeline's: first the broker's own, in parallel, then those with real clients (ARGS="-k kips ...")
 #   make test-nightly  the core's tests in random order, with new examples and more of them (see docs/contributing.md)
 #   make check     formatting, lint, types, layers
 #   make format    put the formatting right
@@ -16,7 +16,7 @@
 #   make audit-demo     KIP-890 in one picture: audits of a late produce, at level 0 and at level 2
 #   make image-test  builds the image with Buildah and tries it (Debian's packages; as root)
 #   make dist      wheel and sdist, in dist/
-#   make clean     remove what the above have made
+#   make clean     remove what the above have made in this folder, and say what they have left elsewhere
 
 PYTHON ?= python3
 ARGS ?=
@@ -49,7 +49,7 @@ dist: $(VENV)/installed-build
 	$(BIN)/python -m build --no-isolation --outdir $(DIST) .
 
 test: $(VENV)/installed-dev $(GENERATED)
-	$(BIN)/python -m pytest -q $(ARGS)
+	@$(BIN)/python -m tests -q $(ARGS)
 
 # Not quiet: the seed of the order stands in the heading.
 test-nightly: $(VENV)/installed-dev $(GENERATED)
@@ -127,5 +127,13 @@ $(PIPELINE_JARS): pipeline/jars/pom.xml
 		$(addprefix -Dkafka.version=,$(KAFKA_CLIENTS))
 	@touch $@
 
+# Where tests/clients/toolchain.py keeps what it builds.
+CLIENTS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/odradek-clients
+
 clean:
-	rm -rf $(VENV) .venv-pipeline pipeline/jars/target broker/odradek/wire/messages build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-pipeline pipeline/jars/target broker/odradek/wire/messages build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .grimp_cache .import_linter_cache
+	@echo "Left, because other work may use them:"
+	@echo "  $(CLIENTS)  client programs, Java and Node libraries, Python environments (XDG_CACHE_HOME)"
+	@echo "  ~/.m2/repository  what Maven has fetched"
+	@echo "  ~/go/pkg/mod, ~/.cache/go-build  Go's modules and objects (go clean -modcache -cache)"
+	@echo "  ~/.npm, ~/.cargo/registry, ~/.cache/pip  what npm, Cargo and pip have fetched"

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.clients.building import builds_are_told
 from tests.clients.driver import Result, play
 from tests.clients.lacking import with_toolchains
 
 from odradek.usage import READY
+
+__all__ = ["builds_are_told"]
 
 START_SECONDS = 30
 LOOK_FOR_TIMEOUTS = "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000"  # 10 s if nobody says

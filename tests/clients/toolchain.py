@@ -24,10 +24,14 @@ __all__ = [
     "python_with",
     "resolved",
     "rust_program",
+    "telling",
 ]
 
 JAVA = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 JAVA += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+
+
+WORTH_TELLING_S = 3
 
 
 class MissingToolchain(Exception):
@@ -58,8 +62,28 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def once(name: str, build: Callable[[Path], None]) -> Path:
-    """The folder that `build` fills; other processes wait for the first one, and a failed build leaves nothing."""
+def _to_standard_error(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+_tell = [_to_standard_error]
+
+
+@contextlib.contextmanager
+def telling(tell: Callable[[str], None]) -> Iterator[None]:
+    """Inside, whoever waits for a build is told so in this way."""
+    _tell.append(tell)
+    try:
+        yield
+    finally:
+        _tell.pop()
+
+
+def once(name: str, build: Callable[[Path], None], *, about_s: int) -> Path:
+    """The folder that `build` fills; other processes wait for the first one, and a failed build leaves nothing.
+
+    What it takes about so many seconds to build, on two cores and with a good network, is announced.
+    """
     folder = cache() / name
     if folder.is_dir():
         return folder
@@ -68,6 +92,8 @@ def once(name: str, build: Callable[[Path], None]) -> Path:
             unfinished = cache() / f"{name}.unfinished"
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
+            if about_s >= WORTH_TELLING_S:
+                _tell[-1](f"Building {name}, this once: about {about_s} s ...")
             build(unfinished)
             unfinished.rename(folder)
     return folder
@@ -100,7 +126,7 @@ def resolved(pom: Path, properties: Mapping[str, str]) -> Path:
         target = f"-DoutputDirectory={folder}"
         sh("mvn", "-q", "-B", "-f", pom, *given, "dependency:copy-dependencies", target, cwd=pom.parent)
 
-    return once(f"{pom.parent.name}-jars-{digest(pom, *given)}", build)
+    return once(f"{pom.parent.name}-jars-{digest(pom, *given)}", build, about_s=20)
 
 
 def java_classes(name: str, sources: Sequence[Path], libraries: Path) -> str:
@@ -110,7 +136,7 @@ def java_classes(name: str, sources: Sequence[Path], libraries: Path) -> str:
     def build(folder: Path) -> None:
         sh("javac", "-nowarn", "-d", folder, "-cp", f"{libraries}/*", *sources, cwd=folder)
 
-    return f"{once(f'{name}-classes-{digest(libraries.name, *sources)}', build)}:{libraries}/*"
+    return f"{once(f'{name}-classes-{digest(libraries.name, *sources)}', build, about_s=5)}:{libraries}/*"
 
 
 def go_program(folder: Path, version: str | None = None) -> Path:
@@ -127,7 +153,7 @@ def go_program(folder: Path, version: str | None = None) -> Path:
     def build(target: Path) -> None:
         sh("go", "build", "-buildvcs=false", f"-modfile={module}", "-o", target / "program", ".", cwd=folder)
 
-    return once(f"{folder.name}-{digest(module, module.with_suffix('.sum'), *sources)}", build) / "program"
+    return once(f"{folder.name}-{digest(module, module.with_suffix('.sum'), *sources)}", build, about_s=40) / "program"
 
 
 def need_rust(least: str) -> None:
@@ -155,7 +181,7 @@ def rust_program(folder: Path, library: str) -> Path:
         for program in (compiled / "release").glob("*-program"):
             shutil.copy2(program, target)
 
-    return once(f"{folder.name}-{digest(*sources)}", build) / f"{library}-program"
+    return once(f"{folder.name}-{digest(*sources)}", build, about_s=150) / f"{library}-program"
 
 
 def node_modules(package: Path) -> Path:
@@ -168,7 +194,7 @@ def node_modules(package: Path) -> Path:
             shutil.copy(file, target)
         sh("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=target)
 
-    return once(f"{package.parent.name}-{package.name}-modules-{digest(*pinned)}", build) / "node_modules"
+    return once(f"{package.parent.name}-{package.name}-modules-{digest(*pinned)}", build, about_s=15) / "node_modules"
 
 
 def node_program(folder: Path, version: str | None = None) -> list[str]:
@@ -190,7 +216,7 @@ def node_program(folder: Path, version: str | None = None) -> list[str]:
             shutil.copy(source, target / source.parent.name)
         (target / folder.name / "node_modules").symlink_to(modules)
 
-    program = once(f"{folder.name}-{chosen}-{digest(str(modules), *sources)}", build)
+    program = once(f"{folder.name}-{chosen}-{digest(str(modules), *sources)}", build, about_s=0)
     return [str(node), str(program / folder.name / "program.mjs")]
 
 
@@ -218,5 +244,5 @@ def python_with(*requirements: str, latest: tuple[int, int] | None = None) -> st
         install = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
         sh(folder / "bin" / "python", *install, "--no-deps", "--only-binary", ":all:", *requirements, cwd=folder)
 
-    folder = once(f"{package.replace(' ', '-')}-{digest(os.path.realpath(base), *requirements)}", build)
+    folder = once(f"{package.replace(' ', '-')}-{digest(os.path.realpath(base), *requirements)}", build, about_s=15)
     return str(folder / "bin" / "python")

@@ -27,7 +27,7 @@ def test_a_part_that_is_missing_may_still_come() -> None:
     assert 1 == watch.incomplete
 
 
-@pytest.mark.parametrize("fate", NEVER_COMMITTED)
+@pytest.mark.parametrize("fate", sorted(NEVER_COMMITTED))
 def test_a_record_that_was_never_committed(fate: Fate) -> None:
     (said,) = Watch().see(seen(3, posting("a", 0, fate=fate)))
     assert f"part 0 of transfer a (0@3) was never committed: {fate}" == said

@@ -50,12 +50,14 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Dist:
 
 
 @pytest.mark.slow
+@pytest.mark.builds
 def test_names_carry_the_version(dist: Dist) -> None:
     assert f"odradek-{odradek.__version__}-py3-none-any.whl" == dist.wheel.name
     assert f"odradek-{odradek.__version__}.tar.gz" == dist.sdist.name
 
 
 @pytest.mark.slow
+@pytest.mark.builds
 def test_the_wheel_has_the_generated_codecs_and_no_tests(dist: Dist) -> None:
     with zipfile.ZipFile(dist.wheel) as wheel:
         names = wheel.namelist()
@@ -70,6 +72,7 @@ def test_the_wheel_has_the_generated_codecs_and_no_tests(dist: Dist) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.builds
 def test_the_sdist_has_the_sources_only(dist: Dist) -> None:
     with tarfile.open(dist.sdist) as sdist:
         names = [name.split("/", 1)[1] for name in sdist.getnames()]

@@ -18,7 +18,7 @@ from tests.packaging.tools import ROOT, declared, go_tool, said
 from odradek.demo.director import DemoOptions, consume_command, produce_command
 from odradek.demo.producer import CRASHED
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.builds]
 
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 COMPOSE = ROOT / "docker" / "compose.yaml"

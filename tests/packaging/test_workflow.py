@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.packaging.tools import ROOT, declared, go_tool, said
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.builds]
 
 WORKFLOW = ROOT / ".github" / "workflows" / "ci.yml"
 ACTION = ROOT / ".github" / "actions" / "toolchains" / "action.yml"

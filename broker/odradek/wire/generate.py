@@ -300,7 +300,7 @@ def main() -> int:
     except SchemaError as error:
         print(error, file=sys.stderr)
         return 1
-    print("\n".join(changed) if changed else "nothing changed")
+    print("".join(f"{name}\n" for name in changed), end="")
     return 0
 
 
