@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
+import threading
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from odradek.log.machine import Fact
 from odradek.testing import ApiKey, Cluster, Fault
+from odradek.usage import UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +69,39 @@ def test_a_topic_outlives_the_broker_that_leads_it_unless_it_has_one_replica(fac
         cluster.stop_broker(3)
         assert (cluster.leader("t", index) in (1, 2)) is not bool(factor)
         cluster.start_broker(3)
+
+
+def kinds(path: Path) -> list[str]:
+    return [json.loads(line)["kind"] for line in path.read_text().splitlines()]
+
+
+def test_events_go_to_a_file_as_on_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with Cluster(topics=["t"], events=str(path)):
+        assert 1 == kinds(path).count("controller_activated")  # written as they happen
+    with Cluster(events=path):
+        pass
+    assert 2 == kinds(path).count("controller_activated")  # appended
+
+
+async def test_events_go_to_a_file_in_the_loop_of_the_test(tmp_path: Path) -> None:
+    async with Cluster(events=tmp_path / "events.jsonl"):
+        pass
+    assert "controller_activated" in kinds(tmp_path / "events.jsonl")
+
+
+def test_a_file_of_events_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    threads = threading.active_count()
+    with pytest.raises(UsageError, match="Cannot write events to"), Cluster(events=str(tmp_path / "no" / "events")):
+        pass
+    assert threads == threading.active_count()
+
+
+def test_a_single_topic_needs_no_list() -> None:
+    with Cluster(topics="orders:2") as cluster:
+        assert 1 == cluster.leader("orders", 1)
+        with pytest.raises(LookupError):
+            cluster.leader("o", 0)
 
 
 def test_it_has_to_be_entered() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -37,6 +39,7 @@ class Cluster:
     `bootstrap` is what a client connects to. `config` takes broker keys by Kafka's names.
     `as_kafka` is the release of Kafka to be, such as "3.6"; without it 4.4, with the versions of older clients beside.
     `transaction_version` is the finalized level of the feature transaction.version at the start, if not the highest.
+    `events` is a sink, or the path of a file that gets JSON lines, as from `odradek serve --events`.
     `topics` are names, `NAME:PARTITIONS`, `NAME:PARTITIONS:REPLICAS`, or `StartTopic`s.
     """
 
@@ -45,7 +48,7 @@ class Cluster:
         *,
         brokers: int | None = None,
         node_ids: Sequence[int] | None = None,
-        topics: Iterable[str | StartTopic] = (),
+        topics: str | Iterable[str | StartTopic] = (),
         config: Mapping[str, object] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -54,21 +57,22 @@ class Cluster:
         log_level: str = "error",
         transaction_version: int | None = None,
         as_kafka: str | None = None,
-        events: EventSink | None = None,
+        events: EventSink | str | PathLike[str] | None = None,
     ) -> None:
         levels = {"odradek.transaction.version": transaction_version, "odradek.as.kafka": as_kafka}
         overrides = {key: str(value) for key, value in levels.items() if value is not None}
         overrides |= {key: _text(value) for key, value in (config or {}).items()}
+        listed = [topics] if isinstance(topics, str) else topics
         self._arguments: dict[str, Any] = {
             "config": Config.parse(overrides),
             "log": log if log is not None else make_logger(level=log_level),
             "node_ids": node_ids_of(brokers, node_ids),
             "host": host,
             "port": port,
-            "topics": [topic if isinstance(topic, StartTopic) else StartTopic.parse(topic) for topic in topics],
+            "topics": [topic if isinstance(topic, StartTopic) else StartTopic.parse(topic) for topic in listed],
             "seed": seed,
-            "events": events,
         }
+        self._events = events
         self._cluster: RunningCluster | None = None
         self._portal: BlockingPortal | None = None
         self._exits: ExitStack | None = None
@@ -76,19 +80,23 @@ class Cluster:
     # ------------------------------------------------------------------ life
 
     async def __aenter__(self) -> Self:
-        self._cluster = await start_cluster(**self._arguments)
+        with ExitStack() as exits:
+            self._cluster = await self._start(exits)
+            self._exits = exits.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        assert self._exits is not None
         cluster, self._cluster = self._running, None
         await cluster.stop()
+        self._exits.close()
 
     def __enter__(self) -> Self:
         with ExitStack() as exits:
             self._portal = exits.enter_context(start_blocking_portal(backend_options={"use_uvloop": True}))
-            self._cluster = self._portal.call(self._start)
+            self._cluster = self._portal.call(self._start, exits)
             self._exits = exits.pop_all()
         return self
 
@@ -102,8 +110,15 @@ class Cluster:
         self._exits.close()
         self._portal = None
 
-    async def _start(self) -> RunningCluster:
-        return await start_cluster(**self._arguments)
+    async def _start(self, exits: ExitStack) -> RunningCluster:
+        events = self._events
+        if isinstance(events, str | PathLike):
+            from odradek.net.event_log import (
+                EventLog,
+            )  # it imports structlog, which a start without events does not need
+
+            events = exits.enter_context(closing(EventLog(Path(events))))
+        return await start_cluster(**self._arguments, events=events)
 
     # ------------------------------------------------------------------ what a test needs
 
