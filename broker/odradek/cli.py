@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from odradek import __version__
 from odradek.commands import Argument, Commands, Option
+from odradek.parent import UntilStdinEnds, end_with_stdin
 from odradek.usage import READY, UsageError
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def serve(
     ] = None,
     seed: Annotated[int | None, Option(help="Seed of every random choice.")] = None,
     cluster_id: Annotated[str | None, Option(help="Cluster id; a random one if not given.")] = None,
+    until_stdin_ends: UntilStdinEnds = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
@@ -114,6 +116,8 @@ def serve(
         events=events,
         metrics_port=metrics_port,
     )
+    if until_stdin_ends:
+        end_with_stdin()
     serve_until_stopped(options, log=log, ready=_print_ready)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from odradek.parent import FLAG
 from odradek.records.record import Record, build_batch
 from odradek.usage import READY
 from odradek.wire.errors import ErrorCode
@@ -41,8 +42,8 @@ TOPIC, VICTIM, OTHER = "orders", "late-shop", "other-shop"
 def served(*options: str, topics: tuple[str, ...] = (TOPIC,)) -> Iterator[str]:
     """A broker of its own process; the bootstrap address."""
     named = [word for topic in topics for word in ("--topic", topic)]
-    command = [sys.executable, "-m", "odradek", "serve", "--port", "0", "--log-level", "error", *named, *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "odradek", "serve", "--port", "0", "--log-level", "error", FLAG, *named, *options]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()

@@ -16,6 +16,7 @@ from tests.clients.building import builds_are_told
 from tests.clients.driver import Result, play
 from tests.clients.lacking import with_toolchains
 
+from odradek.parent import FLAG
 from odradek.usage import READY
 
 __all__ = ["builds_are_told"]
@@ -32,8 +33,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         return
     log = tmp_path_factory.mktemp("odradek") / "serve.log"
     with log.open("w") as out:
-        command = [sys.executable, "-m", "odradek", "serve", "--port", "0", "--set", LOOK_FOR_TIMEOUTS]
-        server = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        command = [sys.executable, "-m", "odradek", "serve", "--port", "0", "--set", LOOK_FOR_TIMEOUTS, FLAG]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT)
     try:
         yield ready(server, log)
     finally:

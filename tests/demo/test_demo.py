@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,9 +32,7 @@ def demo(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         try:
             yield process
         finally:
-            if process.poll() is None:  # SIGKILL would leave the brokers behind
-                process.terminate()
-                process.terminate()
+            process.kill()  # its brokers and players end with it
 
 
 def played(*arguments: str) -> tuple[int, str]:
@@ -81,6 +80,57 @@ def test_ctrl_c_ends_with_the_summary() -> None:
         rest, _ = process.communicate(timeout=TIMEOUT_S)
     assert 0 == process.returncode, said + rest
     assert "Exactly-once held" in rest
+
+
+def test_without_its_terminal_it_ends_and_tidies_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with demo("--seconds", "600") as process:
+        assert process.stdout is not None
+        while not re.search(r"committed=[1-9]", process.stdout.readline()):
+            assert process.poll() is None
+        assert [] != list(tmp_path.iterdir())
+        process.send_signal(signal.SIGHUP)
+        rest, _ = process.communicate(timeout=TIMEOUT_S)
+    assert 1 == process.returncode
+    assert "The terminal went away" in rest
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGHUP])
+def test_nobody_outlives_a_demo_that_is_killed(how: signal.Signals) -> None:
+    with demo("--seconds", "600", "--crash-every", "0") as process:
+        assert process.stdout is not None
+        while not re.search(r"committed=[1-9]", process.stdout.readline()):
+            assert process.poll() is None
+        children = children_of(process.pid)
+        assert 4 == len(children)  # brokers, two producers, a consumer
+        process.send_signal(how)
+        process.wait(TIMEOUT_S)
+        end = time.monotonic() + TIMEOUT_S
+        while left := [pid for pid in children if not is_over(pid)]:
+            assert time.monotonic() < end, left
+            time.sleep(0.05)
+
+
+def children_of(pid: int) -> list[int]:
+    """As soon as all have been started."""
+    end = time.monotonic() + TIMEOUT_S
+    while len(found := direct_children(pid)) < 4 and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def direct_children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def is_over(pid: int) -> bool:
+    """It is gone, or only waits to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def test_nothing_committed_is_no_success() -> None:

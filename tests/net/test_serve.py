@@ -17,6 +17,7 @@ import pytest
 from tests.oracle.brokers import ask
 from tests.oracle.releases.ranges import told
 
+from odradek.parent import FLAG
 from odradek.wire.registry import ApiKey
 
 pytestmark = pytest.mark.slow
@@ -28,7 +29,8 @@ TIMEOUT_S = 60
 def serving(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], list[tuple[str, int]]]]:
     """A server on free ports, with variables of the environment, and the addresses of its brokers."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "odradek", "serve", "--port", "0", *arguments],
+        [sys.executable, "-m", "odradek", "serve", "--port", "0", FLAG, *arguments],
+        stdin=subprocess.PIPE,
         env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -42,7 +44,7 @@ def serving(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Pope
     finally:
         process.kill()
         process.wait()
-        for stream in (process.stdout, process.stderr):
+        for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
 
@@ -75,6 +77,17 @@ def test_it_serves_and_ends_gracefully() -> None:
     with serving() as (process, [address]):
         assert (42, 0) == api_versions(address)
         process.send_signal(signal.SIGTERM)
+        assert 0 == process.wait(TIMEOUT_S)
+
+
+def test_it_ends_with_its_standard_input() -> None:
+    with serving() as (process, [address]):
+        assert (42, 0) == api_versions(address)
+        assert process.stdin is not None
+        process.stdin.write("what is written is nothing to it\n")
+        process.stdin.flush()
+        assert (42, 0) == api_versions(address)
+        process.stdin.close()
         assert 0 == process.wait(TIMEOUT_S)
 
 

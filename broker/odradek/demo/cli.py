@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from odradek.commands import Commands, Option
 from odradek.extras import need
+from odradek.parent import UntilStdinEnds, end_with_stdin
 from odradek.usage import UsageError
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def produce_command(
     transactions: Annotated[int | None, Option(min=0, help="End after so many.")] = None,
     seed: Seed = None,
     lines: Lines = False,
+    until_stdin_ends: UntilStdinEnds = False,
 ) -> None:
     """Transfer money in transactions; abort now and then, and die now and then, with exit code 137."""
     need("confluent_kafka", extra="demo")
@@ -122,6 +124,8 @@ def produce_command(
     from odradek.demo.producer import ProduceOptions, produce
     from odradek.demo.stop import stop_signal
 
+    if until_stdin_ends:
+        end_with_stdin()
     options = ProduceOptions(
         bootstrap=bootstrap,
         topic=topic,
@@ -140,6 +144,7 @@ def consume_command(
     topic: Topic = "transfers",
     isolation: Level = Isolation.READ_COMMITTED,
     lines: Lines = False,
+    until_stdin_ends: UntilStdinEnds = False,
 ) -> None:
     """Read the transfers from the beginning, and watch for what must not be; exit code 1 if anything was."""
     need("confluent_kafka", extra="demo")
@@ -147,6 +152,8 @@ def consume_command(
     from odradek.demo.lines import JsonLines, Spoken
     from odradek.demo.stop import stop_signal
 
+    if until_stdin_ends:
+        end_with_stdin()
     options = ConsumeOptions(bootstrap=bootstrap, topic=topic, isolation=isolation)
     raise SystemExit(consume(options, tell=JsonLines() if lines else Spoken(), stopped=stop_signal()))
 

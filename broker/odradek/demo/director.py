@@ -32,6 +32,7 @@ LOOK_S = 0.25
 DRAW_S = 0.25
 DRAIN_S = 30.0
 POLL_S = 0.05
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class DemoOptions(Struct, frozen=True, kw_only=True):
@@ -246,8 +247,10 @@ class _Director:
         self._act = "ending"
 
     async def _heed_signals(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for _ in signals:
+        with anyio.open_signal_receiver(*_signals()) as signals:
+            async for received in signals:
+                if received not in STOPS:
+                    raise DemoFailed("The terminal went away, so the check is not over.")
                 if self._last_call.is_set():
                     raise DemoFailed("Told to stop twice, so the check is not over.")
                 self._last_call.set()
@@ -257,6 +260,12 @@ class _Director:
             self._board.sample()
             self._show(self._board, self._act)
             await anyio.sleep(DRAW_S)
+
+
+def _signals() -> tuple[signal.Signals, ...]:
+    """What the director listens to: also that its terminal went away, unless it was started to outlive it (nohup)."""
+    hangup = signal.Signals.__members__.get("SIGHUP")  # Windows has none
+    return STOPS if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN else (*STOPS, hangup)
 
 
 def _last_line(log: Path) -> str:

@@ -12,6 +12,8 @@ from typing import IO
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from odradek.parent import FLAG
+
 __all__ = ["command", "lines", "run_until", "spawned"]
 
 GRACE_S = 10.0
@@ -26,10 +28,11 @@ def command(*arguments: str | float | Path) -> list[str]:
 async def spawned(arguments: Sequence[str], *, stderr: int | IO[bytes]) -> AsyncIterator[Process]:
     """A process, ended with SIGTERM, and with SIGKILL where that does not help.
 
-    It has a session of its own, so that Ctrl-C reaches the director alone.
+    It has a session of its own, so that Ctrl-C reaches the director alone; its standard input is a pipe that ends with
+    the director, so that it does not outlive one that was killed.
     """
     process = await anyio.open_process(
-        arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
+        [*arguments, FLAG], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
     )
     async with process:
         try:
