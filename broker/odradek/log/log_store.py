@@ -48,7 +48,7 @@ class LogStore:
 
     def find(self, topic_id: bytes, index: int) -> Log | None:
         """The log of this partition, or None if nobody has opened it."""
-        return self._logs.get((topic_id, index))
+        return self._logs.get(topic_id, {}).get(index)
 
     def drop(self, topic_id: bytes) -> None:
         """The topic was deleted: give back the memory of all its partitions.

@@ -42,7 +42,7 @@ async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
     named: dict[str, list[CreatableTopic]] = {}
     for topic in request.topics:
         named.setdefault(topic.name, []).append(topic)
-    if not node.controlling.is_controller:
+    if node.controlling.office is None:
         # It is passed on as a whole, and shared out there.
         passed_on: CreateTopicsResponse = await ask_controller(
             node, call, partial(_create, request, request), partial(refuse, request)
