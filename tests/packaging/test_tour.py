@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.client]
 
 SECTIONS = ("Five minutes", "In a test")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PROMISE = re.compile(r"(?:#|//) (?:prints|ends in) (.*)$", re.MULTILINE)
+PROMISE = re.compile(r"(?:#|//) prints (.*)$", re.MULTILINE)
+END = re.compile(r"# ends in (.*)$", re.MULTILINE)
 PATIENCE_S = 20
 
 
@@ -31,12 +32,13 @@ class Block(NamedTuple):
     language: str
     code: str
     prints: list[str]
+    ends_in: list[str]
 
 
 def blocks(section: str) -> list[Block]:
     readme = (ROOT / "README.md").read_text()
     (text,) = re.findall(rf"^## {section}\n(.*?)(?=^## )", readme, re.MULTILINE | re.DOTALL)
-    return [Block(language, code, PROMISE.findall(code)) for language, code in FENCED.findall(text)]
+    return [Block(language, code, PROMISE.findall(code), END.findall(code)) for language, code in FENCED.findall(text)]
 
 
 SERVE, *TOUR = blocks(SECTIONS[0])
@@ -118,6 +120,7 @@ def test_the_tour_is_all_here() -> None:
     assert SERVE.code.startswith("make run ")
     assert ["sh", "python", "sh", "java", "go", "sh"] == [block.language for block in TOUR]
     assert ["python", "python"] == [block.language for block in IN_A_TEST]
+    assert 1 == sum(len(block.ends_in) for block in TOUR)
     assert all(block.prints for block in TOUR if block.language in ("python", "java", "go"))
 
 
@@ -139,7 +142,8 @@ def test_a_block_of_the_tour(tour: Tour, number: int) -> None:
 
 
 def keeps(block: Block, printed: str) -> bool:
-    return all(promise in printed for promise in block.prints)
+    ends = all(printed.rstrip().endswith(end) for end in block.ends_in)
+    return ends and all(promise in printed for promise in block.prints)
 
 
 def test_the_pytest_example(tmp_path: Path) -> None:

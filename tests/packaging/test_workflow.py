@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_it_would_say_so(tmp_path: Path, right: str, wrong: str, complaint: str)
 def test_what_it_runs_is_there() -> None:
     jobs = declared("yaml", WORKFLOW)["jobs"]
     commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
-    assert {".ci/run", "make test-nightly", "sudo make image-test", "make matrix-full"} == set(commands)
+    assert {".ci/run", "make test", "make test-nightly", "sudo make image-test", "make matrix-full"} == set(commands)
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
     for target in ("test-nightly", "image-test", "matrix-full"):
         assert re.search(rf"^(\S+ )*{target}\b.*:", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -54,6 +55,15 @@ def test_each_job_runs_on_some_events_and_each_event_runs_a_job() -> None:
     assert set(workflow["on"]) == set(re.findall(r"'(\w+)'", conditions))
 
 
+def test_every_python_that_the_package_names_is_played() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {word.rpartition(" :: ")[2] for word in project["classifiers"] if "Python :: 3" in word}
+    played = {declared("yaml", ACTION)["inputs"]["python"]["default"]}
+    for job in declared("yaml", WORKFLOW)["jobs"].values():
+        played |= set(job.get("strategy", {}).get("matrix", {}).get("python", []))
+    assert named == played
+
+
 def test_the_toolchains_are_those_that_the_tests_ask_for() -> None:
     steps = declared("yaml", ACTION)["runs"]["steps"]
     versions = {
@@ -62,5 +72,5 @@ def test_the_toolchains_are_those_that_the_tests_ask_for() -> None:
         for name, value in step.get("with", {}).items()
         if name.endswith("-version")
     }
-    assert {"python": "3.11", "java": "17", "go": "1.26", "node": "22"} == versions
+    assert {"python": "${{ inputs.python }}", "java": "17", "go": "1.26", "node": "22"} == versions
     assert any("rustup" in step.get("run", "") for step in steps)
