@@ -119,7 +119,7 @@ def test_what_is_appended_while_a_long_fetch_reads_is_not_waited_for() -> None:
     world.run()
     asked = fetch_request(*((index, 0) for index in range(300)), max_wait_ms=10_000)
     answer = reader.send(asked, 12)
-    for _ in range(8):
+    for _ in range(15):
         world._deliver()
     assert not answer.arrived
     writer.send(produce_request(batch(b"a"), partition=0), 9)
