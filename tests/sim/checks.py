@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tests.kips.reader import kind_of
 from tests.sim.consumers import Consumer, read_committed
 from tests.sim.producers import Producer, Transaction
+from tests.sim.workers import WORK_GROUP
 
 from odradek.log.partition import Partition
 from odradek.node.coordinators import CoordinatorKind, partition_for
@@ -54,6 +55,8 @@ class Checks:
         for consumer in self._consumers:
             if consumer.seen != values[consumer.partition]:
                 yield f"the consumer of {consumer.partition} has seen something else than there is"
+        yield from self._wrong_places()
+        yield from self._late_records()
         yield from self._wrong_markers()
         yield from self._wrong_offsets(values)
 
@@ -93,6 +96,27 @@ class Checks:
                     each for each in found if each is not None and each.startswith(prefix)
                 ]:
                     yield f"records of {producer.name} in {partition} are out of order"
+
+    def _wrong_places(self) -> Iterator[str]:
+        """Each batch is where its producer was told, whether it was told at once or when it sent the batch again."""
+        found: dict[tuple[TopicPartition, int], list[bytes | None]] = {
+            (key, batch.base_offset): [record.value for record in iterate_records(batch)]
+            for key, partition in self._led(PARTITIONS)
+            for batch in partition.log.batches()
+        }
+        for transaction in self._journal:
+            for partition, offset, values in transaction.told:
+                if found.get((partition, offset)) != values:
+                    yield f"{transaction.producer} was told offset {offset} of {partition} for other records"
+
+    def _late_records(self) -> Iterator[str]:
+        """Nothing of an older client is written any more when the transaction that it was sent in is over (KIP-890)."""
+        over = {pair: ends for producer in self._producers for pair, ends in producer.over.items()}
+        for key, partition in self._led(PARTITIONS):
+            for batch in partition.log.batches():
+                ends = over.get((batch.producer_id, batch.producer_epoch))
+                if not batch.is_control and ends is not None and batch.base_offset >= ends[key]:
+                    yield f"{key} holds records at {batch.base_offset} whose transaction was over"
 
     def _is_seen(self, transaction: Transaction, values: dict[TopicPartition, list[bytes | None]]) -> bool:
         return any(value in values[partition] for partition, written in transaction.values.items() for value in written)
@@ -136,6 +160,11 @@ class Checks:
 
     def _wrong_offsets(self, values: dict[TopicPartition, list[bytes | None]]) -> Iterator[str]:
         """A group has the offset of its last committed transaction."""
+        done = sorted(each.work for each in self._journal if each.work is not None and self._is_seen(each, values))
+        if done != list(range(len(done))):
+            yield f"numbers were worked on never or twice: {done}"
+        if max(0, self._offset(WORK_GROUP)) != len(done):
+            yield f"{WORK_GROUP} is at {self._offset(WORK_GROUP)}, {len(done)} numbers were worked on"
         for producer in self._producers:
             committed = [
                 each.number

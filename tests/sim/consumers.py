@@ -43,7 +43,7 @@ class Consumer:
     def script(self) -> Script:
         """The whole life of the consumer."""
         while True:
-            image = self.world.nodes[self.random.choice(list(self.world.nodes))].image
+            image = self.world.nodes[self.random.choice(self.world.running)].image
             registered = image.partition(*self.partition)
             assert registered is not None
             if registered.leader < 0:

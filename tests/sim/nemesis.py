@@ -11,6 +11,7 @@ from tests.sim.actors import Ask, Script, Sleep
 from odradek.node.coordinators import CoordinatorKind
 from odradek.node.events import Command
 from odradek.node.faults import Fault
+from odradek.node.node import Node
 from odradek.node.router import Call
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
@@ -18,8 +19,6 @@ from odradek.wire.messages.update_features_request import FeatureUpdateKey, Upda
 from odradek.wire.registry import ApiKey
 
 __all__ = ["Nemesis"]
-
-BROKERS_THAT_MAY_GO = (2, 3)
 
 
 class Nemesis:
@@ -33,6 +32,7 @@ class Nemesis:
         self.deeds: list[tuple[int, str]] = []
         self._faults: list[tuple[int, Fault]] = []
         self._gone: set[int] = set()
+        """Brokers that are called gone, and live."""
         self._deaf: dict[int, int] = {}
         """Brokers that hear nothing of the metadata, and until when."""
 
@@ -47,17 +47,26 @@ class Nemesis:
             self._lose_requests,
             self._lose_answers,
             self._delay_requests,
+            self._delay_records,
+            self._delay_records,
+            self._delay_records,
             self._hold_markers,
             self._remove_a_broker,
             self._return_a_broker,
+            self._crash_a_broker,
+            self._restart_a_broker,
+            self._restart_a_broker,
             self._deafen_a_broker,
         ]
         end = self.world.now + self.duration_ms
         while self.world.now < end:
             self._lift_what_is_over()
             self._let_hear(now=self.world.now)
-            if self.random.random() < 0.08:
+            chance = self.random.random()
+            if chance < 0.08:
                 yield from self._change_the_level()
+            elif chance < 0.2:
+                yield from self._replace_a_coordinator_amid_markers()
             else:
                 self._did(self.random.choice(deeds)())
             yield Sleep(self.random.randint(20, 250))
@@ -74,37 +83,65 @@ class Nemesis:
     def _move_a_coordinator(self) -> str:
         return self._move(self.random.choice([kind.topic for kind in CoordinatorKind]))
 
-    def _move(self, topic: str) -> str:
-        image = self.world.nodes[1].image.topic(topic)
+    def _move(self, topic: str, index: int | None = None) -> str:
+        image = self._controller.image.topic(topic)
         assert image is not None
-        index = self.random.choice(sorted(image.partitions))
-        to = self.random.choice([node_id for node_id in self.world.nodes if node_id not in self._gone])
+        alive = [node_id for node_id in self.world.running if self._controller.image.is_alive(node_id)]
+        if not alive:
+            return "nobody can lead"
+        if index is None:
+            index = self.random.choice(sorted(image.partitions))
+        to = self.random.choice(alive)
         self.world.move_leader(topic, index, to)
         return f"{topic}-{index} to {to}"
 
     # ------------------------------------------------------------------ brokers
 
+    @property
+    def _controller(self) -> Node:
+        return self.world.nodes[self.world.spec.controller_id]
+
     def _remove_a_broker(self) -> str:
+        """A broker is called gone; it lives, and need not know."""
         if self._gone:
             return "nobody else may go"
-        node_id = self.random.choice(BROKERS_THAT_MAY_GO)
+        node_id = self.random.choice(self.world.running)
         self._gone.add(node_id)
-        self._do(partial(self.world.nodes[1].controlling.fence, node_id))
+        self._do(partial(self._controller.controlling.fence, node_id))
         return f"broker {node_id} is gone"
 
     def _return_a_broker(self) -> str:
         for node_id in sorted(self._gone):
             self._gone.discard(node_id)
-            spec = next(broker for broker in self.world.spec.brokers if broker.node_id == node_id)
-            self._do(partial(self.world.nodes[1].controlling.admit, spec))
+            self._do(partial(self._controller.controlling.admit, self.world.spec.broker(node_id)))
             return f"broker {node_id} is back"
         return "nobody was gone"
 
+    def _crash_a_broker(self) -> str:
+        """A broker dies, the controller like any other, with everything that is not in a log."""
+        if len(self.world.running) == 1:
+            return "the last one may not die"
+        node_id = self.random.choice(self.world.running)
+        self._gone.discard(node_id)
+        self._deaf.pop(node_id, None)
+        self.world.stop_broker(node_id)
+        return f"broker {node_id} dies"
+
+    def _restart_a_broker(self) -> str:
+        dead = sorted(self.world.nodes.keys() - set(self.world.running))
+        if not dead:
+            return "nobody was dead"
+        node_id = self.random.choice(dead)
+        load_ms = self.world.nodes[node_id].coordinator_load_ms
+        self.world.start_broker(node_id)
+        self.world.nodes[node_id].coordinator_load_ms = load_ms
+        return f"broker {node_id} starts again"
+
     def _deafen_a_broker(self) -> str:
         """For a while a broker hears nothing of the metadata: it believes to lead what others lead by now."""
-        node_id = self.random.choice(BROKERS_THAT_MAY_GO)
-        if node_id in self._deaf:
-            return f"broker {node_id} is deaf already"
+        node_id = self.random.choice(self.world.running)
+        if node_id in self._deaf or node_id == self.world.spec.controller_id:
+            return f"broker {node_id} hears what it has to"
         self._deaf[node_id] = self.world.now + self.random.choice((100, 500, 2_000))
         self.world.nodes[node_id].controlling.advance = _hear_nothing  # type: ignore[method-assign]
         return f"broker {node_id} is deaf"
@@ -114,7 +151,7 @@ class Nemesis:
             if until <= now:
                 del self._deaf[node_id]
                 del self.world.nodes[node_id].controlling.advance
-                log_end = self.world.nodes[1].image.offset
+                log_end = self._controller.image.offset
                 self._do(partial(self.world.nodes[node_id].controlling.advance, log_end), node_id=node_id)
                 self._did(f"broker {node_id} hears")
 
@@ -148,13 +185,44 @@ class Nemesis:
         delay_ms = self.random.choice((20, 200, 4_000))
         return self._fault(Fault(api_key, delay_ms=delay_ms, times=self.random.randint(1, 3), matches=_is_harmless))
 
+    def _delay_records(self) -> str:
+        delay_ms = self.random.choice((60, 200, 800))
+        return self._fault(Fault(ApiKey.PRODUCE, delay_ms=delay_ms, times=self.random.randint(2, 5)))
+
     def _hold_markers(self) -> str:
         # Only those that the epoch protects: an older client's transaction may be ended by the late marker of the one
         # before, which is what KIP-890 cannot cure.
         return self._fault(Fault(ApiKey.WRITE_TXN_MARKERS, hold=True, times=self.random.randint(1, 3), matches=_is_new))
 
+    def _replace_a_coordinator_amid_markers(self) -> Script:
+        """A marker is on its way when its coordinator is replaced, and arrives long after that of the successor.
+
+        The epoch of the coordinator tells it from the others, so that an older client is safe from it as well.
+        """
+        topic = self._controller.image.topic(CoordinatorKind.TRANSACTION.topic)
+        assert topic is not None
+        index = self.random.choice(sorted(topic.partitions))
+        leader = topic.partitions[index].leader
+        shard = self.world.nodes[leader].shards.get((topic.name, index)) if leader in self.world.running else None
+        if shard is None or self._deaf:
+            return
+        producer_ids = {entry.producer_id for entry in shard.machine.entries()}
+        fault = Fault(
+            ApiKey.WRITE_TXN_MARKERS,
+            hold=True,
+            times=1,
+            matches=lambda call: all(marker.producer_id in producer_ids for marker in call.request.markers),
+        )
+        self.world.fault(fault)
+        for _ in range(40):
+            yield Sleep(5)
+            if fault.hits:
+                self._did(f"a marker is late, {self._move(topic.name, index)}")
+                break
+        self._faults.append((self.world.now + (self.random.randint(200, 2_000) if fault.hits else 0), fault))
+
     def _fault(self, fault: Fault) -> str:
-        node_id = self.random.choice(list(self.world.nodes))
+        node_id = self.random.choice(self.world.running)
         self.world.fault(fault, node_id=node_id)
         self._faults.append((self.world.now + self.random.randint(50, 3_000), fault))
         what = "loses" if fault.disconnect else "answers nobody" if fault.drop_reply else "delays"
@@ -170,9 +238,11 @@ class Nemesis:
 
     def _change_the_level(self) -> Script:
         level = self.random.choice(self.levels)
-        upgrade_type = 1 if level >= self.world.nodes[1].transaction_version else 2
+        upgrade_type = 1 if level >= self._controller.transaction_version else 2
         update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=upgrade_type)
-        response = yield Ask(1, UpdateFeaturesRequest(timeout_ms=1000, feature_updates=[update]), 1)
+        response = yield Ask(
+            self.world.spec.controller_id, UpdateFeaturesRequest(timeout_ms=1000, feature_updates=[update]), 1
+        )
         assert response is not None
         assert response.error_code == ErrorCode.NONE, response
         self._did(f"transaction.version {level}")
@@ -183,15 +253,17 @@ class Nemesis:
             self.world.lift(fault)
         self._faults = []
         self._let_hear(now=self.world.now + 60_000)
+        while len(self.world.running) < len(self.world.nodes):
+            self._did(self._restart_a_broker())
         while self._gone:
             self._did(self._return_a_broker())
         self._did("all is well")
 
-    def _do(self, act: Callable[[], object], *, node_id: int = 1) -> None:
+    def _do(self, act: Callable[[], object], *, node_id: int | None = None) -> None:
         def command() -> None:
             act()
 
-        self.world.post(node_id, Command(command))
+        self.world.post(self.world.spec.controller_id if node_id is None else node_id, Command(command))
         self.world.run()
 
 

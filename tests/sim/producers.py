@@ -29,7 +29,7 @@ from odradek.wire.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 
-__all__ = ["Producer", "Transaction"]
+__all__ = ["AGAIN", "MustAbort", "Producer", "Transaction"]
 
 TopicPartition = tuple[str, int]
 NOBODY = (-1, -1)
@@ -48,6 +48,8 @@ AGAIN = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
     }
 )
+GIVES_UP = 0.25
+"""How often a client does not send a batch again that was not answered, but aborts."""
 ABORTABLE = frozenset(
     {
         ErrorCode.TRANSACTION_ABORTABLE,
@@ -59,6 +61,10 @@ ABORTABLE = frozenset(
 """What a Produce may hear that costs the transaction only; every other error costs the producer."""
 
 
+NOT_A_MEMBER = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+"""What a TxnOffsetCommit hears whose work has been given to another member."""
+
+
 class Transaction(Struct):
     """What a producer knows of one of its transactions."""
 
@@ -67,13 +73,21 @@ class Transaction(Struct):
     style: str
     pair: tuple[int, int]
     values: dict[TopicPartition, list[bytes]] = {}
+    told: list[tuple[TopicPartition, int, list[bytes]]] = []
+    """Where a leader says that it has written what."""
     with_offset: bool = False
+    work: int | None = None
+    """The number that it was about, if it was the work of a group."""
     commit_asked: bool = False
     outcome: str = "unknown"
 
 
-class _MustAbort(Exception):
+class MustAbort(Exception):
     """The transaction is lost, the producer is not."""
+
+
+class _WalksAway(Exception):
+    """The producer dies with its transaction open, and nobody takes its place."""
 
 
 class _MustRestart(Exception):
@@ -106,6 +120,8 @@ class Producer:
         self.group = f"group-{name}"
         self.pair = NOBODY
         self.sequences: dict[TopicPartition, int] = {}
+        self.over: dict[tuple[int, int], dict[TopicPartition, int]] = {}
+        """Where the logs ended when it was told that an id and epoch are over."""
         self.met: Counter[str] = Counter()
         """Errors that it was answered, and answers that did not come."""
 
@@ -114,18 +130,26 @@ class Producer:
         yield Sleep(self.random.randrange(100))
         yield from self._restart()
         for number in count():
+            yield from self._get_ready()
             if not self.goes_on():
                 return
             transaction = Transaction(self.name, number, "new" if self.new else "old", self.pair)
             self.journal.append(transaction)
             try:
                 yield from self._transact(transaction)
+            except _WalksAway:
+                transaction.outcome = "aborted"
+                return
             except _MustRestart:
                 if not transaction.commit_asked:
                     transaction.outcome = "aborted"
                 yield Sleep(self.random.randrange(500))
                 yield from self._restart()
             yield Sleep(self.random.choice((0, 0, 5, 50, 200)))
+
+    def _get_ready(self) -> Script:
+        """Wait for what the next transaction needs."""
+        yield from ()
 
     def _restart(self) -> Script:
         while True:
@@ -148,8 +172,10 @@ class Producer:
                     yield from self._produce(transaction, partition, round_number)
                     yield Sleep(self.random.choice((0, 0, 0, 20)))
             if self.random.random() < 0.5:
-                yield from self._commit_offset(transaction)
-        except _MustAbort:
+                yield from self._commit_own_offset(transaction)
+            if not self.goes_on() and self.random.random() < 0.5:
+                raise _WalksAway
+        except MustAbort:
             yield from self._end(transaction, commit=False)
             if not self.new:
                 yield from self._init(self.pair)
@@ -193,47 +219,61 @@ class Producer:
             timeout_ms=2_000,
             topic_data=[TopicProduceData(name=topic, partition_data=[data])],
         )
+        gives_up = self.random.random() < GIVES_UP
+        patience_ms = self.random.choice((10, 40, 150)) if gives_up else 3_000
         for _ in range(50):
             leader = self._leader(partition)
-            response = None if leader < 0 else (yield Ask(leader, request, 12 if self.new else 11))
-            error = None if response is None else response.responses[0].partition_responses[0].error_code
+            response = None if leader < 0 else (yield Ask(leader, request, 12 if self.new else 11, patience_ms))
+            answer = None if response is None else response.responses[0].partition_responses[0]
+            error = None if answer is None else answer.error_code
             self._meet("PRODUCE", error)
-            if error == ErrorCode.NONE:
+            if answer is not None and error == ErrorCode.NONE:
                 self.sequences[partition] = self.sequences.get(partition, 0) + len(values)
+                transaction.told.append((partition, answer.base_offset, values))
                 return
+            if error is None and gives_up and leader >= 0:
+                # The batch may still be on its way when the transaction is over and the next one has begun.
+                raise MustAbort
             if error is not None and error not in AGAIN:
-                raise _MustAbort if error in ABORTABLE else _MustRestart
+                raise MustAbort if error in ABORTABLE else _MustRestart
             yield Sleep(self.random.randint(5, 60))
-        raise _MustAbort
+        raise MustAbort
 
-    def _commit_offset(self, transaction: Transaction) -> Script:
+    def _commit_own_offset(self, transaction: Transaction) -> Script:
+        transaction.with_offset = True
+        yield from self._commit_offset(transaction, group=self.group, offset=transaction.number)
+
+    def _commit_offset(
+        self, transaction: Transaction, *, group: str, offset: int, member_id: str = "", generation: int = -1
+    ) -> Script:
         if not self.new:
             request = AddOffsetsToTxnRequest(
                 transactional_id=self.tid,
                 producer_id=self.pair[0],
                 producer_epoch=self.pair[1],
-                group_id=self.group,
+                group_id=group,
             )
             yield from self._until_done(
                 CoordinatorKind.TRANSACTION, self.tid, request, 3, lambda response: response.error_code
             )
-        transaction.with_offset = True
-        offset = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=transaction.number)
-        offset.committed_metadata = ""
+        committed = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        committed.committed_metadata = ""
         commit = TxnOffsetCommitRequest(
             transactional_id=self.tid,
-            group_id=self.group,
+            group_id=group,
             producer_id=self.pair[0],
             producer_epoch=self.pair[1],
-            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[offset])],
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[committed])],
         )
         yield from self._until_done(
             CoordinatorKind.GROUP,
-            self.group,
+            group,
             commit,
             5 if self.new else 4,
             lambda response: response.topics[0].partitions[0].error_code,
-            abortable=frozenset({ErrorCode.TRANSACTION_ABORTABLE}),
+            abortable=NOT_A_MEMBER | {ErrorCode.TRANSACTION_ABORTABLE},
         )
 
     # ------------------------------------------------------------------ its coordinator
@@ -266,6 +306,8 @@ class Producer:
         response = yield from self._until_done(
             CoordinatorKind.TRANSACTION, self.tid, request, 5, lambda answer: answer.error_code
         )
+        # The id is given out when every marker of its last transaction is written.
+        self.over[self.pair] = {(log.topic, log.index): log.end_offset for log in self.world.store.logs()}
         self._adopt((response.producer_id, response.producer_epoch))
 
     def _adopt(self, pair: tuple[int, int]) -> None:
@@ -293,7 +335,7 @@ class Producer:
                 if error is ErrorCode.NONE or error in fine:
                     return response
                 if error not in AGAIN:
-                    raise _MustAbort if error in abortable else _MustRestart
+                    raise MustAbort if error in abortable else _MustRestart
             yield Sleep(self.random.randint(5, 100))
 
     def _meet(self, request: str, error: int | None) -> None:
@@ -316,4 +358,4 @@ class Producer:
 
     def _image(self) -> Any:
         """Any broker may be asked, and not all of them know the latest."""
-        return self.world.nodes[self.random.choice(list(self.world.nodes))].image
+        return self.world.nodes[self.random.choice(self.world.running)].image

@@ -68,6 +68,9 @@ class SimClient:
         api_key = _API_OF[type(request).__module__]
         self._correlation_id += 1
         answer = Answer(api_key, version)
+        if self.closed:
+            answer.lost = True
+            return answer
         self._waiting[self._correlation_id] = answer
         self.send_bytes(self._frame(api_key, version, request))
         return answer

@@ -174,8 +174,11 @@ class World:
     # ------------------------------------------------------------------ who takes part
 
     def client(self, node_id: int = 1, *, client_id: str | None = "client") -> SimClient:
-        """A new connection to a node."""
-        return SimClient(self, node_id, client_id=client_id)
+        """A new connection to a node; a dead one closes it at once."""
+        client = SimClient(self, node_id, client_id=client_id)
+        if node_id in self._dead:
+            self._clients.pop((node_id, client.conn)).hung_up()
+        return client
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """The event sink of every node."""
@@ -226,8 +229,12 @@ class World:
         heapify(self._queue)
         for conn in [conn for each, conn in self._clients if each == node_id]:
             self._clients.pop((node_id, conn)).hung_up()
-        for conn in [conn for each, conn in self._links if each == node_id]:
-            self._break(node_id, conn)
+        for end, (peer, peer_conn) in list(self._links.items()):
+            if end[0] == node_id != peer:
+                # What it has said before arrives all the same, and then the end of the connection.
+                self._links.pop((peer, peer_conn), None)
+                self._post_to_peer(end, peer, Disconnected(peer_conn))
+        self._links = {end: other for end, other in self._links.items() if end[0] != node_id}
         membership.see_off(self.spec, node_id, self.running, self._act)
         self.run()
 

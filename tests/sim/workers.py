@@ -1,0 +1,134 @@
+"""Consume, transform, produce (KIP-447): members of one group, of whom one at a time has the work.
+
+Each number is to be worked on once: whoever has the work takes the group's offset for the number, writes a record, and
+commits the next offset in the same transaction, as the member of the generation in which it began. Its consumer goes on
+meanwhile: it may have joined the next generation, in which another one has the work, before that transaction is over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+from tests.sim.actors import Ask, Script, Sleep
+from tests.sim.producers import AGAIN, MustAbort, Producer, Transaction
+
+from odradek.node.coordinators import CoordinatorKind
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.heartbeat_request import HeartbeatRequest
+from odradek.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from odradek.wire.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+
+__all__ = ["WORK_GROUP", "Worker"]
+
+WORK_GROUP = "workers"
+WORK = b"work"
+SESSION_MS, REBALANCE_MS = 1_500, 400
+REJOINS = 0.15
+"""How often a member has something new to say, for which the others have to join again."""
+
+
+class Membership(Struct, frozen=True):
+    """What a transaction says that it is of."""
+
+    member_id: str = ""
+    generation: int = -1
+    has_work: bool = False
+
+
+class Worker(Producer):
+    """A producer whose transactions are the work of a group; `consume` is the other half of it."""
+
+    membership = Membership()
+    _own = Membership()
+    """The membership of the transaction that is under way."""
+
+    # ------------------------------------------------------------------ the transaction
+
+    def _get_ready(self) -> Script:
+        while self.goes_on() and not self.membership.has_work:
+            yield Sleep(30)
+        self._own = self.membership
+
+    def _transact(self, transaction: Transaction) -> Script:
+        number = yield from self._next_number()
+        partition = self.random.choice(self.partitions)
+        try:
+            if not self.new:
+                yield from self._add([partition])
+            yield from self._produce(transaction, partition, 0)
+            yield Sleep(self.random.choice((0, 50, 200, 600)))
+            transaction.work = number
+            yield from self._commit_offset(
+                transaction,
+                group=WORK_GROUP,
+                offset=number + 1,
+                member_id=self._own.member_id,
+                generation=self._own.generation,
+            )
+        except MustAbort:
+            yield from self._end(transaction, commit=False)
+            if not self.new:
+                yield from self._init(self.pair)
+            return
+        yield from self._end(transaction, commit=True)
+
+    def _next_number(self) -> Script:
+        wanted = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+        request = OffsetFetchRequest(group_id=WORK_GROUP, topics=[wanted], require_stable=True)
+        while True:
+            response = yield from self._ask_group(request, 7)
+            if response is not None and response.error_code == ErrorCode.NONE:
+                [answer] = response.topics[0].partitions
+                if answer.error_code == ErrorCode.NONE:
+                    return max(0, answer.committed_offset)
+            yield Sleep(self.random.randint(5, 50))
+
+    # ------------------------------------------------------------------ the member
+
+    def consume(self) -> Script:
+        """Join, share out the work if it leads, and say that it lives, until it is to join again."""
+        member_id = ""
+        while self.goes_on():
+            response = yield from self._ask_group(self._joining(member_id), 5)
+            error = None if response is None else ErrorCode(response.error_code)
+            if error is ErrorCode.UNKNOWN_MEMBER_ID:
+                member_id = ""
+            elif error in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.NONE):
+                member_id = response.member_id
+            if error is ErrorCode.NONE:
+                yield from self._take_part(response)
+            yield Sleep(self.random.randint(5, 50))
+
+    def _take_part(self, joined: Any) -> Script:
+        assignments = []
+        if joined.leader == joined.member_id:
+            chosen = self.random.choice(joined.members).member_id
+            assignments = [SyncGroupRequestAssignment(member_id=chosen, assignment=WORK)]
+        me: dict[str, Any] = {"member_id": joined.member_id, "generation_id": joined.generation_id}
+        request = SyncGroupRequest(group_id=WORK_GROUP, assignments=assignments, **me)
+        response = yield from self._ask_group(request, 3)
+        if response is None or response.error_code != ErrorCode.NONE:
+            return
+        self.membership = Membership(joined.member_id, joined.generation_id, response.assignment == WORK)
+        while self.goes_on() and self.random.random() >= REJOINS:
+            yield Sleep(self.random.randint(20, 120))
+            response = yield from self._ask_group(HeartbeatRequest(group_id=WORK_GROUP, **me), 3)
+            if response is not None and response.error_code not in (ErrorCode.NONE, *AGAIN):
+                return
+
+    def _joining(self, member_id: str) -> JoinGroupRequest:
+        news = self.random.randbytes(2)
+        return JoinGroupRequest(
+            group_id=WORK_GROUP,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="one", metadata=news)],
+        )
+
+    def _ask_group(self, request: Struct, version: int) -> Script:
+        node_id = self._coordinator(CoordinatorKind.GROUP, WORK_GROUP)
+        return None if node_id < 0 else (yield Ask(node_id, request, version))
