@@ -115,7 +115,7 @@ def test_the_largest_retention_ends_in_the_past_as_in_kafka() -> None:
 
 @pytest.mark.parametrize(("resource_type", "name", "key", "error"), [
     (TOPIC, "t", "retention.ms", ErrorCode.INVALID_CONFIG),
-    (BROKER, "", "log.retention.ms", ErrorCode.INVALID_REQUEST),
+    (BROKER, "1", "log.retention.ms", ErrorCode.INVALID_REQUEST),
 ])  # fmt: skip
 def test_a_number_of_five_thousand_digits_is_no_number(
     resource_type: int, name: str, key: str, error: ErrorCode
