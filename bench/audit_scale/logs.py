@@ -174,12 +174,14 @@ def _transactional_unit(plan: Plan) -> Unit:
                 for producer in range(PRODUCERS)
             ]
         batches += [
-            end_txn_marker(
-                producer_id=1000 + producer,
-                producer_epoch=number + 1,
-                commit=_commits(number, producer),
-                coordinator_epoch=0,
-                timestamp=began + ROUND_MS - 10,
+            bytes(
+                end_txn_marker(
+                    producer_id=1000 + producer,
+                    producer_epoch=number + 1,
+                    commit=_commits(number, producer),
+                    coordinator_epoch=0,
+                    timestamp=began + ROUND_MS - 10,
+                ).view
             )
             for producer in range(PRODUCERS)
         ]

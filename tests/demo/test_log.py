@@ -18,8 +18,8 @@ def batch(offset: int, producer_id: int, *postings: Posting, transactional: bool
 
 
 def marker(offset: int, producer_id: int, *, commit: bool) -> Batch:
-    data = end_txn_marker(producer_id=producer_id, producer_epoch=0, commit=commit, coordinator_epoch=0, timestamp=0)
-    return at(offset, data)
+    ended = end_txn_marker(producer_id=producer_id, producer_epoch=0, commit=commit, coordinator_epoch=0, timestamp=0)
+    return at(offset, bytes(ended.view))
 
 
 def at(offset: int, data: bytes) -> Batch:

@@ -133,7 +133,7 @@ def _append_marker(directory: Path, *, commit: bool, epoch_step: int = 0) -> Non
             commit=commit,
             coordinator_epoch=0,
             timestamp=last.max_timestamp,
-        )
+        ).view
     )
     marker[:8] = last.next_offset.to_bytes(8)
     add(directory, "orders-0", bytes(marker))

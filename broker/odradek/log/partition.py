@@ -22,10 +22,10 @@ from odradek.log.producers import CachedBatch, Completed, Origin, ProducerState,
 from odradek.log.replica import check_leader_epoch
 from odradek.log.retention import retain
 from odradek.log.witness import marker_facts, opened_fact, stable_offset_fact
-from odradek.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, Batch, parse_batch
+from odradek.records.batch import NO_TIMESTAMP, TRANSACTIONAL, Batch
 from odradek.records.compression import DECOMPRESSED_BYTES_MAX
 from odradek.records.control import end_txn_marker
-from odradek.records.record import Record, build_batch
+from odradek.records.plain import plain_batch
 from odradek.records.validate import TopicRules
 from odradek.releases import ProducerRules
 from odradek.wire.errors import ErrorCode
@@ -216,15 +216,14 @@ class Partition:
         )
         if error is not ErrorCode.NONE:
             return Refused(error)
-        data = end_txn_marker(
+        batch = end_txn_marker(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             commit=commit,
             coordinator_epoch=coordinator_epoch,
             timestamp=now,
         )
-        self.log.store.shed(len(data))
-        batch = parse_batch(memoryview(data))
+        self.log.store.shed(batch.size)
         stable = self.last_stable_offset if self.facts is not None else 0
         offset = self.log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=self._log_append_time)
         completed = self.producers.apply(batch, offset)
@@ -366,13 +365,15 @@ class Partition:
 
 
 def _batch_of(records: Sequence[LogRecord], now: int, producer: TransactionalAppend | None) -> Batch:
-    data = build_batch(
-        [Record(timestamp=now, key=record.key, value=record.value) for record in records],
-        producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
-        producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
-        transactional=producer is not None,
+    if producer is None:
+        return plain_batch(records, timestamp=now)
+    return plain_batch(
+        records,
+        timestamp=now,
+        attributes=TRANSACTIONAL,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
     )
-    return parse_batch(memoryview(data))
 
 
 def _rules(topic: str, config: TopicConfig) -> TopicRules:

@@ -21,7 +21,9 @@ __all__ = [
     "COMPRESSION_MASK",
     "CONTROL",
     "DELETE_HORIZON",
+    "HEADER",
     "HEADER_BYTES",
+    "LENGTH_BASE",
     "LOG_APPEND_TIME",
     "MAGIC",
     "NO_PRODUCER_EPOCH",
@@ -45,8 +47,8 @@ HEADER_BYTES = 61
 
 # base offset, length, leader epoch, magic, checksum, attributes, last offset delta, base and max timestamp,
 # producer id and epoch, base sequence, record count
-_HEADER = Layout(">qiibIhiqqqhii")
-_unpack_header = _HEADER.unpack_from
+HEADER = Layout(">qiibIhiqqqhii")
+_unpack_header = HEADER.unpack_from
 _LENGTH = Layout(">i")
 _OFFSET = Layout(">q")
 _TIMES = Layout(">hiqq")
@@ -57,7 +59,7 @@ _EPOCH_AT = 12
 _MAGIC_AT = 16
 _CHECKSUM_AT = 17
 _ATTRIBUTES_AT = 21  # the checksum covers everything from here on
-_LENGTH_BASE = 12  # the length field counts what follows it
+LENGTH_BASE = 12  # the length field counts what follows it
 _LENGTH_MIN = 14  # the smallest message of the oldest format
 
 COMPRESSION_MASK = 0x07
@@ -115,7 +117,7 @@ class Batch(Struct, gc=False):
     @property
     def size(self) -> int:
         """Bytes of the whole batch."""
-        return self.batch_length + _LENGTH_BASE
+        return self.batch_length + LENGTH_BASE
 
     @property
     def last_offset(self) -> int:
@@ -175,8 +177,8 @@ def parse_batch(view: memoryview, position: int = 0) -> Batch:
         header = _unpack_header(view, position)
     except LayoutError:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "The record batch is shorter than its header") from None
-    end = position + _LENGTH_BASE + header[1]
-    if header[3] != MAGIC or header[1] < HEADER_BYTES - _LENGTH_BASE or end > len(view):
+    end = position + LENGTH_BASE + header[1]
+    if header[3] != MAGIC or header[1] < HEADER_BYTES - LENGTH_BASE or end > len(view):
         raise _no_batch(header[1], header[3])
     return Batch(view[position:end], *header)
 
@@ -184,7 +186,7 @@ def parse_batch(view: memoryview, position: int = 0) -> Batch:
 def _no_batch(length: int, magic: int) -> InvalidBatch:
     if magic != MAGIC:
         return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
-    size = length + _LENGTH_BASE
+    size = length + LENGTH_BASE
     if size < HEADER_BYTES:
         reason = (
             f"Record batch is corrupt (the size {size} is smaller than the minimum allowed overhead {HEADER_BYTES})"
@@ -199,7 +201,7 @@ def whole_size_at(view: memoryview, position: int) -> int | None:
     The order of the checks is that of Kafka's `ByteBufferLogInputStream`.
     """
     remaining = len(view) - position
-    if remaining < _LENGTH_BASE:
+    if remaining < LENGTH_BASE:
         return None
     (length,) = _LENGTH.unpack_from(view, position + _LENGTH_AT)
     if length < _LENGTH_MIN:
@@ -210,7 +212,7 @@ def whole_size_at(view: memoryview, position: int) -> int | None:
     magic = int.from_bytes(view[position + _MAGIC_AT : position + _MAGIC_AT + 1], signed=True)
     if not 0 <= magic <= MAGIC:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
-    size: int = length + _LENGTH_BASE
+    size: int = length + LENGTH_BASE
     return size if size <= remaining else None
 
 
@@ -246,7 +248,7 @@ def stamp(
         return
     _TIMES.pack_into(buffer, position + _ATTRIBUTES_AT, wanted, last_offset_delta, base_timestamp, max_timestamp)
     (length,) = _LENGTH.unpack_from(buffer, position + _LENGTH_AT)
-    _write_checksum(buffer, position, position + _LENGTH_BASE + length)
+    _write_checksum(buffer, position, position + LENGTH_BASE + length)
 
 
 def write_header(
@@ -264,11 +266,11 @@ def write_header(
     record_count: int,
 ) -> None:
     """Fill the first 61 bytes of a buffer that ends where the batch ends, checksum included."""
-    _HEADER.pack_into(
+    HEADER.pack_into(
         buffer,
         0,
         base_offset,
-        len(buffer) - _LENGTH_BASE,
+        len(buffer) - LENGTH_BASE,
         leader_epoch,
         MAGIC,
         0,

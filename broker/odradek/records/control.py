@@ -7,8 +7,9 @@ from struct import Struct as Layout
 
 from msgspec import Struct
 
-from odradek.records.batch import Batch, InvalidBatch
-from odradek.records.record import Record, build_batch, iterate_records
+from odradek.records.batch import CONTROL, TRANSACTIONAL, Batch, InvalidBatch
+from odradek.records.plain import plain_batch
+from odradek.records.record import Record, iterate_records
 
 __all__ = ["ControlType", "Marker", "control_type", "end_txn_marker", "read_marker"]
 
@@ -31,6 +32,13 @@ class ControlType(IntEnum):
 
 
 _TYPES = {int(known): known for known in ControlType}
+_COMMIT_KEY = _KEY.pack(_VERSION, ControlType.COMMIT)
+_ABORT_KEY = _KEY.pack(_VERSION, ControlType.ABORT)
+
+
+class _MarkerRecord(Struct, frozen=True):
+    key: bytes
+    value: bytes
 
 
 class Marker(Struct, frozen=True):
@@ -43,15 +51,15 @@ class Marker(Struct, frozen=True):
 
 def end_txn_marker(
     *, producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, timestamp: int
-) -> bytes:
+) -> Batch:
     """A control batch that ends the producer's transaction."""
-    record = Record(
+    record = _MarkerRecord(_COMMIT_KEY if commit else _ABORT_KEY, _MARKER.pack(_VERSION, coordinator_epoch))
+    return plain_batch(
+        (record,),
         timestamp=timestamp,
-        key=_KEY.pack(_VERSION, ControlType.COMMIT if commit else ControlType.ABORT),
-        value=_MARKER.pack(_VERSION, coordinator_epoch),
-    )
-    return build_batch(
-        (record,), producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True
+        attributes=TRANSACTIONAL | CONTROL,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
     )
 
 

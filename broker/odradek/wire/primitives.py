@@ -183,18 +183,25 @@ def replace_tags(out: bytearray, unknown: list[tuple[int, bytes]]) -> None:
 def write_tags(
     out: bytearray, known: list[tuple[int, bytearray]], unknown: list[tuple[int, bytes]], defined: tuple[int, ...]
 ) -> None:
-    """All tagged fields of a struct, by tag.
+    """All tagged fields of a struct, by tag; the known ones come in rising order.
 
     Unknown ones have to be in rising order and must not have a tag that this version defines.
     """
-    _check_rising(unknown)
-    if any(tag in defined for tag, _ in unknown):
-        raise Malformed("a defined tag among the unknown ones")
-    fields: list[tuple[int, bytes | bytearray]] = sorted([*known, *unknown])
+    fields: list[tuple[int, bytes | bytearray]] = list(known)
+    if unknown:
+        _check_rising(unknown)
+        if any(tag in defined for tag, _ in unknown):
+            raise Malformed("a defined tag among the unknown ones")
+        fields = sorted([*known, *unknown])
     write_varint(out, len(fields))
     for tag, data in fields:
-        write_varint(out, tag)
-        write_varint(out, len(data))
+        size = len(data)
+        if tag < 128 and size < 128:
+            out.append(tag)
+            out.append(size)
+        else:
+            write_varint(out, tag)
+            write_varint(out, size)
         out += data
 
 

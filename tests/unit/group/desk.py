@@ -101,11 +101,10 @@ class Desk:
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """The marker of a transaction arrives in the log."""
-        self._commit(
-            end_txn_marker(
-                producer_id=producer_id, producer_epoch=0, commit=commit, coordinator_epoch=0, timestamp=self.now
-            )
+        marker = end_txn_marker(
+            producer_id=producer_id, producer_epoch=0, commit=commit, coordinator_epoch=0, timestamp=self.now
         )
+        self._commit(bytes(marker.view))
         self.settle()
 
     def _commit(self, data: bytes) -> None:

@@ -54,10 +54,10 @@ class Fold:
         )
 
     def marker(self, *, epoch: int = 0, commit: bool = True) -> None:
-        data = end_txn_marker(
+        ended = end_txn_marker(
             producer_id=PRODUCER, producer_epoch=epoch, commit=commit, coordinator_epoch=0, timestamp=NOW
         )
-        self.state.apply(parse_batch(memoryview(data)), self.end)
+        self.state.apply(ended, self.end)
         self.end += 1
 
 
@@ -167,7 +167,7 @@ def test_first_unstable_offset_is_that_of_the_oldest_open_transaction() -> None:
         fold.append(batch(producer_id=producer_id, epoch=0, sequence=0, transactional=True))
     assert 0 == state.first_unstable_offset
     ended = end_txn_marker(producer_id=1, producer_epoch=0, commit=True, coordinator_epoch=0, timestamp=NOW)
-    completed = state.apply(parse_batch(memoryview(ended)), 2)
+    completed = state.apply(ended, 2)
     assert completed is not None
     assert 1 == state.stable_offset_after(completed)
     # The marker is not committed yet, so what it ends is not either.

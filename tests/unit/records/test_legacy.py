@@ -101,7 +101,7 @@ def test_batches_become_old_messages(magic: int, codec: Compression) -> None:
 def test_markers_do_not_reach_old_clients() -> None:
     marker = end_txn_marker(producer_id=1, producer_epoch=0, commit=True, coordinator_epoch=0, timestamp=NOW)
     transactional = build_batch(plain(1), transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
-    old = down_convert(memoryview(transactional + marker + build_batch(plain(1), base_offset=2)), 1)
+    old = down_convert(memoryview(transactional + bytes(marker.view) + build_batch(plain(1), base_offset=2)), 1)
     assert [0, 2] == [record.offset for record in all_records(old)]
 
 

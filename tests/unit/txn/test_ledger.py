@@ -219,7 +219,7 @@ class TestApply:
         shard.append([LogRecord(bytes.fromhex("0007 0001 61"), b"?"), LogRecord(None, b"?")])
         shard.append([LogRecord(bytes.fromhex("0000 0001 61"), bytes.fromhex("0009"))])
         marker = end_txn_marker(producer_id=1, producer_epoch=0, commit=True, coordinator_epoch=0, timestamp=0)
-        shard.machine.apply(parse_batch(memoryview(marker)))
+        shard.machine.apply(marker)
         assert {} == shard.entries()
 
     def test_a_foreign_tombstone(self) -> None:

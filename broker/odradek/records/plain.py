@@ -1,0 +1,103 @@
+"""Batches as brokers write them themselves: uncompressed, no headers, all records of one moment.
+
+Coordinators and the ends of transactions append one with every decision, so they are put together from ready pieces,
+and what was put together is not taken apart again: the header comes with the bytes.
+The bytes are those of `build_batch`, which takes every kind of batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct as Layout
+from typing import Protocol
+
+from crc32c import crc32c
+
+from odradek.records.batch import (
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_BASE,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Batch,
+)
+from odradek.records.varint import write_varint
+
+__all__ = ["KeyValue", "plain_batch"]
+
+_LEADER_EPOCH = -1
+"""Stamped by the log."""
+_COVERED = Layout(">hiqqqhii")
+"""The fields of the header that the checksum covers: from the attributes on."""
+_SMALL = 1024
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    write_varint(out, value)
+    return bytes(out)
+
+
+_VARINTS = tuple(map(_varint, range(_SMALL)))
+_NULL = _varint(-1)
+
+
+class KeyValue(Protocol):
+    """A record by what matters of it."""
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+def plain_batch(
+    records: Sequence[KeyValue],
+    *,
+    timestamp: int,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+) -> Batch:
+    """One batch with these records at offset 0, none of them earlier or later than `timestamp` (ms)."""
+    pieces: list[bytes] = []
+    size = 0
+    for delta, record in enumerate(records):
+        key, value = record.key, record.value
+        key_length, key = (_NULL, b"") if key is None else (_length(len(key)), key)
+        value_length, value = (_NULL, b"") if value is None else (_length(len(value)), value)
+        place = _length(delta)
+        # Attributes and timestamp delta in front, the number of headers behind, are each one byte of zero.
+        length = len(place) + len(key_length) + len(key) + len(value_length) + len(value) + 3
+        prefix = _length(length)
+        pieces += (prefix, b"\0\0", place, key_length, key, value_length, value, b"\0")
+        size += len(prefix) + length
+    count = len(records)
+    covered = _COVERED.pack(
+        attributes, count - 1, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, count
+    )
+    payload = b"".join(pieces)
+    checksum = crc32c(payload, crc32c(covered))
+    batch_length = HEADER_BYTES - LENGTH_BASE + size
+    header = (
+        0,
+        batch_length,
+        _LEADER_EPOCH,
+        MAGIC,
+        checksum,
+        attributes,
+        count - 1,
+        timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
+        count,
+    )
+    return Batch(memoryview(HEADER.pack(*header) + payload), *header)
+
+
+def _length(value: int) -> bytes:
+    return _VARINTS[value] if value < _SMALL else _varint(value)
