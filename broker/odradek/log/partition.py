@@ -24,7 +24,7 @@ from odradek.log.retention import retain
 from odradek.log.witness import marker_facts, opened_fact, stable_offset_fact
 from odradek.records.batch import NO_TIMESTAMP, TRANSACTIONAL, Batch
 from odradek.records.compression import DECOMPRESSED_BYTES_MAX
-from odradek.records.control import end_txn_marker
+from odradek.records.control import Marker, end_txn_marker
 from odradek.records.plain import plain_batch
 from odradek.records.validate import TopicRules
 from odradek.releases import ProducerRules
@@ -226,7 +226,7 @@ class Partition:
         self.log.store.shed(batch.size)
         stable = self.last_stable_offset if self.facts is not None else 0
         offset = self.log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=self._log_append_time)
-        completed = self.producers.apply(batch, offset)
+        completed = self.producers.apply_marker(batch, Marker(commit, coordinator_epoch), offset)
         if completed is not None and not commit:
             self._note_aborted(completed)
         self.producers.high_watermark_moved(self.high_watermark)

@@ -18,8 +18,8 @@ from odradek.log.answers import ProducerDescription
 from odradek.log.guards import Guard, Guards
 from odradek.log.machine import Refused
 from odradek.log.markers import admit_marker
-from odradek.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL, Batch
-from odradek.records.control import read_marker
+from odradek.records.batch import CONTROL, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL, Batch
+from odradek.records.control import Marker, read_marker
 from odradek.releases import ProducerRules
 from odradek.wire.errors import ErrorCode
 
@@ -211,8 +211,9 @@ class ProducerState:
         producer = self.producers.get(batch.producer_id)
         if producer is None:
             producer = self.producers[batch.producer_id] = Producer(batch.producer_id)
-        if batch.is_control:
-            return self._apply_marker(batch, base_offset, producer)
+        if batch.attributes & CONTROL:
+            marker = read_marker(batch)
+            return None if marker is None else self._end_transaction(batch, marker, base_offset, producer)
         if batch.producer_epoch != producer.epoch:
             producer.adopt_epoch(batch.producer_epoch)
         last_offset = base_offset + batch.last_offset_delta
@@ -230,10 +231,14 @@ class ProducerState:
                 self.ongoing[base_offset] = batch.producer_id
         return None
 
-    def _apply_marker(self, batch: Batch, offset: int, producer: Producer) -> Completed | None:
-        marker = read_marker(batch)
-        if marker is None:
-            return None
+    def apply_marker(self, batch: Batch, marker: Marker, offset: int) -> Completed | None:
+        """Fold the marker that this batch was made of; the transaction that it ended, if there was one."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is None:
+            producer = self.producers[batch.producer_id] = Producer(batch.producer_id)
+        return self._end_transaction(batch, marker, offset, producer)
+
+    def _end_transaction(self, batch: Batch, marker: Marker, offset: int, producer: Producer) -> Completed | None:
         producer.adopt_epoch(batch.producer_epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = batch.max_timestamp

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 
 __all__ = ["INTERNAL_TOPICS", "CoordinatorKind", "partition_for"]
 
@@ -19,9 +20,12 @@ class CoordinatorKind(Enum):
         return self.value
 
 
+KEYS_REMEMBERED = 16_384
+"""Every request of a group or transaction asks for the partition of the same key, several times."""
 INTERNAL_TOPICS = frozenset(kind.topic for kind in CoordinatorKind)
 
 
+@lru_cache(maxsize=KEYS_REMEMBERED)
 def partition_for(key: str, count: int) -> int:
     """The partition of a key: Java's String.hashCode over UTF-16, its absolute value (0 for the lowest), modulo."""
     value = 0

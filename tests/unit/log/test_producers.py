@@ -15,7 +15,7 @@ from odradek.log.guards import Guard
 from odradek.log.machine import Refused
 from odradek.log.partition import Appended, Duplicate, Partition
 from odradek.log.producers import CACHED_BATCHES, Origin, ProducerState
-from odradek.records.batch import Batch, parse_batch
+from odradek.records.batch import Batch
 from odradek.records.control import end_txn_marker
 from odradek.wire.errors import ErrorCode
 

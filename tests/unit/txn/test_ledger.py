@@ -6,7 +6,6 @@ from tests.unit.txn.helpers import FIRST_ID, OFFSETS, START, P, Q, Shard
 
 from odradek.config import Config
 from odradek.log.machine import LogRecord
-from odradek.records.batch import parse_batch
 from odradek.records.control import end_txn_marker
 from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, ExpireId
 from odradek.txn.markers import NO_LEADER
