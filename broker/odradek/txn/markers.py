@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from odradek.txn.client_errors import error_of
 from odradek.txn.states import TxnState
+from odradek.wire.error_maps import error_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers_request import (
     WritableTxnMarker,

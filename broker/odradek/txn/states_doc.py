@@ -7,18 +7,17 @@ from enum import Enum
 from itertools import product
 
 from odradek.txn.checks import CHECKS
-from odradek.txn.client_errors import APPEND_ERRORS, FIRST_VERSION_WITH_PRODUCER_FENCED
 from odradek.txn.end_table import END_TXN, END_TXN_BUMPING, EndTable
 from odradek.txn.init_table import INIT, REQUEST_CHECKS, InitRelation
 from odradek.txn.markers import MARKER_FATES
 from odradek.txn.states import ALLOWED, EpochRelation, Outcome, TxnState
 from odradek.txn.verification_errors import (
-    OFFSET_COMMIT_ERRORS,
     PRODUCE_ERRORS,
     REQUEST_VERDICTS,
     VERDICTS,
     TransactionOperation,
 )
+from odradek.wire.error_maps import GROUP_LOG_ERRORS, PRODUCER_FENCED_SINCE, TRANSACTION_LOG_ERRORS
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["states_doc"]
@@ -140,17 +139,19 @@ def _errors() -> Iterator[str]:
     yield "PRODUCER_FENCED is INVALID_PRODUCER_EPOCH for older versions:\n"
     yield from _table(
         ("request", "PRODUCER_FENCED from version"),
-        ((api.name, str(version)) for api, version in FIRST_VERSION_WITH_PRODUCER_FENCED.items()),
+        ((api.name, str(version)) for api, version in PRODUCER_FENCED_SINCE.items()),
     )
     yield "Errors of an append to `__transaction_state`:\n"
-    yield from _table(("append", "client"), ((_shown(error), _shown(told)) for error, told in APPEND_ERRORS.items()))
+    yield from _table(
+        ("append", "client"), ((_shown(error), _shown(told)) for error, told in TRANSACTION_LOG_ERRORS.items())
+    )
     yield "How a leader reads the coordinator's answer to a verification:\n"
     yield from _table(("operation", "answer", "read as"), _verdicts())
     yield "How a Produce tells it:\n"
     yield from _table(("verdict", "operation", "client", "message"), _produce_errors())
     yield "How a TxnOffsetCommit tells it:\n"
     yield from _table(
-        ("verdict or append", "client"), ((_shown(error), _shown(told)) for error, told in OFFSET_COMMIT_ERRORS.items())
+        ("verdict or append", "client"), ((_shown(error), _shown(told)) for error, told in GROUP_LOG_ERRORS.items())
     )
 
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from odradek.log.machine import Answered, Decision, Fact, Machine, Parked
-from odradek.txn.client_errors import error_of
 from odradek.txn.entry import TopicPartition
 from odradek.txn.verification_errors import TransactionOperation, request_verdict, verdict
 from odradek.txn.verification_metrics import VerificationMetrics
+from odradek.wire.error_maps import error_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,

@@ -14,12 +14,12 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from odradek.wire.error_maps import group_log_error
 from odradek.wire.errors import ErrorCode
 
 __all__ = [
     "ERROR_DESCRIPTIONS",
     "NOT_ADDED_MESSAGE",
-    "OFFSET_COMMIT_ERRORS",
     "PRODUCE_ERRORS",
     "REQUEST_VERDICTS",
     "VERDICTS",
@@ -144,21 +144,6 @@ ERROR_DESCRIPTIONS: Mapping[ErrorCode, str] = MappingProxyType(
 )
 """What Kafka 3.6 adds to verdicts that a Produce passes on as they are."""
 
-OFFSET_COMMIT_ERRORS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
-    {
-        ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-        ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-        ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-        ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-        ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    }
-)
-"""Verdicts and append errors as a TxnOffsetCommit puts them; CONCURRENT_TRANSACTIONS reaches every version."""
-
 _LOAD_IN_PROGRESS_VERSION = 2
 
 
@@ -168,8 +153,11 @@ def produce_error(operation: TransactionOperation, error: ErrorCode) -> ClientEr
 
 
 def offset_commit_error(version: int, error: ErrorCode) -> ErrorCode:
-    """A verdict, or the error of the append, as a TxnOffsetCommit of this version puts it."""
-    mapped = OFFSET_COMMIT_ERRORS.get(error, error)
+    """A verdict, or the error of the append, as a TxnOffsetCommit of this version puts it.
+
+    CONCURRENT_TRANSACTIONS reaches every version.
+    """
+    mapped = group_log_error(error)
     if mapped is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOAD_IN_PROGRESS_VERSION:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return mapped

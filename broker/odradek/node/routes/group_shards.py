@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
+from odradek.wire.error_maps import group_log_error
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -13,19 +14,6 @@ if TYPE_CHECKING:
     from odradek.node.shards import Shard
 
 __all__ = ["group_shard", "refusal"]
-
-LOG_ERRORS: dict[ErrorCode, ErrorCode] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-}
-"""An error of the coordinator's own log, as its clients are told of it (`CoordinatorOperationExceptionHelper`)."""
 
 
 def group_shard(node: Node, group_id: str, *, empty_allowed: bool = False) -> Shard[GroupCoordinator] | Refused:
@@ -37,4 +25,4 @@ def group_shard(node: Node, group_id: str, *, empty_allowed: bool = False) -> Sh
 
 def refusal(refused: Refused) -> ErrorCode:
     """The error that a client is answered."""
-    return LOG_ERRORS.get(refused.error, refused.error)
+    return group_log_error(refused.error)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from odradek.log.machine import Refused
 from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind, partition_for
 from odradek.txn.checks import Claim
-from odradek.txn.client_errors import append_error, for_client
 from odradek.txn.init_table import request_refusal
 from odradek.txn.listing import TransactionFilter
+from odradek.wire.error_maps import for_client, transaction_log_error
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from odradek.wire.messages.add_partitions_to_txn_response import (
@@ -250,4 +250,4 @@ async def _ask(node: Node, transactional_id: str, decide: str, *args: Any, timed
     if timed:
         kwargs |= {"now": node.now, "tv": node.transaction_version}
     outcome = await shard.ask(getattr(shard.machine, decide), *args, **kwargs)
-    return Refused(append_error(outcome.error)) if isinstance(outcome, Refused) else outcome
+    return Refused(transaction_log_error(outcome.error)) if isinstance(outcome, Refused) else outcome

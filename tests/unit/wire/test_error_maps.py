@@ -2,7 +2,14 @@
 
 import pytest
 
-from odradek.txn.client_errors import append_error, error_of, for_client
+from odradek.wire.error_maps import (
+    GROUP_LOG_ERRORS,
+    TRANSACTION_LOG_ERRORS,
+    error_of,
+    for_client,
+    group_log_error,
+    transaction_log_error,
+)
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 
@@ -26,7 +33,19 @@ def test_producer_fenced_is_news_to_old_clients(api_key: ApiKey, last_old: int) 
     ("error", "told"), [(3, 15), (19, 15), (20, 15), (7, 15), (6, 16), (56, 16), (10, -1), (18, -1), (16, 16), (0, 0)]
 )
 def test_errors_of_an_append(error: int, told: int) -> None:
-    assert told == append_error(ErrorCode(error))
+    assert told == transaction_log_error(ErrorCode(error))
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(3, 15), (19, 15), (7, 15), (6, 16), (56, 16), (10, -1), (18, -1), (4, -1), (13, 14), (20, 20)]
+)
+def test_errors_of_an_append_to_the_offsets(error: int, told: int) -> None:
+    assert told == group_log_error(ErrorCode(error))
+
+
+def test_both_coordinators_tell_of_their_logs_alike_where_kafka_does() -> None:
+    for error in TRANSACTION_LOG_ERRORS.keys() & GROUP_LOG_ERRORS.keys():
+        assert TRANSACTION_LOG_ERRORS[error] is GROUP_LOG_ERRORS[error]
 
 
 def test_a_code_that_nobody_knows() -> None:
