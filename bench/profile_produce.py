@@ -11,12 +11,12 @@ import struct
 import time
 from random import Random
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.log.log_store import LogStore
 from odradek.logs import make_logger
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
-from odradek.node.controlling import StartTopic
 from odradek.node.events import Connected, Received, Started
+from odradek.node.hosting.controller import StartTopic
 from odradek.node.node import Node
 from odradek.records.record import Record, build_batch
 from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData

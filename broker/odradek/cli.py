@@ -15,7 +15,7 @@ from odradek.usage import READY, UsageError
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
-    from odradek.node.controlling import StartTopic
+    from odradek.node.hosting.controller import StartTopic
 
 __all__ = ["main"]
 
@@ -79,7 +79,7 @@ def serve(
 
     Prints `odradek ready bootstrap=HOST:PORT` when clients can connect.
     """
-    from odradek.config import Config, ConfigError
+    from odradek.config.table import Config, ConfigError
     from odradek.logs import LEVELS, make_logger
     from odradek.net.serve import ServeOptions
     from odradek.net.serve import serve as serve_until_stopped
@@ -125,7 +125,7 @@ def codec_check(
     files: Annotated[list[str], Argument(help="Vector files, JSON lines, possibly gzipped; - is standard input.")],
 ) -> None:
     """Decode and encode every vector of the files, and compare fields and bytes; exit code 1 on any failure."""
-    from odradek.codec_check import main as check
+    from odradek.tools.codec_check import main as check
 
     raise SystemExit(check(files))
 
@@ -136,7 +136,7 @@ def health(
     timeout: Annotated[float, Option(min=0.1, help="Seconds that a broker has for its answer.")] = 5,
 ) -> None:
     """Ask every broker of --bootstrap for its ApiVersions; exit code 0 if all answer, 1 if not."""
-    from odradek.health import check_health
+    from odradek.tools.health import check_health
 
     complaints = check_health(bootstrap, wait_s=wait, timeout_s=timeout)
     for complaint in complaints:
@@ -174,7 +174,7 @@ def _overrides(settings: list[str]) -> dict[str, str]:
 
 
 def _topic(text: str) -> StartTopic:
-    from odradek.node.controlling import StartTopic
+    from odradek.node.hosting.controller import StartTopic
 
     try:
         return StartTopic.parse(text)

@@ -11,7 +11,7 @@ from tests.kips.view import OK, Pair, TopicPartition, View
 from odradek.log.machine import Refused
 from odradek.node.events import Command
 from odradek.node.faults import Fault
-from odradek.node.router import Call
+from odradek.node.transport.router import Call
 from odradek.sim import World
 from odradek.testing.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
@@ -141,7 +141,7 @@ class Cluster(View):
     def force_epoch(self, transactional_id: str, epoch: int) -> None:
         """Have an id at an epoch that would take thousands of transactions to reach."""
         node_id = self.coordinator(transactional_id)
-        shard = self.node(node_id).txn_shard(transactional_id)
+        shard = self.node(node_id).coordinators.transactional(transactional_id)
         assert not isinstance(shard, Refused)
         self.do(partial(force_epoch, shard, transactional_id, epoch), node_id=node_id)
 

@@ -20,7 +20,7 @@ from tests.kips.helpers import (
     new_clients,
 )
 
-from odradek.node.router import Call
+from odradek.node.transport.router import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse

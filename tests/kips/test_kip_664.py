@@ -254,7 +254,7 @@ def test_a_pattern_that_is_none(several: Cluster) -> None:
 def test_list_transactions_while_a_coordinator_loads(several: Cluster) -> None:
     """ListTransactions: a broker that is loading one of its partitions cannot tell yet."""
     node_id = several.coordinator("open")
-    several.node(node_id).coordinator_load_ms = 100
+    several.node(node_id).coordinators.load_ms = 100
     several.move(several.log_of("open"))
     response = several.ask(node_id, ListTransactionsRequest(), 2)
     assert (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []) == (response.error_code, response.transaction_states)

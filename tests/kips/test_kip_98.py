@@ -276,7 +276,7 @@ def test_a_coordinator_that_loads_says_so(level: int) -> None:
     producer = Producer.started(cluster, OLD)
     producer.begin(P)
     producer.send(P, b"a")
-    cluster.node(1).coordinator_load_ms = 300
+    cluster.node(1).coordinators.load_ms = 300
     cluster.move(cluster.log_of("x"))
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert loading is producer.add(Q)

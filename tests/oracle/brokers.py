@@ -16,7 +16,7 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
     from odradek.testing import Cluster, Fault
 
 __all__ = ["ALIKE", "OdradekBroker", "RealBroker", "ask", "odradek", "real", "started"]

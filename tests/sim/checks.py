@@ -64,7 +64,7 @@ class Checks:
         for node in self._world.nodes.values():
             if len(node.purgatory):
                 yield f"broker {node.node_id} still has requests parked"
-            for shard in node.txn_shards():
+            for shard in node.coordinators.of_transactions():
                 for entry in shard.machine.entries():
                     if entry.state not in RESTING:
                         yield f"{entry.transactional_id} is in {entry.state.title}"

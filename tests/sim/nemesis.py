@@ -11,8 +11,9 @@ from tests.sim.actors import Ask, Script, Sleep
 from odradek.node.coordinators import CoordinatorKind
 from odradek.node.events import Command
 from odradek.node.faults import Fault
+from odradek.node.hosting.transactions import TransactionShard
 from odradek.node.node import Node
-from odradek.node.router import Call
+from odradek.node.transport.router import Call
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -132,9 +133,9 @@ class Nemesis:
         if not dead:
             return "nobody was dead"
         node_id = self.random.choice(dead)
-        load_ms = self.world.nodes[node_id].coordinator_load_ms
+        load_ms = self.world.nodes[node_id].coordinators.load_ms
         self.world.start_broker(node_id)
-        self.world.nodes[node_id].coordinator_load_ms = load_ms
+        self.world.nodes[node_id].coordinators.load_ms = load_ms
         return f"broker {node_id} starts again"
 
     def _deafen_a_broker(self) -> str:
@@ -203,8 +204,8 @@ class Nemesis:
         assert topic is not None
         index = self.random.choice(sorted(topic.partitions))
         leader = topic.partitions[index].leader
-        shard = self.world.nodes[leader].shards.get((topic.name, index)) if leader in self.world.running else None
-        if shard is None or self._deaf:
+        shard = self.world.nodes[leader].coordinators.at(topic.name, index) if leader in self.world.running else None
+        if not isinstance(shard, TransactionShard) or self._deaf:
             return
         producer_ids = {entry.producer_id for entry in shard.machine.entries()}
         fault = Fault(

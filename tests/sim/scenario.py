@@ -72,7 +72,7 @@ class _Run:
         # Every broker has to have its producer ids and its metadata before anything goes wrong.
         self.world.advance(1_000)
         for node in self.world.nodes.values():
-            node.coordinator_load_ms = dice.choice((0, 0, 100))
+            node.coordinators.load_ms = dice.choice((0, 0, 100))
         self.stage = Stage(self.world, after_each=self._watch)
         self.journal: list[Transaction] = []
         self.producers: list[Producer] = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.config import Config, ConfigError
-from odradek.node.router import ROUTES, Router
+from odradek.config.table import Config, ConfigError
+from odradek.node.transport.router import ROUTES, Router
 from odradek.releases import FEATURES, LATEST, RELEASES, WIDEST, release_of
 from odradek.wire.registry import ApiKey
 

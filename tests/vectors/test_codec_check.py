@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from odradek.codec_check import main
+from odradek.tools.codec_check import main
 
 DATA = Path(__file__).parent / "data"
 

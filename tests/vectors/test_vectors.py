@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.codec_check import main
+from odradek.tools.codec_check import main
 
 DATA = Path(__file__).parent / "data"
 

@@ -20,7 +20,7 @@ from odradek.wire.messages.join_group_response import JoinGroupResponse
 from odradek.wire.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 
 if TYPE_CHECKING:
-    from odradek.config import Config
+    from odradek.config.table import Config
     from odradek.group.classic import ClassicGroup
     from odradek.group.waits import Waits
     from odradek.wire.messages.heartbeat_request import HeartbeatRequest

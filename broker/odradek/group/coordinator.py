@@ -8,7 +8,7 @@ who waits for a rebalance, and for how long, is volatile and begins anew with ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.group.alarms import Alarms
@@ -37,7 +37,7 @@ from odradek.wire.messages.offset_commit_key import OffsetCommitKey
 from odradek.wire.messages.offset_commit_value import OffsetCommitValue
 
 if TYPE_CHECKING:
-    from odradek.config import Config
+    from odradek.config.table import Config
     from odradek.records.batch import Batch
     from odradek.wire.messages.describe_groups_response import DescribedGroup
     from odradek.wire.messages.heartbeat_request import HeartbeatRequest
@@ -66,7 +66,7 @@ MEMBERS_LEAVE_FROM = 3
 """LeaveGroup version from which a request names several members and is answered for each (KIP-345)."""
 
 
-class GroupCoordinator(Machine):
+class GroupCoordinator(Machine[Work]):
     """Groups and offsets of one partition; `member_suffix` makes the random end of a member id."""
 
     def __init__(self, config: Config, *, member_suffix: Callable[[], str]) -> None:
@@ -200,14 +200,14 @@ class GroupCoordinator(Machine):
 
     # ------------------------------------------------------------------ administration
 
-    def describe(self, group_id: str, version: int) -> Decision[DescribedGroup]:
+    def describe(self, group_id: str, version: int) -> DescribedGroup:
         """DescribeGroups, for one group."""
-        return Answered(described(group_id, self._groups.get(group_id), version))
+        return described(group_id, self._groups.get(group_id), version)
 
-    def list(self, states_filter: Sequence[str], types_filter: Sequence[str]) -> Decision[Sequence[ListedGroup]]:
+    def listed(self, states_filter: Sequence[str], types_filter: Sequence[str]) -> Iterator[ListedGroup]:
         """ListGroups, for the groups of this partition."""
         matching = matches(states_filter, types_filter)
-        return Answered([listed(group) for group in self._groups.values() if matching(group)])
+        return (listed(group) for group in self._groups.values() if matching(group))
 
     def delete_group(self, group_id: str, now: int) -> Decision[DeletableGroupResult]:
         """DeleteGroups, for one group: only without members, and its offsets go with it."""
@@ -288,7 +288,7 @@ class GroupCoordinator(Machine):
             work.append(ExpireOffsets())
         return work
 
-    def ended(self, work: object) -> None:
+    def ended(self, work: Work) -> None:
         """A work is over; if that has not changed what is owed, it is owed again."""
         if isinstance(work, GroupDue):
             self._alarms.arm(work.group_id)

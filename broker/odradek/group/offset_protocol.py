@@ -38,7 +38,7 @@ from odradek.wire.messages.txn_offset_commit_response import (
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
-    from odradek.config import Config
+    from odradek.config.table import Config
     from odradek.group.classic import ClassicGroup
     from odradek.group.offsets import CommittedOffset, Offsets
     from odradek.wire.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition

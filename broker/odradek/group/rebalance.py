@@ -15,7 +15,7 @@ from odradek.wire.messages.join_group_response import JoinGroupResponse, JoinGro
 from odradek.wire.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from odradek.config import Config
+    from odradek.config.table import Config
     from odradek.group.classic import ClassicGroup
     from odradek.group.member import Member
     from odradek.group.waits import Waits

@@ -57,7 +57,7 @@ class Waits:
         self.end_join(member, JoinGroupResponse(error_code=error, member_id=member_id))
         self.end_sync(member, SyncGroupResponse(error_code=error))
 
-    def decision(self, token: Token) -> Parked | Answered[JoinGroupResponse]:
+    def decision(self, token: Token) -> Parked[JoinGroupResponse] | Answered[JoinGroupResponse]:
         """What becomes of a JoinGroup that began to wait: it may have been what everybody waited for."""
         for index, (ended, reply) in enumerate(self.ended):
             if ended == token:

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from odradek.config import TopicConfig
+from odradek.config.table import TopicConfig
 from odradek.log.aborted import AbortedIndex
 from odradek.log.epochs import LeaderEpochs
 from odradek.log.segment import Segment

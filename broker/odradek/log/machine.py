@@ -33,6 +33,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+W = TypeVar("W")
+"""A work that a machine owes."""
 
 
 class LogRecord(Struct, frozen=True):
@@ -56,21 +59,21 @@ class Refused(Struct, frozen=True):
     message: str | None = None
 
 
-class Answered(Struct, Generic[T], frozen=True):
+class Answered(Struct, Generic[T_co], frozen=True):
     """The request is answered from the present state; nothing is written."""
 
-    reply: T
+    reply: T_co
 
 
-class Proposed(Struct, Generic[T], frozen=True):
+class Proposed(Struct, Generic[T_co], frozen=True):
     """Append these records; give the reply when they are committed and applied."""
 
     records: tuple[LogRecord, ...]
-    reply: T
+    reply: T_co
     transactional: TransactionalAppend | None = None
 
 
-class Parked(Struct, frozen=True):
+class Parked(Struct, Generic[T_co], frozen=True):
     """The request waits until the machine releases its token with a reply (`Machine.released`).
 
     A flow that goes away before is reported with `Machine.abandoned(token)`.
@@ -79,7 +82,7 @@ class Parked(Struct, frozen=True):
     token: Hashable
 
 
-Decision: TypeAlias = Refused | Answered[T] | Proposed[T] | Parked
+Decision: TypeAlias = Refused | Answered[T] | Proposed[T] | Parked[T]
 
 
 class Fact(Struct, frozen=True):
@@ -89,8 +92,8 @@ class Fact(Struct, frozen=True):
     fields: dict[str, object]
 
 
-class Machine:
-    """Base of the machines: what a shard needs of each.
+class Machine(Generic[W]):
+    """Base of the machines: what a shard needs of each; `W` is what it may owe.
 
     `released` and `facts` are drained by the shard after every call into the machine.
     """
@@ -103,14 +106,14 @@ class Machine:
         """Fold one committed batch; must not fail; control batches come through here as well."""
         raise NotImplementedError
 
-    def due(self, now: int) -> Iterable[object]:
+    def due(self, now: int) -> Iterable[W]:
         """What the present state owes the world at `now` (ms), but for works that were listed and have not `ended`.
 
         Each work has a hashable `key`; one that is under way may be listed again.
         """
         return ()
 
-    def ended(self, work: object) -> None:
+    def ended(self, work: W) -> None:
         """A work that was listed is no longer under way; if it is owed still it is due again."""
 
     def wake_at(self) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from odradek.config import TopicConfig
+from odradek.config.table import TopicConfig
 from odradek.log.aborted import AbortedTransaction
 from odradek.log.answers import AlreadyOpen, Appended, Duplicate, ProducerDescription, ReadResult
 from odradek.log.compaction import STEP_BYTES, Compaction, cleanable_until, is_due

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.metadata.change import Failure
 from odradek.metadata.image import MetadataImage, PartitionImage
 from odradek.metadata.placement import Dice, elect, in_sync

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from odradek.config import BROKER_KEYS, TOPIC_KEYS, Config
-from odradek.config_inert import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
-from odradek.config_keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_of, whole_number
+from odradek.config.keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_of, whole_number
+from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config
+from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.describe import GROUP_KEYS
 from odradek.metadata.features import MIN_INSYNC

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
 from odradek.metadata import brokers
 from odradek.metadata.assignment import PARTITIONS_PER_REQUEST_MAX, Cluster
@@ -92,7 +92,7 @@ class Fencing(Struct, frozen=True):
         return ("fencing", self.broker_id)
 
 
-class Controller(Machine):
+class Controller(Machine[Activation]):
     """Decides about topics, configs, features, brokers and blocks of producer ids."""
 
     def __init__(self, *, node_id: int, cluster_id: str, config: Config, dice: Dice, loader: MetadataLoader) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.image import MetadataImage, TopicImage
 from odradek.wire.errors import ErrorCode

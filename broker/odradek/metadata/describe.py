@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from odradek.config import BROKER_KEYS, TOPIC_KEYS, Config, ConfigSource, inherited
-from odradek.config_inert import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS
-from odradek.config_keys import Kind, Scope, name_of, text_of
+from odradek.config.keys import Kind, Scope, name_of, text_of
+from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config, ConfigSource, inherited
+from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS
 
 __all__ = ["Entry", "Synonym", "broker_default_entries", "broker_entries", "group_entries", "topic_entries"]
 

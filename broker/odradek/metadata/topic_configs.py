@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odradek.config import TOPIC_KEYS, Config
-from odradek.config_keys import BadValue
+from odradek.config.keys import BadValue
+from odradek.config.table import TOPIC_KEYS, Config
 from odradek.metadata.change import Failure
 from odradek.wire.errors import ErrorCode
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from odradek.log.log_store import LogStore
 from odradek.net.driver import Driver, wall_clock_ms
 from odradek.net.protocol import ClientProtocol
-from odradek.node import membership
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of
-from odradek.node.controlling import Controlling, StartRefused, StartTopic
 from odradek.node.events import Stopping
+from odradek.node.hosting import membership
+from odradek.node.hosting.controller import Controlling, StartRefused, StartTopic
 from odradek.node.node import EventSink, Logger, Node
 from odradek.usage import UsageError
 
 if TYPE_CHECKING:
-    from odradek.config import Config
+    from odradek.config.table import Config
 
 __all__ = ["ListenError", "RunningCluster", "start_cluster"]
 

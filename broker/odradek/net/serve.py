@@ -15,10 +15,10 @@ from msgspec import Struct
 from odradek.net.cluster import RunningCluster, start_cluster
 
 if TYPE_CHECKING:
-    from odradek.config import Config
+    from odradek.config.table import Config
     from odradek.net.event_log import EventLog
     from odradek.net.metrics_page import MetricsPage
-    from odradek.node.controlling import StartTopic
+    from odradek.node.hosting.controller import StartTopic
     from odradek.node.node import Logger
 
 __all__ = ["ServeOptions", "serve"]

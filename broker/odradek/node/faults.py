@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from odradek.node.router import Call, CloseConnection, Handler
+from odradek.node.transport.router import Call, CloseConnection, Handler
 
 if TYPE_CHECKING:
     from odradek.node.node import Node

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from odradek.config import Config
+    from odradek.config.table import Config
     from odradek.log.partition import Partition
     from odradek.node.node import Node
 

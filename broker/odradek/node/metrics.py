@@ -24,7 +24,7 @@ class Metrics:
     def snapshot(self) -> dict[str, float]:
         """Every number, by name; names that end in `_total` only grow."""
         node = self._node
-        shards = node.txn_shards()
+        shards = node.coordinators.of_transactions()
         return {
             "requests_total": self.requests,
             "connections": len(node.connections),
@@ -32,7 +32,7 @@ class Metrics:
             "partitions": len(node.partitions),
             "log_bytes": node.store.bytes_held,
             "coordinator_loads_total": self.coordinator_loads,
-            "coordinators_loading": sum(shard.loading for shard in node.shards.values()),
+            "coordinators_loading": node.coordinators.loading(),
             "transactional_ids": sum(1 for shard in shards for _ in shard.machine.entries()),
             "transactions_owing_markers": sum(shard.machine.transactions_owing_markers for shard in shards),
             "markers_written_total": self.markers_written,

@@ -7,20 +7,15 @@ All machines, flows and connections live inside; a driver feeds it and carries o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from functools import cached_property, partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from odradek.log.machine import Fact, Refused
 from odradek.log.replica import Replica
 from odradek.metadata.features import TRANSACTION_VERSION
-from odradek.node import leadership
-from odradek.node.connection import Connection
-from odradek.node.controlling import Controlling, StartRefused
-from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.events import (
     Clogged,
     Command,
@@ -42,41 +37,40 @@ from odradek.node.events import (
     Turn,
 )
 from odradek.node.fetch_sessions import FetchSessions
-from odradek.node.flow import Kernel
+from odradek.node.hosting import replicas
+from odradek.node.hosting.controller import Controlling, StartRefused
+from odradek.node.hosting.coordinators import Coordinators
+from odradek.node.hosting.producer_ids import ProducerIdSupply
 from odradek.node.housekeeping import Housekeeping
+from odradek.node.kernel.flow import Kernel
+from odradek.node.kernel.purgatory import Purgatory
+from odradek.node.kernel.timers import Timers
+from odradek.node.kernel.turns import Turns
 from odradek.node.metrics import Metrics
-from odradek.node.peers import Peers
-from odradek.node.producer_ids import ProducerIdSupply
-from odradek.node.purgatory import Purgatory
-from odradek.node.router import Router
-from odradek.node.timers import Timers
-from odradek.node.turns import Turns
+from odradek.node.transport.connection import Connection
+from odradek.node.transport.peers import Peers
+from odradek.node.transport.router import Router
 from odradek.releases import release_of
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from random import Random
 
-    from odradek.config import Config
-    from odradek.group.coordinator import GroupCoordinator
+    from odradek.config.table import Config
     from odradek.log.log_store import LogStore
     from odradek.log.partition import Partition
     from odradek.metadata.image import MetadataImage
     from odradek.node.cluster_spec import ClusterSpec
     from odradek.node.faults import Faults
-    from odradek.node.shards import Shard
     from odradek.node.verification import Verification
-    from odradek.txn.coordinator import TxnCoordinator
     from odradek.wire.registry import ApiKey
 
 __all__ = ["EventSink", "Logger", "Node"]
 
+R = TypeVar("R", bound=Struct)
+
 READABLE = "readable"
 """First part of the purgatory key of fetches that wait for a partition to grow."""
-MACHINES = {
-    CoordinatorKind.GROUP.topic: "odradek.node.group_machine",
-    CoordinatorKind.TRANSACTION.topic: "odradek.node.txn_machine",
-}
 LOGGED_FACTS = frozenset(
     {"log_segment_dropped", "replication_factor_lowered", "metadata_fault", "group_record_skipped", "broker_fenced"}
 )
@@ -90,6 +84,12 @@ class Logger(Protocol):
     def info(self, event: str, **fields: Any) -> Any: ...
     def warning(self, event: str, **fields: Any) -> Any: ...
     def error(self, event: str, **fields: Any) -> Any: ...
+
+
+class Pumped(Hashable, Protocol):
+    """Something that has works to start."""
+
+    def pump(self) -> None: ...
 
 
 class EventSink(Protocol):
@@ -131,8 +131,6 @@ class Node:
         self.release = release_of(config.odradek_as_kafka)
         self.router = Router(self.release, unstable_versions=config.unstable_api_versions_enable)
         self.faults: Faults | None = None
-        self.coordinator_load_ms = 0
-        """How long a coordinator takes to load; tests make it longer."""
         self.start_refused: StartRefused | None = None
         """Why the node cannot serve, once it was told to start."""
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, random)
@@ -141,10 +139,10 @@ class Node:
         self.metrics = Metrics(self)
         self.connections: dict[int, Connection] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}
-        self.shards: dict[tuple[str, int], Shard[Any]] = {}
+        self.coordinators = Coordinators(self)
         self.controlling = Controlling(self)
         self.housekeeping = Housekeeping(self)
-        self._pump: deque[Shard[Any]] = deque()
+        self._pump: deque[Pumped] = deque()
         self._steps: dict[type, Callable[[Any], None]] = {
             Started: self._started,
             Connected: self._connected,
@@ -253,8 +251,7 @@ class Node:
         self.controlling.advance(event.offset)
 
     def _stopping(self, event: Stopping) -> None:
-        for shard in list(self.shards.values()):
-            shard.resign()
+        self.coordinators.end_all()
         for connection in list(self.connections.values()):
             connection.disconnected()
             self.hang_up(connection)
@@ -316,7 +313,7 @@ class Node:
         """Something was appended, so the high watermark moved: wake who waits for it, fold it where a machine does."""
         key = (partition.topic, partition.index)
         self.purgatory.wake((READABLE, key))
-        shard = self.shards.get(key)
+        shard = self.coordinators.at(partition.topic, partition.index)
         if shard is not None:
             shard.advance()
         if partition.facts:
@@ -338,40 +335,6 @@ class Node:
         if error is not None:
             self.log.error("flow_failed", node=self.node_id, exc_info=error)
 
-    def coordinator(self, kind: CoordinatorKind, key: str) -> Shard[Any] | Refused:
-        """The coordinator of a group or transactional id, if it is here and loaded."""
-        topic = self.image.topic(kind.topic)
-        if topic is None:
-            return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        place = (kind.topic, partition_for(key, len(topic.partitions)))
-        partition = self.partitions.get(place)
-        if partition is None or not partition.is_leader:
-            # Who has not heard of its successor yet must not answer from what it remembers.
-            return Refused(ErrorCode.NOT_COORDINATOR)
-        shard = self.shards.get(place) or self.begin_shard(partition)
-        if shard.loading:
-            return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return shard
-
-    def group_shard(self, group_id: str) -> Shard[GroupCoordinator] | Refused:
-        """The coordinator of a group."""
-        return self.coordinator(CoordinatorKind.GROUP, group_id)
-
-    def group_shards(self) -> list[Shard[GroupCoordinator]]:
-        """Every group coordinator of this broker."""
-        return self._led_shards(CoordinatorKind.GROUP)
-
-    def txn_shard(self, transactional_id: str) -> Shard[TxnCoordinator] | Refused:
-        """The coordinator of a transactional id."""
-        return self.coordinator(CoordinatorKind.TRANSACTION, transactional_id)
-
-    def txn_shards(self) -> list[Shard[TxnCoordinator]]:
-        """Every transaction coordinator of this broker."""
-        return self._led_shards(CoordinatorKind.TRANSACTION)
-
-    def _led_shards(self, kind: CoordinatorKind) -> list[Shard[Any]]:
-        return [shard for (topic, _), shard in self.shards.items() if topic == kind.topic and shard.partition.is_leader]
-
     @property
     def transaction_version(self) -> int:
         """The finalized level of transaction.version, as this broker knows it."""
@@ -391,10 +354,10 @@ class Node:
         """Have a coordinator's topic created; whoever asked is told to ask again."""
         await self.controlling.create_internal_topic(topic)
 
-    async def controller_call(self, api_key: ApiKey, request: Struct, version: int) -> Any:
+    async def controller_call(self, api_key: ApiKey, request: Struct, version: int, answer: type[R]) -> R | None:
         """Have the controller serve a request; None if it cannot be reached in time."""
         deadline = self.now + self.config.request_timeout_ms
-        return await self.peers.call(self.cluster.controller_id, api_key, version, request, deadline=deadline)
+        return await self.peers.call(self.cluster.controller_id, api_key, version, request, answer, deadline=deadline)
 
     @cached_property
     def verification(self) -> Verification:
@@ -405,31 +368,11 @@ class Node:
 
     # ------------------------------------------------------------------ shards
 
-    def begin_shard(self, partition: Partition) -> Shard[Any]:
-        """Make the coordinator of a partition of an internal topic, and have it replay its log.
-
-        Until it has, it answers COORDINATOR_LOAD_IN_PROGRESS.
-        """
-        # A machine and its messages are imported by the first who needs one.
-        begin = import_module(MACHINES[partition.topic]).begin
-        shard: Shard[Any] = begin(self, partition)
-        self.shards[partition.topic, partition.index] = shard
-        if self.coordinator_load_ms:
-            self.spawn(self._load_later(shard))
-        else:
-            shard.load()
-        return shard
-
-    async def _load_later(self, shard: Shard[Any]) -> None:
-        await self.sleep(self.coordinator_load_ms)
-        if not shard.resigned:
-            shard.load()
-
-    def pump_soon(self, shard: Shard[Any]) -> None:
+    def pump_soon(self, shard: Pumped) -> None:
         """Ask the shard's machine again what it owes, before this step ends."""
         self._pump.append(shard)
 
-    def wake_shard_at(self, shard: Shard[Any], at: int | None) -> None:
+    def wake_shard_at(self, shard: Pumped, at: int | None) -> None:
         """Pump the shard at this time (ms)."""
         self.timers.set(shard, at, partial(self.pump_soon, shard))
 
@@ -445,4 +388,4 @@ class Node:
 
     def image_changed(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image was published: take up and give up leaderships, and adopt changed configs."""
-        leadership.adopt(self, before, after)
+        replicas.adopt(self, before, after)

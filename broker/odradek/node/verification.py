@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from odradek.log.machine import Answered, Fact, Parked
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.txn.verification import Failures, VerificationRequest, Verifier
+from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
     from odradek.txn.entry import TopicPartition
     from odradek.txn.verification_errors import TransactionOperation
-    from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 
 __all__ = ["Verification"]
 
@@ -72,8 +72,13 @@ class Verification:
 
     async def _send(self, request: VerificationRequest) -> None:
         node = self._node
-        response: AddPartitionsToTxnResponse | None = await node.peers.call(
-            request.node_id, ApiKey.ADD_PARTITIONS_TO_TXN, self._version, request.request, deadline=request.deadline
+        response = await node.peers.call(
+            request.node_id,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            self._version,
+            request.request,
+            AddPartitionsToTxnResponse,
+            deadline=request.deadline,
         )
         if response is None:
             self.verifier.lost(request, node.now)

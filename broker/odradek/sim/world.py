@@ -11,12 +11,10 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.log.log_store import LogStore
 from odradek.log.machine import Fact
-from odradek.node import membership
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of
-from odradek.node.controlling import Controlling, StartTopic
 from odradek.node.events import (
     Announce,
     Command,
@@ -37,6 +35,8 @@ from odradek.node.events import (
     Turn,
 )
 from odradek.node.faults import Fault, Faults
+from odradek.node.hosting import membership
+from odradek.node.hosting.controller import Controlling, StartTopic
 from odradek.node.node import Node
 from odradek.sim.client import SimClient
 from odradek.wire.errors import ErrorCode

@@ -13,15 +13,15 @@ from typing import Any, Self, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.log.machine import Refused
 from odradek.logs import make_logger
 from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.node.cluster_spec import node_ids_of
-from odradek.node.controlling import StartTopic
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.faults import Fault, Faults
+from odradek.node.hosting.controller import StartTopic
 from odradek.node.node import EventSink, Logger, Node
 from odradek.testing.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
@@ -187,7 +187,7 @@ class Cluster:
 
         def slow_down() -> None:
             for node in self._nodes(None):
-                node.coordinator_load_ms = milliseconds
+                node.coordinators.load_ms = milliseconds
 
         self._call(slow_down)
 
@@ -196,7 +196,7 @@ class Cluster:
 
         def write() -> None:
             for driver in self._running.drivers.values():
-                shard = driver.node.txn_shard(transactional_id)
+                shard = driver.node.coordinators.transactional(transactional_id)
                 if not isinstance(shard, Refused):
                     driver.act(lambda shard=shard: force_epoch(shard, transactional_id, epoch))  # type: ignore[misc]
                     return

@@ -5,15 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from odradek.log.machine import LogRecord, Proposed
-from odradek.node.shards import Shard
-from odradek.txn.coordinator import TxnCoordinator
+from odradek.node.hosting.transactions import TransactionShard
 from odradek.txn.entry import encode_entry, encode_id, value_version
 from odradek.txn.states import EXPIRABLE
 
 __all__ = ["force_epoch"]
 
 
-def force_epoch(shard: Shard[TxnCoordinator], transactional_id: str, epoch: int) -> None:
+def force_epoch(shard: TransactionShard, transactional_id: str, epoch: int) -> None:
     """Write a record that gives an idle transactional id this epoch.
 
     Raises LookupError if the coordinator does not know the id, ValueError if a transaction is open.

@@ -25,7 +25,7 @@ from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from odradek.config import Config
+    from odradek.config.table import Config
     from odradek.txn.ledger import LeaderOf
     from odradek.txn.producer_ids import ProducerIds
     from odradek.wire.messages import describe_transactions_response, list_transactions_response

@@ -19,7 +19,7 @@ from odradek.txn.states import PREPARED, RESTING, TxnState
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.config import Config
+    from odradek.config.table import Config
     from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 
 __all__ = [

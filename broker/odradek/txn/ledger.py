@@ -25,7 +25,7 @@ from odradek.txn.states import EXPIRABLE, PREPARED, TxnState
 from odradek.txn.transitions import check_transition
 
 if TYPE_CHECKING:
-    from odradek.config import Config
+    from odradek.config.table import Config
     from odradek.records.batch import Batch
 
 __all__ = [
@@ -83,7 +83,7 @@ class _Proposal(Struct, frozen=True):
     facts: tuple[Fact, ...]
 
 
-class Ledger(Machine):
+class Ledger(Machine["TxnWork"]):
     """The entries of a partition in one term of its leader; `TxnCoordinator` decides over it."""
 
     def __init__(self, *, config: Config, coordinator_epoch: int, leader_of: LeaderOf) -> None:
@@ -226,9 +226,8 @@ class Ledger(Machine):
                 partitions=tuple(partitions),
             )
 
-    def ended(self, work: object) -> None:
+    def ended(self, work: TxnWork) -> None:
         """A work is over; what came of it has been reported, or it was in vain."""
-        assert isinstance(work, TxnWork), "this machine owes no other works"
         self._deadlines_of[type(work)].again(work.transactional_id)
 
     def wake_at(self) -> int | None:

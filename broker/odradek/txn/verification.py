@@ -73,7 +73,7 @@ class _Round(Struct):
     questions: dict[str, _Question]
 
 
-class Verifier(Machine):
+class Verifier(Machine["VerificationRequest"]):
     """All questions of one broker."""
 
     def __init__(self, *, request_timeout_ms: int) -> None:

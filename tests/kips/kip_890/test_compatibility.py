@@ -21,7 +21,7 @@ from tests.kips.helpers import (
     judged,
 )
 
-from odradek.node.router import Call
+from odradek.node.transport.router import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
@@ -201,7 +201,7 @@ def test_a_coordinator_that_moves_while_it_is_asked(level: int, style: Style) ->
 def test_a_coordinator_that_is_loading(level: int, style: Style) -> None:
     """Old Clients, Produce: the same for COORDINATOR_LOAD_IN_PROGRESS."""
     cluster, producer, partition = apart(level, style)
-    cluster.node(1).coordinator_load_ms = 500
+    cluster.node(1).coordinators.load_ms = 500
     cluster.move(cluster.log_of(producer.tid), 1)
     assert_retried(producer, partition, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     cluster.world.advance(500)

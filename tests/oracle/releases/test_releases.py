@@ -18,7 +18,7 @@ from tests.oracle.scenario import Scenario, load_all
 from tests.oracle.session import Stage, Stages, needs
 from tests.oracle.transcript import difference
 
-from odradek.node.router import ROUTES, Router
+from odradek.node.transport.router import ROUTES, Router
 from odradek.releases import FEATURES, RELEASES, release_of
 from odradek.testing import Cluster
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from itertools import count
 from typing import Any
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.group.coordinator import GroupCoordinator, GroupDue
 from odradek.log.machine import Answered, LogRecord, Parked, Proposed, Refused, TransactionalAppend
 from odradek.records.batch import Batch, parse_batch, stamp
@@ -332,7 +332,7 @@ class Desk:
 
     def state(self, group: str = "g") -> str:
         """The name of the group's state, as DescribeGroups tells it."""
-        described: str = self.ask(self.machine.describe, group, 5).group_state
+        described: str = self.machine.describe(group, 5).group_state
         return described
 
 

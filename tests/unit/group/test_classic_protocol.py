@@ -177,7 +177,7 @@ def test_the_last_of_a_group_that_has_become_too_large_has_to_go() -> None:
 def test_followers_wait_for_the_leader_and_everybody_gets_their_own() -> None:
     desk = Desk()
     leader, follower = stable_pair(desk)
-    described = desk.ask(desk.machine.describe, "g", 5)
+    described = desk.machine.describe("g", 5)
     assert {leader: b"L", follower: b"F"} == {each.member_id: each.member_assignment for each in described.members}
 
 

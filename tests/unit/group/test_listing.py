@@ -10,7 +10,7 @@ from odradek.wire.errors import ErrorCode
 
 
 def names(desk: Desk, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[str]:
-    return [group.group_id for group in desk.ask(desk.machine.list, states, types)]
+    return [group.group_id for group in desk.machine.listed(states, types)]
 
 
 def some_groups() -> Desk:
@@ -25,7 +25,7 @@ def test_every_group_is_listed_with_what_it_is() -> None:
     listed = some_groups()
     found = {
         group.group_id: (group.protocol_type, group.group_state, group.group_type)
-        for group in listed.ask(listed.machine.list, (), ())
+        for group in listed.machine.listed((), ())
     }
     expected = {
         "simple": ("", "Empty", "classic"),
@@ -57,7 +57,7 @@ def test_a_stable_group_is_described_with_what_its_members_said() -> None:
     desk = Desk()
     joined = desk.reply(desk.join(instance="one"))
     desk.sync(joined, {joined.member_id: b"A"}, instance="one")
-    group = desk.ask(desk.machine.describe, "g", 5)
+    group = desk.machine.describe("g", 5)
     assert ("Stable", "consumer", "range") == (group.group_state, group.protocol_type, group.protocol_data)
     [member] = group.members
     assert (joined.member_id, "one", "client", "/10.0.0.1", subscription(["orders"]), b"A") == (
@@ -73,7 +73,7 @@ def test_a_stable_group_is_described_with_what_its_members_said() -> None:
 def test_a_group_that_rebalances_is_described_without_metadata() -> None:
     desk = Desk()
     desk.enter()
-    group = desk.ask(desk.machine.describe, "g", 5)
+    group = desk.machine.describe("g", 5)
     assert ("CompletingRebalance", "consumer", "") == (group.group_state, group.protocol_type, group.protocol_data)
     assert [b""] == [member.member_metadata for member in group.members]
 

@@ -10,7 +10,7 @@ from odradek.wire.errors import ErrorCode
 
 
 def members_of(desk: Desk) -> list[str]:
-    return [each.member_id for each in desk.ask(desk.machine.describe, "g", 5).members]
+    return [each.member_id for each in desk.machine.describe("g", 5).members]
 
 
 # ---------------------------------------------------------------------- the first rebalance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from odradek.config import TopicConfig
+from odradek.config.table import TopicConfig
 from odradek.log.log import Log
 from odradek.log.log_store import LogStore
 from odradek.log.machine import Refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.log.helpers import GIB, NOW, TOPIC_ID, batch, new_log, new_partition, new_store
 
-from odradek.config import TopicConfig
+from odradek.config.table import TopicConfig
 from odradek.log.log import Log
 from odradek.log.log_store import LogStore
 from odradek.log.machine import Refused

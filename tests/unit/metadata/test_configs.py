@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.metadata.helpers import broker, image_of, override, topic
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.metadata.change import Change
 from odradek.metadata.configs import Operation, alter_configs, incremental_alter_configs, misdirected
 from odradek.metadata.image import MetadataImage, ResourceType

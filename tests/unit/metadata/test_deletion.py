@@ -2,7 +2,7 @@
 
 from tests.unit.metadata.helpers import image_of, override, topic, topic_id
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.metadata.change import Change
 from odradek.metadata.deletion import delete_topics
 from odradek.metadata.image import MetadataImage

@@ -1,7 +1,7 @@
 """What DescribeConfigs shows."""
 
-from odradek.config import BROKER_KEYS, Config, ConfigSource
-from odradek.config_keys import Kind
+from odradek.config.keys import Kind
+from odradek.config.table import BROKER_KEYS, Config, ConfigSource
 from odradek.metadata.describe import (
     Entry,
     Synonym,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.metadata.topic_configs import invalid_topic_configs
 from odradek.wire.errors import ErrorCode
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.node.helpers import batch, produce_request
 
 from odradek.node.events import Command
-from odradek.node.router import ROUTES
+from odradek.node.transport.router import ROUTES
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.unit.node.helpers import batch, produce_request, topic_id
 
-from odradek.node.router import Router
+from odradek.node.transport.router import Router
 from odradek.sim import World
 from odradek.wire import registry
 from odradek.wire.errors import EncodeError

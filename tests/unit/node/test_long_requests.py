@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.unit.node.helpers import batch, fetch_request, produce_request, topic_id
 
-from odradek.node.router import ENTRIES_MAX, SHARED_ENTRIES_MAX
 from odradek.node.routes.metadata import CREATED_MAX
+from odradek.node.transport.router import ENTRIES_MAX, SHARED_ENTRIES_MAX
 from odradek.sim import SimClient, World
 from odradek.sim.client import Answer
 from odradek.wire.errors import ErrorCode

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from tests.unit.txn.helpers import FIRST_ID, P, Shard, some_ids
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.txn.entry import TIMEOUT_NEVER
 from odradek.wire.errors import ErrorCode
 

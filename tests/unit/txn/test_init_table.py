@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.txn.entry import TIMEOUT_NEVER, Entry
 from odradek.txn.init_table import (
     INIT,

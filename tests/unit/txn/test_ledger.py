@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.txn.helpers import FIRST_ID, OFFSETS, START, P, Q, Shard
 
-from odradek.config import Config
+from odradek.config.table import Config
 from odradek.log.machine import LogRecord
 from odradek.records.control import end_txn_marker
 from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, ExpireId

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from odradek.config_keys import NODE_ID_BITS, whole_number
+from odradek.config.keys import NODE_ID_BITS, whole_number
 from odradek.metadata import describe
 from odradek.metadata.change import Failure
 from odradek.metadata.configs import misdirected
-from odradek.metadata.controller import Controller
 from odradek.metadata.image import ResourceType
 from odradek.metadata.topic_names import invalid_name
 from odradek.node.routes.forwarding import ask_controller
@@ -33,8 +32,10 @@ from odradek.wire.messages.list_config_resources_response import ConfigResource,
 if TYPE_CHECKING:
     from odradek.metadata.describe import Entry
     from odradek.node.node import Node
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
+    from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+    from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
     from odradek.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 
 __all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
@@ -81,10 +82,10 @@ def _described(
 
 
 def _texts(resource_type: int) -> Callable[[str], str | None]:
-    from odradek import config_texts  # few clients ask for them
+    from odradek.config.texts import GROUP_TEXTS, TOPIC_TEXTS, broker_text  # few clients ask for them
 
-    texts = {ResourceType.TOPIC: config_texts.TOPIC_TEXTS.get, ResourceType.GROUP: config_texts.GROUP_TEXTS.get}
-    return texts.get(ResourceType(resource_type), config_texts.broker_text)
+    texts = {ResourceType.TOPIC: TOPIC_TEXTS.get, ResourceType.GROUP: GROUP_TEXTS.get}
+    return texts.get(ResourceType(resource_type), broker_text)
 
 
 def _entries(node: Node, resource_type: int, name: str) -> list[Entry] | Failure:
@@ -158,38 +159,63 @@ def _shown(
 
 async def alter_configs(node: Node, call: Call) -> AlterConfigsResponse:
     """AlterConfigs (key 33), versions 0 to 2; 2 is flexible."""
-    response = AlterConfigsResponse()
-    response.responses = await _alter(node, call, Controller.alter_configs, AlteredConfigs)
+    request: AlterConfigsRequest = call.request
+    here, astray = _split(node, call, request.resources, AlteredConfigs)
+    part = replace(request, resources=here)
+
+    def refuse(error: ErrorCode, message: str | None) -> AlterConfigsResponse:
+        return AlterConfigsResponse(responses=[_failed(AlteredConfigs, each, error, message) for each in here])
+
+    response = await ask_controller(
+        node, call, lambda controller: controller.alter_configs(part), refuse, AlterConfigsResponse, request=part
+    )
+    response.responses += astray
     return response
 
 
 async def incremental_alter_configs(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
     """IncrementalAlterConfigs (key 44), versions 0 and 1 (KIP-339); 1 is flexible."""
-    response = IncrementalAlterConfigsResponse()
-    response.responses = await _alter(node, call, Controller.incremental_alter_configs, IncrementallyAlteredConfigs)
+    request: IncrementalAlterConfigsRequest = call.request
+    here, astray = _split(node, call, request.resources, IncrementallyAlteredConfigs)
+    part = replace(request, resources=here)
+
+    def refuse(error: ErrorCode, message: str | None) -> IncrementalAlterConfigsResponse:
+        refused = [_failed(IncrementallyAlteredConfigs, each, error, message) for each in here]
+        return IncrementalAlterConfigsResponse(responses=refused)
+
+    response = await ask_controller(
+        node,
+        call,
+        lambda controller: controller.incremental_alter_configs(part),
+        refuse,
+        IncrementalAlterConfigsResponse,
+        request=part,
+    )
+    response.responses += astray
     return response
 
 
-async def _alter(node: Node, call: Call, decide: Callable[[Controller, Any], Any], result: Callable[..., R]) -> list[R]:
-    """The results for all resources: a broker's own configs are changed through that broker only (KIP-226)."""
+class _Resource(Protocol):
+    resource_type: int
+    resource_name: str
+
+
+Q = TypeVar("Q", bound=_Resource)
+
+
+def _split(node: Node, call: Call, resources: Iterable[Q], result: Callable[..., R]) -> tuple[list[Q], list[R]]:
+    """What can be altered through this broker, and refusals of the rest: of brokers, only itself (KIP-226)."""
     here, astray = [], []
-    for resource in call.request.resources:
+    for resource in resources:
         failure = None if call.is_broker else misdirected(resource.resource_type, resource.resource_name, node.node_id)
         if failure is None:
             here.append(resource)
         else:
             astray.append(_failed(result, resource, failure.error, failure.message))
-    request = replace(call.request, resources=here)
-
-    def refuse(error: ErrorCode, message: str | None) -> Any:
-        refused: list[Any] = [_failed(result, resource, error, message) for resource in here]
-        return AlterConfigsResponse(responses=refused)
-
-    reply = await ask_controller(node, call, lambda controller: decide(controller, request), refuse, request=request)
-    return [*reply.responses, *astray]
+    return here, astray
 
 
-def _failed(result: Callable[..., R], resource: Any, error: ErrorCode, message: str | None) -> R:
+def _failed(result: Callable[..., R], resource: _Resource, error: ErrorCode, message: str | None) -> R:
     return result(
         error_code=error,
         error_message=message,

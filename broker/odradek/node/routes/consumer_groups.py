@@ -15,7 +15,7 @@ from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGrou
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
     from odradek.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 
 __all__ = ["consumer_group_describe", "consumer_group_heartbeat"]

@@ -10,7 +10,7 @@ from odradek.wire.messages.update_features_response import UpdateFeaturesRespons
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
     from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
@@ -25,10 +25,9 @@ async def update_features(node: Node, call: Call) -> UpdateFeaturesResponse:
     def refuse(error: ErrorCode, message: str | None) -> UpdateFeaturesResponse:
         return UpdateFeaturesResponse(error_code=error, error_message=message)
 
-    response: UpdateFeaturesResponse = await ask_controller(
-        node, call, lambda controller: controller.update_features(request), refuse
+    return await ask_controller(
+        node, call, lambda controller: controller.update_features(request), refuse, UpdateFeaturesResponse
     )
-    return response
 
 
 async def allocate_producer_ids(node: Node, call: Call) -> AllocateProducerIdsResponse:
@@ -38,7 +37,6 @@ async def allocate_producer_ids(node: Node, call: Call) -> AllocateProducerIdsRe
     def refuse(error: ErrorCode, message: str | None) -> AllocateProducerIdsResponse:
         return AllocateProducerIdsResponse(error_code=error)
 
-    response: AllocateProducerIdsResponse = await ask_controller(
-        node, call, lambda controller: controller.allocate_producer_ids(request), refuse
+    return await ask_controller(
+        node, call, lambda controller: controller.allocate_producer_ids(request), refuse, AllocateProducerIdsResponse
     )
-    return response

@@ -27,7 +27,7 @@ from odradek.wire.messages.fetch_response import (
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
     from odradek.wire.messages.fetch_request import FetchRequest
 
 __all__ = ["fetch"]

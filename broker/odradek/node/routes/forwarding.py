@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from odradek.log.machine import Refused
+from msgspec import Struct
+
+from odradek.log.machine import Decision, Refused
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.metadata.controller import Controller
     from odradek.node.node import Node
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
 
 __all__ = ["ask_controller"]
+
+R = TypeVar("R", bound=Struct)
 
 
 async def ask_controller(
     node: Node,
     call: Call,
-    decide: Callable[[Controller], Any],
-    refuse: Callable[[ErrorCode, str | None], Any],
+    decide: Callable[[Controller], Decision[R]],
+    refuse: Callable[[ErrorCode, str | None], R],
+    answer: type[R],
     *,
-    request: Any = None,
-) -> Any:
+    request: Struct | None = None,
+) -> R:
     """The controller's response to the call, or to the part of it that is given; refusals in the response's shape."""
     shard = node.controlling.office
     if shard is not None:
-        reply = await shard.ask(decide, shard.machine)
+        reply = await shard.carry_out(decide(shard.machine))
         return refuse(reply.error, reply.message) if isinstance(reply, Refused) else reply
     if call.is_broker:
         # Who passed this on thinks that we are the controller; passing it on once more could go around for ever.
         return refuse(ErrorCode.NOT_CONTROLLER, None)
-    response = await node.controller_call(call.api_key, call.request if request is None else request, call.version)
+    asked: Struct = call.request if request is None else request
+    response = await node.controller_call(call.api_key, asked, call.version, answer)
     return refuse(ErrorCode.REQUEST_TIMED_OUT, None) if response is None else response

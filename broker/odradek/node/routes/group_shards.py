@@ -9,18 +9,17 @@ from odradek.wire.error_maps import group_log_error
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.group.coordinator import GroupCoordinator
+    from odradek.node.hosting.groups import GroupShard
     from odradek.node.node import Node
-    from odradek.node.shards import Shard
 
 __all__ = ["group_shard", "refusal"]
 
 
-def group_shard(node: Node, group_id: str, *, empty_allowed: bool = False) -> Shard[GroupCoordinator] | Refused:
+def group_shard(node: Node, group_id: str, *, empty_allowed: bool = False) -> GroupShard | Refused:
     """The coordinator of a group, if it is here; old offset commits and admin requests may name the group ""."""
     if not group_id and not empty_allowed:
         return Refused(ErrorCode.INVALID_GROUP_ID)
-    return node.group_shard(group_id)
+    return node.coordinators.group(group_id)
 
 
 def refusal(refused: Refused) -> ErrorCode:

@@ -29,7 +29,7 @@ from odradek.wire.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
     from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
     from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
     from odradek.wire.messages.heartbeat_request import HeartbeatRequest
@@ -73,14 +73,8 @@ async def join_group(node: Node, call: Call) -> JoinGroupResponse:
     if isinstance(shard, Refused):
         outcome = shard
     else:
-        outcome = await shard.ask(
-            shard.machine.join,
-            request,
-            version,
-            call.client_id or "",
-            f"/{call.connection.host}",
-            node.now,
-        )
+        client_id, host = call.client_id or "", f"/{call.connection.host}"
+        outcome = await shard.carry_out(shard.machine.join(request, version, client_id, host, node.now))
     if isinstance(outcome, Refused):
         error = refusal(outcome)
         member_id = request.member_id if error in ANSWERED_WITH_MEMBER_ID else ""
@@ -98,7 +92,7 @@ async def sync_group(node: Node, call: Call) -> SyncGroupResponse:
     shard = group_shard(node, request.group_id)
     if isinstance(shard, Refused):
         return SyncGroupResponse(error_code=refusal(shard))
-    outcome = await shard.ask(shard.machine.sync, request, call.version, node.now)
+    outcome = await shard.carry_out(shard.machine.sync(request, call.version, node.now))
     return SyncGroupResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
 
 
@@ -110,7 +104,7 @@ async def heartbeat(node: Node, call: Call) -> HeartbeatResponse:
         # While the group is being read back nobody can be refused: the session begins when that is done.
         loading = shard.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=ErrorCode.NONE if loading else refusal(shard))
-    outcome = await shard.ask(shard.machine.heartbeat, request, node.now)
+    outcome = await shard.carry_out(shard.machine.heartbeat(request, node.now))
     return HeartbeatResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
 
 
@@ -120,7 +114,7 @@ async def leave_group(node: Node, call: Call) -> LeaveGroupResponse:
     shard = group_shard(node, request.group_id)
     if isinstance(shard, Refused):
         return LeaveGroupResponse(error_code=refusal(shard))
-    outcome = await shard.ask(shard.machine.leave, request, call.version, node.now)
+    outcome = await shard.carry_out(shard.machine.leave(request, call.version, node.now))
     return LeaveGroupResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
 
 
@@ -129,16 +123,16 @@ async def describe_groups(node: Node, call: Call) -> DescribeGroupsResponse:
     request: DescribeGroupsRequest = call.request
     response = DescribeGroupsResponse()
     async for some in node.turns.share(call, request.groups):
-        response.groups += [await _describe(node, group_id, call) for group_id in some]
+        response.groups += [_describe(node, group_id, call) for group_id in some]
     return response
 
 
-async def _describe(node: Node, group_id: str, call: Call) -> DescribedGroup:
+def _describe(node: Node, group_id: str, call: Call) -> DescribedGroup:
     request: DescribeGroupsRequest = call.request
     shard = group_shard(node, group_id, empty_allowed=True)
     if isinstance(shard, Refused):
         return DescribedGroup(group_id=group_id, error_code=refusal(shard))
-    group: DescribedGroup = await shard.ask(shard.machine.describe, group_id, call.version)
+    group = shard.machine.describe(group_id, call.version)
     if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
         group.authorized_operations = GROUP_OPERATIONS
     return group
@@ -148,10 +142,10 @@ async def list_groups(node: Node, call: Call) -> ListGroupsResponse:
     """List the groups that this broker coordinates."""
     request: ListGroupsRequest = call.request
     groups: list[ListedGroup] = []
-    for shard in node.group_shards():
+    for shard in node.coordinators.of_groups():
         if shard.loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        groups += await shard.ask(shard.machine.list, request.states_filter, request.types_filter)
+        groups += shard.machine.listed(request.states_filter, request.types_filter)
     return ListGroupsResponse(groups=groups)
 
 
@@ -170,7 +164,7 @@ async def _delete(node: Node, group_id: str) -> DeletableGroupResult:
     if isinstance(shard, Refused):
         outcome = shard
     else:
-        outcome = await shard.ask(shard.machine.delete_group, group_id, node.now)
+        outcome = await shard.carry_out(shard.machine.delete_group(group_id, node.now))
     if isinstance(outcome, Refused):
         return DeletableGroupResult(group_id=group_id, error_code=refusal(outcome))
     return outcome

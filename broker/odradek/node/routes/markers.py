@@ -18,7 +18,7 @@ from odradek.wire.messages.write_txn_markers_response import (
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
     from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 
 __all__ = ["write_txn_markers"]
@@ -47,7 +47,7 @@ def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> Err
         registered = node.image.partition(topic, index)
         hosted = registered is not None and node.node_id in registered.replicas
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if hosted else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    shard = node.shards.get((topic, index))
+    shard = node.coordinators.at(topic, index)
     if shard is not None and shard.loading:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     appended = partition.append_marker(

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
-from odradek.node.controlling import internal_topic
 from odradek.node.coordinators import CoordinatorKind
+from odradek.node.hosting.controller import internal_topic
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.create_topics_response import CreateTopicsResponse
 from odradek.wire.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -22,7 +23,7 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
     from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 
 __all__ = ["CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "metadata", "offline"]
@@ -110,7 +111,7 @@ async def _create_missing(node: Node, call: Call, names: Iterable[str]) -> None:
         request = CreateTopicsRequest(
             topics=[_wanted(node, name) for name in some], timeout_ms=node.config.request_timeout_ms
         )
-        await node.controller_call(ApiKey.CREATE_TOPICS, request, 7)
+        await node.controller_call(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
 
 
 def _wanted(node: Node, name: str) -> CreatableTopic:

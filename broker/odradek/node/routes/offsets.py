@@ -46,7 +46,7 @@ from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
 
 __all__ = ["offset_commit", "offset_delete", "offset_fetch"]
 
@@ -103,7 +103,7 @@ async def _commit(node: Node, call: Call, request: OffsetCommitRequest) -> Itera
     if isinstance(shard, Refused):
         outcome = shard
     else:
-        outcome = await shard.ask(shard.machine.commit, request, call.version, node.now)
+        outcome = await shard.carry_out(shard.machine.commit(request, call.version, node.now))
     if not isinstance(outcome, Refused):
         return outcome.topics
     error = refusal(outcome)
@@ -151,7 +151,7 @@ async def _fetch(
     shard = group_shard(node, request.group_id, empty_allowed=True)
     if isinstance(shard, Refused):
         return _group_error(request, refusal(shard), call.version)
-    outcome: OffsetFetchResponseGroup | Refused = await shard.ask(shard.machine.fetch, asked, require_stable)
+    outcome: OffsetFetchResponseGroup | Refused = await shard.carry_out(shard.machine.fetch(asked, require_stable))
     if isinstance(outcome, Refused):
         return _group_error(request, refusal(outcome), call.version)
     if by_id and request.topics is None:
@@ -254,7 +254,7 @@ async def offset_delete(node: Node, call: Call) -> OffsetDeleteResponse:
     shard = group_shard(node, request.group_id)
     if isinstance(shard, Refused):
         return OffsetDeleteResponse(error_code=refusal(shard))
-    outcome: OffsetDeleteResponse | Refused = await shard.ask(shard.machine.delete_offsets, request, node.now)
+    outcome: OffsetDeleteResponse | Refused = await shard.carry_out(shard.machine.delete_offsets(request, node.now))
     if isinstance(outcome, Refused):
         return OffsetDeleteResponse(error_code=refusal(outcome))
     for each in outcome.topics:

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from odradek.log.machine import Refused
 from odradek.node.coordinators import INTERNAL_TOPICS
-from odradek.node.leadership import lost
-from odradek.node.router import Call, CloseConnection
+from odradek.node.hosting.replicas import lost
 from odradek.node.routes.leaders import current_leader
 from odradek.node.routes.transactional_produce import verify
+from odradek.node.transport.router import Call, CloseConnection
 from odradek.records.batch import InvalidBatch, parse_batch
 from odradek.records.validate import Rejected, validate_produce
 from odradek.wire.errors import ErrorCode

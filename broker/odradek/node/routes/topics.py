@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odradek.log.machine import Decision
     from odradek.metadata.controller import Controller
     from odradek.node.node import Node
-    from odradek.node.router import Call
+    from odradek.node.transport.router import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
     from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -44,15 +44,15 @@ async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
         named.setdefault(topic.name, []).append(topic)
     if node.controlling.office is None:
         # It is passed on as a whole, and shared out there.
-        passed_on: CreateTopicsResponse = await ask_controller(
-            node, call, partial(_create, request, request), partial(refuse, request)
+        return await ask_controller(
+            node, call, partial(_create, request, request), partial(refuse, request), CreateTopicsResponse
         )
-        return passed_on
     response = CreateTopicsResponse()
     async for some in node.turns.share(call, list(named.values())):
         part = replace(request, topics=[topic for of_one_name in some for topic in of_one_name])
         decide = partial(_create, part, request)
-        response.topics += (await ask_controller(node, call, decide, partial(refuse, part))).topics
+        decided = await ask_controller(node, call, decide, partial(refuse, part), CreateTopicsResponse)
+        response.topics += decided.topics
     return response
 
 
@@ -76,10 +76,9 @@ async def delete_topics(node: Node, call: Call) -> DeleteTopicsResponse:
         ]
         return DeleteTopicsResponse(responses=results)
 
-    response: DeleteTopicsResponse = await ask_controller(
-        node, call, lambda controller: controller.delete_topics(request, call.version), refuse
+    return await ask_controller(
+        node, call, lambda controller: controller.delete_topics(request, call.version), refuse, DeleteTopicsResponse
     )
-    return response
 
 
 async def create_partitions(node: Node, call: Call) -> CreatePartitionsResponse:
@@ -93,7 +92,6 @@ async def create_partitions(node: Node, call: Call) -> CreatePartitionsResponse:
         ]
         return CreatePartitionsResponse(results=results)
 
-    response: CreatePartitionsResponse = await ask_controller(
-        node, call, lambda controller: controller.create_partitions(request), refuse
+    return await ask_controller(
+        node, call, lambda controller: controller.create_partitions(request), refuse, CreatePartitionsResponse
     )
-    return response

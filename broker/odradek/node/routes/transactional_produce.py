@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
 from odradek.log.partition import AlreadyOpen
-from odradek.node.leadership import lost
+from odradek.node.hosting.replicas import lost
 from odradek.txn.verification_errors import (
     ERROR_DESCRIPTIONS,
     TransactionOperation,

@@ -8,9 +8,10 @@ EndTxn: 5 bumps the epoch and answers with the id and epoch to go on with (KIP-8
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
-from odradek.log.machine import Refused
+from odradek.log.machine import Decision, Refused
 from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind, partition_for
 from odradek.txn.checks import Claim
 from odradek.txn.init_table import request_refusal
@@ -32,9 +33,9 @@ from odradek.wire.messages.list_transactions_response import ListTransactionsRes
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.node.hosting.transactions import TransactionShard
     from odradek.node.node import Node
-    from odradek.node.router import Call
-    from odradek.node.shards import Shard
+    from odradek.node.transport.router import Call
     from odradek.txn.coordinator import TxnCoordinator
     from odradek.txn.entry import TopicPartition
     from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -52,6 +53,8 @@ __all__ = [
     "init_producer_id",
     "list_transactions",
 ]
+
+T = TypeVar("T")
 
 BROKER_FORM_SINCE = 4
 CLIENT_STYLE = 0
@@ -74,11 +77,14 @@ async def init_producer_id(node: Node, call: Call) -> InitProducerIdResponse:
     refused = request_refusal(request, node.config)
     if refused is not None:
         return _init_refused(refused.error, call.version)
-    outcome = await _ask(node, request.transactional_id, "init_producer_id", request, timed=True, ids=node.producer_ids)
-    if isinstance(outcome, Refused):
-        return _init_refused(outcome.error, call.version)
-    response: InitProducerIdResponse = outcome
-    return response
+    outcome = await _ask(
+        node,
+        request.transactional_id,
+        lambda coordinator: coordinator.init_producer_id(
+            request, now=node.now, tv=node.transaction_version, ids=node.producer_ids
+        ),
+    )
+    return _init_refused(outcome.error, call.version) if isinstance(outcome, Refused) else outcome
 
 
 def _init_refused(error: ErrorCode, version: int) -> InitProducerIdResponse:
@@ -120,7 +126,9 @@ async def _add(
         # One that cannot be added keeps all the others from being added.
         results = {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
     elif verify_only:
-        verified = await _ask(node, claim.transactional_id, "verify_partitions", claim, partitions)
+        verified = await _ask(
+            node, claim.transactional_id, lambda coordinator: coordinator.verify_partitions(claim, partitions)
+        )
         results = dict.fromkeys(partitions, verified.error) if isinstance(verified, Refused) else verified
         if not node.release.verification.answers_abortable:
             results = {each: _BEFORE_ABORTABLE.get(error, error) for each, error in results.items()}
@@ -128,11 +136,9 @@ async def _add(
         added = await _ask(
             node,
             claim.transactional_id,
-            "add_partitions",
-            claim,
-            partitions,
-            client_version=_style(node, version),
-            timed=True,
+            lambda coordinator: coordinator.add_partitions(
+                claim, partitions, client_version=_style(node, version), now=node.now, tv=node.transaction_version
+            ),
         )
         if isinstance(added, Refused) and added.error is ErrorCode.UNSUPPORTED_VERSION:
             # The log of a cluster at level 0 cannot hold what a broker adds: as in Kafka the request fails as a whole.
@@ -178,11 +184,9 @@ async def add_offsets_to_txn(node: Node, call: Call) -> AddOffsetsToTxnResponse:
     added = await _ask(
         node,
         request.transactional_id,
-        "add_partitions",
-        claim,
-        [partition],
-        client_version=CLIENT_STYLE,
-        timed=True,
+        lambda coordinator: coordinator.add_partitions(
+            claim, [partition], client_version=CLIENT_STYLE, now=node.now, tv=node.transaction_version
+        ),
     )
     error = added.error if isinstance(added, Refused) else added
     return AddOffsetsToTxnResponse(error_code=for_client(ApiKey.ADD_OFFSETS_TO_TXN, call.version, error))
@@ -192,14 +196,17 @@ async def end_txn(node: Node, call: Call) -> EndTxnResponse:
     """EndTxn (key 26), versions 0 to 5: answered when the outcome is in the log, before the markers are written."""
     request: EndTxnRequest = call.request
     outcome = await _ask(
-        node, request.transactional_id, "end_txn", request, call.version, timed=True, ids=node.producer_ids
+        node,
+        request.transactional_id,
+        lambda coordinator: coordinator.end_txn(
+            request, call.version, now=node.now, tv=node.transaction_version, ids=node.producer_ids
+        ),
     )
     if isinstance(outcome, Refused):
         return EndTxnResponse(
             error_code=for_client(ApiKey.END_TXN, call.version, outcome.error), producer_id=-1, producer_epoch=-1
         )
-    response: EndTxnResponse = outcome
-    return response
+    return outcome
 
 
 async def describe_transactions(node: Node, call: Call) -> DescribeTransactionsResponse:
@@ -213,13 +220,12 @@ async def describe_transactions(node: Node, call: Call) -> DescribeTransactionsR
 
 async def _described(node: Node, transactional_id: str) -> DescribedTransaction:
     shard = _shard(node, transactional_id)
-    outcome = shard if isinstance(shard, Refused) else await shard.ask(shard.machine.describe, transactional_id)
+    outcome = shard if isinstance(shard, Refused) else await shard.carry_out(shard.machine.describe(transactional_id))
     if isinstance(outcome, Refused):
         return DescribedTransaction(
             error_code=outcome.error, transactional_id=transactional_id, producer_id=0, producer_epoch=0
         )
-    described: DescribedTransaction = outcome
-    return described
+    return outcome
 
 
 async def list_transactions(node: Node, call: Call) -> ListTransactionsResponse:
@@ -228,7 +234,7 @@ async def list_transactions(node: Node, call: Call) -> ListTransactionsResponse:
     wanted = TransactionFilter.of(request)
     if isinstance(wanted, Refused):
         return ListTransactionsResponse(error_code=wanted.error)
-    shards = node.txn_shards()
+    shards = node.coordinators.of_transactions()
     if any(shard.loading for shard in shards):
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return ListTransactionsResponse(
@@ -237,17 +243,15 @@ async def list_transactions(node: Node, call: Call) -> ListTransactionsResponse:
     )
 
 
-def _shard(node: Node, transactional_id: str) -> Shard[TxnCoordinator] | Refused:
+def _shard(node: Node, transactional_id: str) -> TransactionShard | Refused:
     # An empty id is refused before anybody looks for its coordinator.
-    return node.txn_shard(transactional_id) if transactional_id else Refused(ErrorCode.INVALID_REQUEST)
+    return node.coordinators.transactional(transactional_id) if transactional_id else Refused(ErrorCode.INVALID_REQUEST)
 
 
-async def _ask(node: Node, transactional_id: str, decide: str, *args: Any, timed: bool = False, **kwargs: Any) -> Any:
+async def _ask(node: Node, transactional_id: str, decide: Callable[[TxnCoordinator], Decision[T]]) -> T | Refused:
     """Ask the coordinator of an id; a failed append of its log is answered as Kafka calls it."""
     shard = _shard(node, transactional_id)
     if isinstance(shard, Refused):
         return shard
-    if timed:
-        kwargs |= {"now": node.now, "tv": node.transaction_version}
-    outcome = await shard.ask(getattr(shard.machine, decide), *args, **kwargs)
+    outcome = await shard.carry_out(decide(shard.machine))
     return Refused(transaction_log_error(outcome.error)) if isinstance(outcome, Refused) else outcome

@@ -22,11 +22,10 @@ from odradek.wire.messages.txn_offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from odradek.group.coordinator import GroupCoordinator
     from odradek.metadata.image import TopicImage
+    from odradek.node.hosting.groups import GroupShard
     from odradek.node.node import Node
-    from odradek.node.router import Call
-    from odradek.node.shards import Shard
+    from odradek.node.transport.router import Call
 
 __all__ = ["txn_offset_commit"]
 
@@ -122,12 +121,11 @@ async def _commit(
     if not request.topics:
         return TxnOffsetCommitResponse()
     decision = shard.machine.txn_commit(request, call.version, node.now)
-    outcome: TxnOffsetCommitResponse | Refused = await shard.carry_out(decision, guard=guard)
-    return outcome
+    return await shard.carry_out(decision, guard=guard)
 
 
 async def _verify(
-    node: Node, shard: Shard[GroupCoordinator], request: TxnOffsetCommitRequest, version: int
+    node: Node, shard: GroupShard, request: TxnOffsetCommitRequest, version: int
 ) -> Guard | Refused | None:
     """The partition of the offsets is a partition of the transaction like any other (KIP-890)."""
     operation = offset_commit_operation(version)

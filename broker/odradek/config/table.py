@@ -1,0 +1,361 @@
+"""The configuration: one frozen `Config` for a broker, one `TopicConfig` for a topic, with Kafka's names and defaults.
+
+An attribute is Kafka's key in snake case (`config.message_max_bytes`) and its line holds all there is to say about it.
+Keys that are ours alone begin with `odradek.`.
+Precedence is Kafka's (KIP-226): topic override, dynamic value of the broker, dynamic default of the cluster, static
+value, default.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Self, get_type_hints
+
+from msgspec import Struct
+
+from odradek.config.keys import (
+    INT_MAX,
+    LONG_MAX,
+    BadValue,
+    ConfigSource,
+    Key,
+    Kind,
+    Rule,
+    Scope,
+    Value,
+    boolean,
+    choices,
+    choices_any_case,
+    double,
+    gzip_level,
+    integer,
+    listing,
+    long,
+    name_of,
+    short,
+    string,
+    throttled_replicas,
+    unlimited_or_positive,
+)
+from odradek.config.without_effect import INERT_KEYS, NOMINAL_KEYS
+from odradek.releases import FEATURES, RELEASES, Release, release_of
+
+__all__ = ["BROKER_KEYS", "TOPIC_KEYS", "Config", "ConfigError", "ConfigSource", "TopicConfig", "inherited"]
+
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+CLUSTER = Scope.CLUSTER_WIDE
+_CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+_REPLICATION_FACTOR = "default.replication.factor"
+_REPLICAS = 3
+"""As many as most clusters in production have."""
+_DECOMPRESSED_MAX = 2_147_483_639
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the text is one clear sentence for whoever wrote it."""
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """The configuration of one broker."""
+
+    layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = ()
+    """The texts this was made of, the best source first."""
+
+    # connections and requests
+    socket_request_max_bytes: Annotated[int, integer(1)] = 104_857_600
+    socket_listen_backlog_size: Annotated[int, integer(1)] = 50
+    connections_max_idle_ms: Annotated[int, long()] = 600_000
+    max_connections: Annotated[int, integer(0, scope=CLUSTER)] = INT_MAX
+    max_connections_per_ip: Annotated[int, integer(0, scope=CLUSTER)] = INT_MAX
+    queued_max_requests: Annotated[int, integer(1)] = 500
+    queued_max_request_bytes: Annotated[int, long()] = -1
+    request_timeout_ms: Annotated[int, integer()] = 30_000
+    unstable_api_versions_enable: Annotated[bool, boolean()] = False
+    broker_rack: Annotated[str | None, string()] = None
+
+    # produce and fetch
+    message_max_bytes: Annotated[int, integer(0, scope=CLUSTER)] = 1_048_588
+    max_decompressed_message_bytes: Annotated[int, integer(1, _DECOMPRESSED_MAX, CLUSTER)] = _DECOMPRESSED_MAX
+    fetch_max_bytes: Annotated[int, integer(1024)] = 57_671_680
+    max_incremental_fetch_session_cache_slots: Annotated[int, integer(0)] = 1000
+    max_request_partition_size_limit: Annotated[int, integer(1)] = 2000
+    compression_type: Annotated[str, choices(*_CODECS, scope=CLUSTER)] = "producer"
+    compression_gzip_level: Annotated[int, gzip_level(CLUSTER)] = -1
+    compression_lz4_level: Annotated[int, integer(1, 17, CLUSTER)] = 9
+    compression_zstd_level: Annotated[int, integer(-131_072, 22, CLUSTER)] = 3
+
+    # topics
+    num_partitions: Annotated[int, integer(1)] = 1
+    default_replication_factor: Annotated[int, integer()] = 1
+    min_insync_replicas: Annotated[int, integer(1, scope=CLUSTER)] = 1
+    auto_create_topics_enable: Annotated[bool, boolean()] = True
+    delete_topic_enable: Annotated[bool, boolean()] = True
+    unclean_leader_election_enable: Annotated[bool, boolean(CLUSTER)] = False
+
+    # logs
+    log_cleanup_policy: Annotated[tuple[str, ...], listing("compact", "delete", scope=CLUSTER)] = ("delete",)
+    log_cleaner_enable: Annotated[bool, boolean()] = True
+    log_cleaner_backoff_ms: Annotated[int, long(0, scope=CLUSTER)] = 15_000
+    log_cleaner_delete_retention_ms: Annotated[int, long(0, scope=CLUSTER)] = 86_400_000
+    log_cleaner_min_compaction_lag_ms: Annotated[int, long(0, scope=CLUSTER)] = 0
+    log_cleaner_max_compaction_lag_ms: Annotated[int, long(1, scope=CLUSTER)] = LONG_MAX
+    log_cleaner_min_cleanable_ratio: Annotated[float, double(0, 1, CLUSTER)] = 0.5
+    log_retention_bytes: Annotated[int, long(scope=CLUSTER)] = -1
+    log_retention_ms: Annotated[int | None, unlimited_or_positive(Kind.LONG, CLUSTER)] = None
+    log_retention_minutes: Annotated[int | None, unlimited_or_positive(Kind.INT)] = None
+    log_retention_hours: Annotated[int, unlimited_or_positive(Kind.INT)] = 168
+    log_retention_check_interval_ms: Annotated[int, long(1)] = 300_000
+    log_roll_ms: Annotated[int | None, long(1, scope=CLUSTER)] = None
+    log_roll_hours: Annotated[int, integer(1)] = 168
+    log_roll_jitter_ms: Annotated[int | None, long(0, scope=CLUSTER)] = None
+    log_roll_jitter_hours: Annotated[int, integer(0)] = 0
+    log_segment_bytes: Annotated[int, integer(1_048_576, scope=CLUSTER)] = 1_073_741_824
+    log_segment_delete_delay_ms: Annotated[int, long(0, scope=CLUSTER)] = 60_000
+    log_message_timestamp_type: Annotated[str, choices(*_TIMESTAMP_TYPES, scope=CLUSTER)] = "CreateTime"
+    log_message_timestamp_before_max_ms: Annotated[int, long(0, scope=CLUSTER)] = LONG_MAX
+    log_message_timestamp_after_max_ms: Annotated[int, long(0, scope=CLUSTER)] = HOUR_MS
+    log_index_interval_bytes: Annotated[int, integer(0, scope=CLUSTER)] = 4096
+    log_index_size_max_bytes: Annotated[int, integer(4, scope=CLUSTER)] = 10_485_760
+    log_flush_interval_messages: Annotated[int, long(1, scope=CLUSTER)] = LONG_MAX
+    log_flush_interval_ms: Annotated[int | None, long(scope=CLUSTER)] = None
+    log_flush_scheduler_interval_ms: Annotated[int, long()] = LONG_MAX
+    log_preallocate: Annotated[bool, boolean(CLUSTER)] = False
+    log_local_retention_bytes: Annotated[int, long(-2, scope=CLUSTER)] = -2
+    log_local_retention_ms: Annotated[int, long(-2, scope=CLUSTER)] = -2
+    log_remote_copy_lag_bytes: Annotated[int, long(-1, scope=CLUSTER)] = -1
+    log_remote_copy_lag_ms: Annotated[int, long(-1, scope=CLUSTER)] = 0
+
+    # committed offsets
+    offset_metadata_max_bytes: Annotated[int, integer()] = 4096
+    offsets_commit_timeout_ms: Annotated[int, integer(1)] = 5000
+    offsets_retention_minutes: Annotated[int, integer(1)] = 10_080
+    offsets_retention_check_interval_ms: Annotated[int, long(1)] = 600_000
+    offsets_topic_num_partitions: Annotated[int, integer(1)] = 50
+    offsets_topic_replication_factor: Annotated[int, short(1)] = 3
+    offsets_topic_segment_bytes: Annotated[int, integer(1)] = 104_857_600
+    offsets_topic_compression_codec: Annotated[int, integer()] = 0
+
+    # groups
+    # Kafka also has "consumer" and "streams" here; what is not served is not named.
+    group_coordinator_rebalance_protocols: Annotated[
+        tuple[str, ...], listing("consumer", "classic", "share", "streams")
+    ] = ("classic",)
+    # Kafka waits 3000 ms for more members of a new group; a test does not want to.
+    group_initial_rebalance_delay_ms: Annotated[int, integer(0)] = 0
+    group_min_session_timeout_ms: Annotated[int, integer()] = 6000
+    group_max_session_timeout_ms: Annotated[int, integer()] = 1_800_000
+    group_max_size: Annotated[int, integer(1)] = INT_MAX
+    group_consumer_assignors: Annotated[tuple[str, ...], listing()] = ("uniform", "range")
+    group_consumer_migration_policy: Annotated[
+        str, choices_any_case("disabled", "downgrade", "upgrade", "bidirectional")
+    ] = "bidirectional"
+    group_consumer_max_size: Annotated[int, integer(1)] = INT_MAX
+    group_consumer_heartbeat_interval_ms: Annotated[int, integer(1)] = 5000
+    group_consumer_min_heartbeat_interval_ms: Annotated[int, integer(1)] = 5000
+    group_consumer_max_heartbeat_interval_ms: Annotated[int, integer(1)] = 15_000
+    group_consumer_session_timeout_ms: Annotated[int, integer(1)] = 45_000
+    group_consumer_min_session_timeout_ms: Annotated[int, integer(1)] = 45_000
+    group_consumer_max_session_timeout_ms: Annotated[int, integer(1)] = 60_000
+    group_consumer_assignment_interval_ms: Annotated[int, integer(0, scope=CLUSTER)] = 1000
+    group_consumer_min_assignment_interval_ms: Annotated[int, integer(0)] = 0
+    group_consumer_max_assignment_interval_ms: Annotated[int, integer(0)] = 15_000
+
+    # producers and transactions
+    producer_id_expiration_ms: Annotated[int, integer(1, scope=CLUSTER)] = 86_400_000
+    producer_id_expiration_check_interval_ms: Annotated[int, integer(1)] = 600_000
+    transactional_id_expiration_ms: Annotated[int, integer(1)] = 604_800_000
+    transaction_max_timeout_ms: Annotated[int, integer(1)] = 900_000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: Annotated[int, integer(1)] = 10_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: Annotated[int, integer(1)] = HOUR_MS
+    transaction_partition_verification_enable: Annotated[bool, boolean(CLUSTER)] = True
+    transaction_two_phase_commit_enable: Annotated[bool, boolean()] = False
+    transaction_state_log_num_partitions: Annotated[int, integer(1)] = 50
+    transaction_state_log_replication_factor: Annotated[int, short(1)] = 3
+    transaction_state_log_min_isr: Annotated[int, integer(1)] = 2
+    transaction_state_log_segment_bytes: Annotated[int, integer(1)] = 104_857_600
+    add_partitions_to_txn_retry_backoff_ms: Annotated[int, integer(1)] = 20
+    add_partitions_to_txn_retry_backoff_max_ms: Annotated[int, integer(0)] = 100
+
+    # the metadata log
+    broker_session_timeout_ms: Annotated[int, integer()] = 9000
+    broker_heartbeat_interval_ms: Annotated[int, integer()] = 2000
+    metadata_max_idle_interval_ms: Annotated[int, integer(0)] = 500
+
+    # our own
+    odradek_as_kafka: Annotated[str | None, choices(*RELEASES)] = None
+    """The release of Kafka to be; none: the newest, which then takes the requests of old clients too."""
+    odradek_log_memory_bytes_max: Annotated[int, long(1_048_576)] = 2 * 1024**3
+    """Memory for all logs of the process; the oldest segments go first when it is reached."""
+    odradek_internal_topics_at_start: Annotated[bool, boolean()] = True
+    """Have the coordinators' topics from the start, as in a used cluster; else the first who asks has to wait."""
+    odradek_strict_replication: Annotated[bool, boolean()] = False
+    """Refuse a replication factor above the number of brokers, as Kafka does."""
+    odradek_metadata_version: Annotated[int, integer(7, 33)] = 33
+    """Feature levels of a new cluster, as `kafka-storage format --feature` gives them; 0 leaves a feature out.
+
+    The defaults are those of the newest release; another one has its own.
+    """
+    odradek_transaction_version: Annotated[int, integer(0, 2)] = 2
+    odradek_group_version: Annotated[int, integer(0, 1)] = 1
+    odradek_metadata_batch_records_max: Annotated[int, integer(1)] = 10_000
+    """Records of one operation beyond which it becomes a metadata transaction (Kafka's maxRecordsPerBatch)."""
+
+    @classmethod
+    def parse(cls, overrides: Mapping[str, str]) -> Self:
+        """The configuration of these static values; raises `ConfigError` for an unknown key or a bad value."""
+        for name in overrides:
+            if name not in BROKER_KEYS and name not in INERT_KEYS:
+                raise ConfigError(_unknown(name))
+        try:
+            return cls._of(((ConfigSource.STATIC_BROKER, dict(overrides)),))
+        except BadValue as error:
+            raise ConfigError(f"{error}.") from None
+
+    def dynamic(self, *, cluster: Mapping[str, str], broker: Mapping[str, str]) -> Self:
+        """The same static values under dynamic ones, which the controller has validated before."""
+        static = tuple(layer for layer in self.layers if layer[0] is ConfigSource.STATIC_BROKER)
+        above = ((ConfigSource.DYNAMIC_BROKER, dict(broker)), (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(cluster)))
+        return self._of(tuple(layer for layer in above if layer[1]) + static)
+
+    def for_brokers(self, brokers: int) -> Self:
+        """The same for a cluster of so many: topics have up to three replicas, unless a number was given.
+
+        Kafka's default of one would let a topic end with the broker that leads it, which no test wants.
+        """
+        given = any(_REPLICATION_FACTOR in texts for _, texts in self.layers)
+        if brokers == 1 or given:
+            return self
+        static = (ConfigSource.STATIC_BROKER, {_REPLICATION_FACTOR: str(min(_REPLICAS, brokers))})
+        return self._of((*self.layers, static))
+
+    @property
+    def without_effect(self) -> list[str]:
+        """The keys that were set and change nothing here."""
+        names = {name for _, texts in self.layers for name in texts}
+        return sorted(names & (INERT_KEYS | NOMINAL_KEYS))
+
+    @classmethod
+    def _of(cls, layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...]) -> Self:
+        values: dict[str, Any] = {}
+        for _, texts in reversed(layers):
+            for name, text in texts.items():
+                if key := BROKER_KEYS.get(name):
+                    values[key.attribute] = key.parse(text)
+        release = release_of(values.get("odradek_as_kafka"))
+        for feature in FEATURES:
+            attribute = f"odradek_{feature.replace('.', '_')}"
+            level = values.setdefault(attribute, release.levels.get(feature, 0))
+            low, high = release.features.get(feature, (0, 0))
+            if not low <= level <= high:
+                raise BadValue(_lacks(release, feature, level))
+        return cls(layers=layers, **values)
+
+
+class TopicConfig(Struct, frozen=True, kw_only=True):
+    """The settings of one topic, resolved. Keyword arguments of a rule are the broker keys that give the default."""
+
+    cleanup_policy: Annotated[tuple[str, ...], listing("compact", "delete", log_cleanup_policy=1)] = ("delete",)
+    compression_type: Annotated[str, choices(*_CODECS, compression_type=1)] = "producer"
+    compression_gzip_level: Annotated[int, gzip_level(compression_gzip_level=1)] = -1
+    compression_lz4_level: Annotated[int, integer(1, 17, compression_lz4_level=1)] = 9
+    compression_zstd_level: Annotated[int, integer(-131_072, 22, compression_zstd_level=1)] = 3
+    delete_retention_ms: Annotated[int, long(0, log_cleaner_delete_retention_ms=1)] = 86_400_000
+    errors_deadletterqueue_group_enable: Annotated[bool, boolean()] = False
+    file_delete_delay_ms: Annotated[int, long(0, log_segment_delete_delay_ms=1)] = 60_000
+    flush_messages: Annotated[int, long(1, log_flush_interval_messages=1)] = LONG_MAX
+    flush_ms: Annotated[int, long(0, log_flush_interval_ms=1, log_flush_scheduler_interval_ms=1)] = LONG_MAX
+    follower_replication_throttled_replicas: Annotated[
+        tuple[str, ...], throttled_replicas("follower.replication.throttled.replicas")
+    ] = ()
+    index_interval_bytes: Annotated[int, integer(0, log_index_interval_bytes=1)] = 4096
+    internal_segment_bytes: Annotated[int | None, integer(1)] = None
+    leader_replication_throttled_replicas: Annotated[
+        tuple[str, ...], throttled_replicas("leader.replication.throttled.replicas")
+    ] = ()
+    local_retention_bytes: Annotated[int, long(-2, log_local_retention_bytes=1)] = -2
+    local_retention_ms: Annotated[int, long(-2, log_local_retention_ms=1)] = -2
+    max_compaction_lag_ms: Annotated[int, long(1, log_cleaner_max_compaction_lag_ms=1)] = LONG_MAX
+    max_decompressed_message_bytes: Annotated[int, integer(1, _DECOMPRESSED_MAX, max_decompressed_message_bytes=1)] = (
+        _DECOMPRESSED_MAX
+    )
+    max_message_bytes: Annotated[int, integer(0, message_max_bytes=1)] = 1_048_588
+    message_timestamp_after_max_ms: Annotated[int, long(0, log_message_timestamp_after_max_ms=1)] = HOUR_MS
+    message_timestamp_before_max_ms: Annotated[int, long(0, log_message_timestamp_before_max_ms=1)] = LONG_MAX
+    message_timestamp_type: Annotated[str, choices(*_TIMESTAMP_TYPES, log_message_timestamp_type=1)] = "CreateTime"
+    min_cleanable_dirty_ratio: Annotated[float, double(0, 1, log_cleaner_min_cleanable_ratio=1)] = 0.5
+    min_compaction_lag_ms: Annotated[int, long(0, log_cleaner_min_compaction_lag_ms=1)] = 0
+    min_insync_replicas: Annotated[int, integer(1, min_insync_replicas=1)] = 1
+    preallocate: Annotated[bool, boolean(log_preallocate=1)] = False
+    remote_copy_lag_bytes: Annotated[int, long(-1, log_remote_copy_lag_bytes=1)] = -1
+    remote_copy_lag_ms: Annotated[int, long(-1, log_remote_copy_lag_ms=1)] = 0
+    remote_log_copy_disable: Annotated[bool, boolean()] = False
+    remote_log_delete_on_disable: Annotated[bool, boolean()] = False
+    remote_storage_enable: Annotated[bool, boolean()] = False
+    retention_bytes: Annotated[int, long(log_retention_bytes=1)] = -1
+    retention_ms: Annotated[
+        int, long(-1, log_retention_ms=1, log_retention_minutes=MINUTE_MS, log_retention_hours=HOUR_MS)
+    ] = 168 * HOUR_MS
+    segment_bytes: Annotated[int, integer(1_048_576, log_segment_bytes=1)] = 1_073_741_824
+    segment_index_bytes: Annotated[int, integer(4, log_index_size_max_bytes=1)] = 10_485_760
+    segment_jitter_ms: Annotated[int, long(0, log_roll_jitter_ms=1, log_roll_jitter_hours=HOUR_MS)] = 0
+    segment_ms: Annotated[int, long(1, log_roll_ms=1, log_roll_hours=HOUR_MS)] = 168 * HOUR_MS
+    unclean_leader_election_enable: Annotated[bool, boolean(unclean_leader_election_enable=1)] = False
+
+    @property
+    def compacts(self) -> bool:
+        """Whether old values of a key go."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Whether retention by time and size applies."""
+        return "delete" in self.cleanup_policy
+
+    @classmethod
+    def resolve(cls, overrides: Mapping[str, str], config: Config) -> Self:
+        """The settings of a topic with these overrides, which the controller has validated before."""
+        values: dict[str, Any] = {}
+        for name, key in TOPIC_KEYS.items():
+            text = overrides.get(name)
+            values[key.attribute] = inherited(key, config) if text is None else key.parse(text)
+        if values["internal_segment_bytes"] is not None:
+            # Kafka's way to have segments below the public minimum; `segment_bytes` is what a log obeys.
+            values["segment_bytes"] = values["internal_segment_bytes"]
+        return cls(**values)
+
+
+def _lacks(release: Release, feature: str, level: int) -> str:
+    has = release.features.get(feature)
+    why = f"it has {has[0]} to {has[1]}" if has and release.tells_features else "it does not have the feature"
+    return f"Kafka {release.name} has no level {level} of {feature}: {why}"
+
+
+def inherited(key: Key, config: Config) -> Value:
+    """The value of a topic key that has no override."""
+    for attribute, factor in key.rule.synonyms.items():
+        value = getattr(config, attribute)
+        if value is not None:
+            return max(value * factor, -1) if factor > 1 else value  # type: ignore[no-any-return]
+    return key.default
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches  # a start that goes well does not need it
+
+    close = get_close_matches(name, [*BROKER_KEYS, *INERT_KEYS], n=1)
+    hint = f"; did you mean {close[0]}" if close else ""
+    return f"Unknown configuration key {name}{hint}{'?' if close else '.'}"
+
+
+def _keys(cls: type[Config] | type[TopicConfig]) -> Iterator[Key]:
+    defaults = dict(zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True))
+    for attribute, hint in get_type_hints(cls, include_extras=True).items():
+        for rule in getattr(hint, "__metadata__", ()):
+            if isinstance(rule, Rule):
+                yield Key(name_of(attribute), attribute, defaults[attribute], rule)
+
+
+BROKER_KEYS: Mapping[str, Key] = {key.name: key for key in _keys(Config)}
+"""The broker keys of the table, by Kafka's name."""
+TOPIC_KEYS: Mapping[str, Key] = {key.name: key for key in _keys(TopicConfig)}
+"""The topic keys, by Kafka's name."""

@@ -1,0 +1,159 @@
+"""What each config key is for, in a sentence: the documentation of DescribeConfigs (KIP-569)."""
+
+from collections.abc import Mapping
+
+from odradek.config.keys import name_of
+from odradek.config.table import TOPIC_KEYS
+from odradek.config.without_effect import INERT_KEYS
+
+__all__ = ["BROKER_TEXTS", "GROUP_TEXTS", "TOPIC_TEXTS", "broker_text"]
+
+WITHOUT_EFFECT = "Taken because Kafka has the key; it changes nothing here."
+
+
+def _table(text: str) -> dict[str, str]:
+    """A line for each key: its name, two spaces or more, its sentence."""
+    lines = (line.partition("  ") for line in text.strip().splitlines())
+    return {name: sentence.strip() for name, _, sentence in lines}
+
+
+TOPIC_TEXTS: Mapping[str, str] = _table("""
+cleanup.policy  Whether old records are deleted by age and size, or superseded values of a key are compacted away, or both.
+compression.type  The compression of stored batches; "producer" leaves each as it came.
+compression.gzip.level  How hard gzip tries; it has no effect here.
+compression.lz4.level  How hard lz4 tries; it has no effect here.
+compression.zstd.level  How hard zstd tries; it has no effect here.
+delete.retention.ms  How long tombstones and transaction markers outlive their compaction, for readers that are behind.
+errors.deadletterqueue.group.enable  Whether share groups may use the topic for records that they give up; there are none here.
+file.delete.delay.ms  How long deleted files stay on disk; there are no files here.
+flush.messages  After how many records a log is forced to disk; there is no disk here.
+flush.ms  After what time a log is forced to disk; there is no disk here.
+follower.replication.throttled.replicas  The followers whose replication is slowed down; nothing is replicated here.
+index.interval.bytes  How many bytes lie between two entries of an index; there are no index files here.
+internal.segment.bytes  The size of a segment, where a test wants it below the least that segment.bytes may be.
+leader.replication.throttled.replicas  The leaders whose replication is slowed down; nothing is replicated here.
+local.retention.bytes  How much of a tiered log stays local; there is no tiered storage here.
+local.retention.ms  How long a tiered log stays local; there is no tiered storage here.
+max.compaction.lag.ms  A record is compacted after this time at the latest, however little of the log is dirty.
+max.decompressed.message.bytes  The largest size that a batch may have when it is unpacked.
+max.message.bytes  The largest batch that is taken, as it is on the wire.
+message.timestamp.after.max.ms  How far in the future the timestamp of a record may be.
+message.timestamp.before.max.ms  How far in the past the timestamp of a record may be.
+message.timestamp.type  Whether a record has the time at which it was made, or at which it was appended.
+min.cleanable.dirty.ratio  A log is compacted when this part of it has not been compacted before.
+min.compaction.lag.ms  A record is not compacted before this time.
+min.insync.replicas  How many replicas must be in sync for a produce with acks=all.
+preallocate  Whether files are made at their full size; there are no files here.
+remote.copy.lag.bytes  How much is kept back from tiered storage, of which there is none here.
+remote.copy.lag.ms  How long records are kept back from tiered storage, of which there is none here.
+remote.log.copy.disable  Whether nothing more is copied to tiered storage, of which there is none here.
+remote.log.delete.on.disable  Whether what is tiered goes when tiering ends; there is no tiered storage here.
+remote.storage.enable  Whether the topic is tiered; there is no tiered storage here.
+retention.bytes  Oldest segments go while a partition has more than this without them; -1 keeps all.
+retention.ms  Segments go when their youngest record is older than this; -1 keeps all.
+segment.bytes  The size at which a segment is closed and the next begins; only closed ones are compacted.
+segment.index.bytes  The size of a segment's index; there are no index files here.
+segment.jitter.ms  By how much segments are closed early at random; it has no effect here.
+segment.ms  The age at which a segment is closed, full or not.
+unclean.leader.election.enable  Whether a replica out of sync may lead; here every replica has everything.
+""")  # noqa: E501
+
+_BROKER_ALONE = _table("""
+socket.request.max.bytes  The largest request that is read; a larger one ends its connection.
+socket.listen.backlog.size  How many connections may wait to be accepted.
+connections.max.idle.ms  A connection that has said nothing for this time is closed; -1 leaves them all.
+max.connections  How many connections there may be at once; they are not counted here.
+max.connections.per.ip  How many connections one address may have; they are not counted here.
+queued.max.requests  How many requests may wait for a thread; there are no threads here.
+queued.max.request.bytes  How many bytes may wait for a thread; there are no threads here.
+request.timeout.ms  How long a broker waits for the answer of another.
+unstable.api.versions.enable  Whether versions of requests are served that may still change.
+broker.rack  The rack of the broker, by which replicas are spread.
+fetch.max.bytes  The most bytes that one fetch gets, but for a first batch that is larger.
+max.incremental.fetch.session.cache.slots  How many incremental fetch sessions are remembered.
+max.request.partition.size.limit  The most partitions on one page of DescribeTopicPartitions.
+num.partitions  How many partitions a topic gets whose creator does not say.
+default.replication.factor  How many replicas a topic gets whose creator does not say; with several brokers up to three.
+auto.create.topics.enable  Whether a topic comes into being when a client asks for it.
+delete.topic.enable  Whether topics can be deleted.
+log.cleaner.enable  Whether logs are compacted; they always are here.
+log.cleaner.backoff.ms  How often it is looked for logs that want to be compacted.
+log.retention.check.interval.ms  How often it is looked for segments that retention does not keep.
+offset.metadata.max.bytes  The longest text that a committed offset may carry.
+offsets.commit.timeout.ms  How long a commit waits for its replicas; it need not here.
+offsets.retention.minutes  How long the offsets of an empty group are kept.
+offsets.retention.check.interval.ms  How often it is looked for offsets that are too old.
+offsets.topic.num.partitions  The partitions of the topic of committed offsets.
+offsets.topic.replication.factor  The replicas of the topic of committed offsets.
+offsets.topic.segment.bytes  The size of a segment of the topic of committed offsets.
+offsets.topic.compression.codec  The compression of committed offsets; it has no effect here.
+group.coordinator.rebalance.protocols  The group protocols that are served: here classic alone.
+group.initial.rebalance.delay.ms  How long a new group waits for more members before its first generation.
+group.min.session.timeout.ms  The shortest session that a member may ask for.
+group.max.session.timeout.ms  The longest session that a member may ask for.
+group.max.size  The most members of a group.
+group.consumer.assignors  The assignors of the new consumer groups, which are not served here.
+group.consumer.migration.policy  Whether groups change between the protocols; there is one here.
+group.consumer.max.size  The most members of a new consumer group, which are not served here.
+group.consumer.heartbeat.interval.ms  How often a member of a new consumer group reports; they are not served here.
+group.consumer.min.heartbeat.interval.ms  The least that a group may set its heartbeat interval to.
+group.consumer.max.heartbeat.interval.ms  The most that a group may set its heartbeat interval to.
+group.consumer.session.timeout.ms  How long a silent member of a new consumer group stays; they are not served here.
+group.consumer.min.session.timeout.ms  The least that a group may set its session timeout to.
+group.consumer.max.session.timeout.ms  The most that a group may set its session timeout to.
+group.consumer.assignment.interval.ms  The time between two assignments of a new consumer group; they are not served here.
+group.consumer.min.assignment.interval.ms  The least that a group may set its assignment interval to.
+group.consumer.max.assignment.interval.ms  The most that a group may set its assignment interval to.
+producer.id.expiration.ms  A partition forgets a producer that has written nothing for this time.
+producer.id.expiration.check.interval.ms  How often it is looked for producers to forget.
+transactional.id.expiration.ms  A transactional id is forgotten when it was not used for this time.
+transaction.max.timeout.ms  The longest timeout that a transaction may ask for.
+transaction.abort.timed.out.transaction.cleanup.interval.ms  How often it is looked for transactions to abort, their time being over.
+transaction.remove.expired.transaction.cleanup.interval.ms  How often it is looked for transactional ids to forget.
+transaction.partition.verification.enable  Whether a leader asks the coordinator before it takes the first record of a transaction (KIP-890).
+transaction.two.phase.commit.enable  Whether transactions may leave their end to another system (KIP-939).
+transaction.state.log.num.partitions  The partitions of the topic of transactions.
+transaction.state.log.replication.factor  The replicas of the topic of transactions.
+transaction.state.log.min.isr  How many replicas of the topic of transactions must be in sync.
+transaction.state.log.segment.bytes  The size of a segment of the topic of transactions.
+add.partitions.to.txn.retry.backoff.ms  How long a leader waits before it asks a coordinator again that is still ending the transaction before.
+add.partitions.to.txn.retry.backoff.max.ms  How long such asking goes on before the client is told.
+broker.session.timeout.ms  How long a silent broker is taken to be alive; here one that is stopped is fenced at once.
+broker.heartbeat.interval.ms  How often a broker reports to the controller; there is no need here.
+metadata.max.idle.interval.ms  How often a record that says nothing goes to the metadata log; none does here.
+advertised.listeners  Where clients are told to connect.
+broker.id  The id of the broker, as node.id.
+listeners  Where the broker listens.
+node.id  The id of the broker.
+process.roles  Whether the process is a broker, or the controller as well.
+odradek.as.kafka  The release of Kafka that the broker is served as.
+odradek.log.memory.bytes.max  The memory for all logs of the process; the oldest segments go first.
+odradek.internal.topics.at.start  Whether the coordinators' topics exist from the start.
+odradek.strict.replication  Whether more replicas than brokers are refused, as Kafka does, and not lowered.
+odradek.metadata.version  The level of metadata.version of a new cluster.
+odradek.transaction.version  The level of transaction.version of a new cluster.
+odradek.group.version  The level of group.version of a new cluster.
+odradek.metadata.batch.records.max  How many records an operation on the metadata writes before it becomes a metadata transaction.
+""")  # noqa: E501
+
+GROUP_TEXTS: Mapping[str, str] = _table("""
+consumer.heartbeat.interval.ms  How often a member of the group reports, where the group has its own time for it.
+consumer.session.timeout.ms  How long a silent member stays in the group, where the group has its own time for it.
+""")
+
+
+def _of_topics() -> dict[str, str]:
+    """What a broker key says that a topic's default comes from: what the topic's key says."""
+    texts: dict[str, str] = {}
+    for name, key in TOPIC_KEYS.items():
+        for attribute in key.rule.synonyms:
+            texts.setdefault(name_of(attribute), f"For topics without their own {name}: {TOPIC_TEXTS[name]}")
+    return texts
+
+
+BROKER_TEXTS: Mapping[str, str] = _of_topics() | _BROKER_ALONE
+
+
+def broker_text(name: str) -> str | None:
+    """The sentence of a key of a broker; None for one that nobody knows."""
+    return BROKER_TEXTS.get(name) or (WITHOUT_EFFECT if name in INERT_KEYS else None)

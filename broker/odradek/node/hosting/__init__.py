@@ -1,0 +1,1 @@
+"""What this broker hosts: replicas, coordinators, the controller."""

@@ -1,0 +1,298 @@
+"""The metadata log as a node sees it: every node folds it, and one of them, the controller, writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+
+from odradek.config.table import TopicConfig
+from odradek.log.machine import Proposed, Refused
+from odradek.log.partition import Guard, Partition
+from odradek.metadata.brokers import registration
+from odradek.metadata.controller import Activation, Controller, Fencing
+from odradek.metadata.image import EMPTY, MetadataImage
+from odradek.metadata.loader import MetadataLoader
+from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind
+from odradek.node.events import Announce
+from odradek.node.hosting.shard import Shard
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from odradek.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.wire.messages.create_topics_response import CreateTopicsResponse
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.node.cluster_spec import BrokerSpec
+    from odradek.node.node import Node
+
+__all__ = ["ControllerShard", "Controlling", "StartRefused", "StartTopic", "internal_topic"]
+
+T = TypeVar("T")
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = (1).to_bytes(16, "big")
+"""Kafka's reserved id of the metadata log."""
+METADATA_CONFIG = TopicConfig(cleanup_policy=())
+"""The metadata log is never deleted from, nor compacted, nor given up for memory."""
+START_TIMEOUT_MS = 30_000
+
+
+class StartRefused(Exception):
+    """The node cannot start as it is told to; the text is one clear sentence."""
+
+
+class StartTopic(Struct, frozen=True):
+    """A topic that exists from the start; None leaves a number to the configuration."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> StartTopic:
+        """`NAME`, `NAME:PARTITIONS` or `NAME:PARTITIONS:REPLICAS`. Raises ValueError for anything else."""
+        name, *numbers = text.split(":")
+        if not name or len(numbers) > 2 or not all(number.isdecimal() and int(number) > 0 for number in numbers):
+            raise ValueError(f"a topic is NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not {text}")
+        return cls(name, *map(int, numbers))
+
+
+class Controlling:
+    """A node's part in the metadata: its image, and the controller if this node is it."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.image: MetadataImage = EMPTY
+        self.topics_at_start: Sequence[StartTopic] = ()
+        self.shard: ControllerShard | None = None
+        self._loader = MetadataLoader()
+        self._log = node.store.open(METADATA_TOPIC_ID, 0, METADATA_CONFIG)
+
+    @property
+    def office(self) -> ControllerShard | None:
+        """The controller, if it is this node, and no other one has taken office since."""
+        return self.shard if self.shard is not None and self.shard.partition.is_leader else None
+
+    # ------------------------------------------------------------------ start
+
+    def start(self) -> None:
+        """Catch up with the log; the controller takes office first, and brings a new cluster into being."""
+        if self._node.cluster.controller_id != self._node.node_id:
+            self.advance(self._log.end_offset)
+            return
+        is_new = self._log.end_offset == 0
+        self.take_office()
+        if is_new:
+            for broker in self._node.cluster.brokers:
+                self.admit(broker)
+            self._create_topics_at_start()
+
+    def take_office(self) -> None:
+        """Become the controller: read the rest of the log, abort what the one before left open, write from now on."""
+        node = self._node
+        self.advance(self._log.end_offset)
+        partition = Partition(
+            topic=METADATA_TOPIC,
+            topic_id=METADATA_TOPIC_ID,
+            index=0,
+            log=self._log,
+            leader_epoch=self._log.leader_epoch + 1,
+            config=METADATA_CONFIG,
+            now=node.now,
+        )
+        machine = Controller(
+            node_id=node.node_id,
+            cluster_id=node.cluster.cluster_id,
+            config=node.static_config,
+            dice=node.random,
+            loader=self._loader,
+        )
+        self.shard = ControllerShard(node, partition, machine, mark=self._loader.last_offset + 1)
+        self.shard.load()
+
+    def admit(self, broker: BrokerSpec) -> None:
+        """Register a broker that runs in this process; it has read the log, so it is in service at once."""
+        assert self.shard is not None, "only the controller registers brokers"
+        node, machine = self._node, self.shard.machine
+        request = registration(
+            broker_id=broker.node_id,
+            cluster_id=node.cluster.cluster_id,
+            incarnation_id=node.random.randbytes(16),
+            host=broker.host,
+            port=broker.port,
+            features=node.release.features,
+            rack=broker.rack,
+        )
+        registered = _at_once(self.shard.carry_out(machine.register_broker(request)))
+        if isinstance(registered, Refused) or registered.error_code != ErrorCode.NONE:
+            raise StartRefused(f"Broker {broker.node_id} cannot be registered: {registered}.")
+        heartbeat = BrokerHeartbeatRequest(
+            broker_id=broker.node_id,
+            broker_epoch=registered.broker_epoch,
+            current_metadata_offset=machine.loader.last_offset,
+        )
+        beat = _at_once(self.shard.carry_out(machine.heartbeat(heartbeat)))
+        assert not isinstance(beat, Refused), beat
+
+    def fence(self, node_id: int) -> None:
+        """A broker is known to be gone: its partitions go to others."""
+        assert self.shard is not None, "only the controller fences brokers"
+        broker = self.image.brokers.get(node_id)
+        if broker is not None:
+            fenced = _at_once(self.shard.carry_out(self.shard.machine.fence_broker(Fencing(broker.id, broker.epoch))))
+            assert not isinstance(fenced, Refused), fenced
+
+    def move_leader(self, topic: str, partition: int, to: int) -> ErrorCode:
+        """Give a partition to another leader, or to the same one in a new leader epoch."""
+        assert self.shard is not None, "only the controller moves leaders"
+        moved = _at_once(self.shard.carry_out(self.shard.machine.move_leader(topic, partition, to)))
+        return moved.error if isinstance(moved, Refused) else ErrorCode.NONE
+
+    def set_feature(self, name: str, level: int) -> str | None:
+        """Finalize another level of a feature, up or down; why it cannot be, or None."""
+        from odradek.metadata.feature_updates import UpgradeType  # most clusters keep the levels they start with
+        from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+
+        assert self.shard is not None, "only the controller changes features"
+        upgrade = level > self.image.feature(name)
+        update = FeatureUpdateKey(
+            feature=name,
+            max_version_level=level,
+            upgrade_type=UpgradeType.UPGRADE if upgrade else UpgradeType.SAFE_DOWNGRADE,
+        )
+        request = UpdateFeaturesRequest(feature_updates=[update])
+        updated = _at_once(self.shard.carry_out(self.shard.machine.update_features(request)))
+        return updated.message if isinstance(updated, Refused) else updated.error_message
+
+    def _create_topics_at_start(self) -> None:
+        assert self.shard is not None
+        node = self._node
+        topics = [
+            CreatableTopic(
+                name=topic.name,
+                num_partitions=topic.partitions or -1,
+                replication_factor=topic.replication_factor or -1,
+            )
+            for topic in self.topics_at_start
+        ]
+        if node.config.odradek_internal_topics_at_start:
+            topics += [internal_topic(node, kind) for kind in CoordinatorKind]
+        if not topics:
+            return
+        request = CreateTopicsRequest(topics=topics, timeout_ms=START_TIMEOUT_MS)
+        created = _at_once(self.shard.carry_out(self.shard.machine.create_topics(request)))
+        assert not isinstance(created, Refused), "the controller is in office"
+        for result in created.topics:
+            if result.error_code != ErrorCode.NONE:
+                reason = result.error_message or ErrorCode(result.error_code).name
+                raise StartRefused(f"Topic {result.name} cannot be created: {reason}")
+
+    async def create_internal_topic(self, topic: str) -> None:
+        """Have the controller create a coordinator's topic, unless it exists."""
+        assert topic in INTERNAL_TOPICS
+        request = CreateTopicsRequest(
+            topics=[internal_topic(self._node, CoordinatorKind(topic))], timeout_ms=START_TIMEOUT_MS
+        )
+        await self._node.controller_call(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
+
+    # ------------------------------------------------------------------ folding
+
+    def advance(self, offset: int) -> None:
+        """The log is committed up to this offset: fold it, unless the controller's shard does, and show it.
+
+        Who has missed much goes straight to the latest image, as a broker that starts does.
+        """
+        if self.office is not None:
+            return
+        if self.shard is not None:
+            # Another one has taken office, and we hear of it by what it writes.
+            self.shard.resign()
+            self.shard = None
+        images: list[MetadataImage] = []
+        for batch in self._log.batches(self._loader.last_offset + 1):
+            images += self._loader.apply(batch)
+        self._node.emit(self._loader.facts)
+        self._loader.facts = []
+        self.show(images[-1:])
+
+    def show(self, images: Sequence[MetadataImage]) -> None:
+        """Go from image to image, never back; the logs of topics whose removal was read on the way end."""
+        for image in images:
+            assert image.offset > self.image.offset, "an image never goes back"
+            before, self.image = self.image, image
+            self._node.image_changed(before, image)
+        removed, self._loader.removed = self._loader.removed, []
+        for topic_id in removed:
+            self._node.store.drop(topic_id)
+
+
+class ControllerShard(Shard[Activation]):
+    """The controller over the metadata log; long operations are appended in several batches (KIP-868)."""
+
+    def __init__(self, node: Node, partition: Partition, machine: Controller, *, mark: int) -> None:
+        super().__init__(node, partition, machine, mark=mark)
+        self.machine = machine
+
+    async def perform(self, work: Activation) -> None:
+        """Write the first records of a cluster, or end the transaction that was left open."""
+        await self.carry_out(self.machine.perform(work))
+
+    def propose(self, proposed: Proposed[T], *, guard: Guard | None = None) -> T | Refused:
+        """Append batch by batch, fold, and announce."""
+        for records in self.machine.batches(proposed.records):
+            appended = self.partition.append_records(records, self.node.now)
+            if isinstance(appended, Refused):
+                self.settle()
+                return Refused(ErrorCode.NOT_CONTROLLER)
+            self.advance()
+        self.node.effects.append(Announce(self.partition.high_watermark))
+        return proposed.reply
+
+    def advance(self) -> None:
+        """Fold, and show the node what was published."""
+        super().advance()
+        published, self.machine.published = self.machine.published, []
+        self.node.controlling.show(published)
+
+
+def internal_topic(node: Node, kind: CoordinatorKind) -> CreatableTopic:
+    """A coordinator's topic, as Kafka creates it."""
+    config = node.config
+    brokers = max(1, len(node.cluster.brokers))
+    if kind is CoordinatorKind.GROUP:
+        replicas = min(config.offsets_topic_replication_factor, brokers)
+        partitions = config.offsets_topic_num_partitions
+        settings = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(max(1_048_576, config.offsets_topic_segment_bytes)),
+        }
+    else:
+        replicas = min(config.transaction_state_log_replication_factor, brokers)
+        partitions = config.transaction_state_log_num_partitions
+        settings = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(min(config.transaction_state_log_min_isr, replicas)),
+            "segment.bytes": str(max(1_048_576, config.transaction_state_log_segment_bytes)),
+            "unclean.leader.election.enable": "false",
+        }
+    return CreatableTopic(
+        name=kind.topic,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in settings.items()],
+    )
+
+
+def _at_once(coroutine: Coroutine[object, None, T]) -> T:
+    """The result of a flow that must not park."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise AssertionError("the controller's own decisions do not park")

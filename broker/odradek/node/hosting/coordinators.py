@@ -1,0 +1,135 @@
+"""The coordinators on this broker: one for each partition of an internal topic that it leads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.log.machine import Refused
+from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.log.partition import Partition
+    from odradek.node.hosting.groups import GroupShard
+    from odradek.node.hosting.transactions import TransactionShard
+    from odradek.node.node import Node
+
+__all__ = ["Coordinators"]
+
+_LOADING = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+_NOT_HERE = Refused(ErrorCode.NOT_COORDINATOR)
+_NO_TOPIC = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+class Coordinators:
+    """Found by the group or the transactional id that they coordinate, or by their partition."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.load_ms = 0
+        """How long a coordinator takes to load; tests make it longer."""
+        self._groups: dict[int, GroupShard] = {}
+        self._transactions: dict[int, TransactionShard] = {}
+
+    # ------------------------------------------------------------------ by key
+
+    def group(self, group_id: str) -> GroupShard | Refused:
+        """The coordinator of a group, if it is here and loaded."""
+        partition = self._partition(CoordinatorKind.GROUP, group_id)
+        if isinstance(partition, Refused):
+            return partition
+        shard = self._groups.get(partition.index) or self._begin_groups(partition)
+        return _LOADING if shard.loading else shard
+
+    def transactional(self, transactional_id: str) -> TransactionShard | Refused:
+        """The coordinator of a transactional id, if it is here and loaded."""
+        partition = self._partition(CoordinatorKind.TRANSACTION, transactional_id)
+        if isinstance(partition, Refused):
+            return partition
+        shard = self._transactions.get(partition.index) or self._begin_transactions(partition)
+        return _LOADING if shard.loading else shard
+
+    def _partition(self, kind: CoordinatorKind, key: str) -> Partition | Refused:
+        node = self._node
+        topic = node.image.topic(kind.value)
+        if topic is None:
+            return _NO_TOPIC
+        partition = node.partitions.get((kind.value, partition_for(key, len(topic.partitions))))
+        if partition is None or not partition.is_leader:
+            # A deposed leader that has not read the new metadata must refuse, because its state may be behind.
+            return _NOT_HERE
+        return partition
+
+    # ------------------------------------------------------------------ all of them
+
+    def of_groups(self) -> list[GroupShard]:
+        """Every group coordinator of this broker."""
+        return [shard for shard in self._groups.values() if shard.partition.is_leader]
+
+    def of_transactions(self) -> list[TransactionShard]:
+        """Every transaction coordinator of this broker."""
+        return [shard for shard in self._transactions.values() if shard.partition.is_leader]
+
+    def loading(self) -> int:
+        """How many replay their logs."""
+        return sum(shard.loading for shard in self._all())
+
+    def _all(self) -> list[GroupShard | TransactionShard]:
+        return [*self._groups.values(), *self._transactions.values()]
+
+    # ------------------------------------------------------------------ by partition
+
+    def at(self, topic: str, index: int) -> GroupShard | TransactionShard | None:
+        """The coordinator over this partition, if there is one."""
+        if topic == CoordinatorKind.TRANSACTION.value:
+            return self._transactions.get(index)
+        return self._groups.get(index) if topic == CoordinatorKind.GROUP.value else None
+
+    def begin(self, partition: Partition) -> None:
+        """Make the coordinator over a partition of an internal topic, and have it replay its log.
+
+        Until it has, it answers COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        if partition.topic == CoordinatorKind.GROUP.value:
+            self._begin_groups(partition)
+        else:
+            self._begin_transactions(partition)
+
+    def end(self, topic: str, index: int) -> None:
+        """Leadership of this partition is gone, and the coordinator over it with it."""
+        shard = self.at(topic, index)
+        if shard is not None:
+            (self._groups if topic == CoordinatorKind.GROUP.value else self._transactions).pop(index)
+            shard.resign()
+
+    def end_all(self) -> None:
+        """The node stops."""
+        for shard in self._all():
+            shard.resign()
+
+    # A machine and its messages are imported by the first who needs one.
+
+    def _begin_groups(self, partition: Partition) -> GroupShard:
+        from odradek.node.hosting.groups import GroupShard
+
+        shard = self._groups[partition.index] = GroupShard(self._node, partition)
+        self._load(shard)
+        return shard
+
+    def _begin_transactions(self, partition: Partition) -> TransactionShard:
+        from odradek.node.hosting.transactions import TransactionShard
+
+        shard = self._transactions[partition.index] = TransactionShard(self._node, partition)
+        self._load(shard)
+        return shard
+
+    def _load(self, shard: GroupShard | TransactionShard) -> None:
+        if self.load_ms:
+            self._node.spawn(self._load_later(shard))
+        else:
+            shard.load()
+
+    async def _load_later(self, shard: GroupShard | TransactionShard) -> None:
+        await self._node.sleep(self.load_ms)
+        if not shard.resigned:
+            shard.load()

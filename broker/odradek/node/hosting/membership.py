@@ -1,0 +1,50 @@
+"""What a broker's going and coming mean for the rest of its cluster: who controls it, and who is in service.
+
+The same for brokers on real sockets and simulated ones: a driver ends or starts the node, and calls this with a way to
+act on the controlling part of a node that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from odradek.node.cluster_spec import ClusterSpec
+    from odradek.node.hosting.controller import Controlling
+
+__all__ = ["Act", "choose_controller", "let_in", "see_off"]
+
+Act: TypeAlias = "Callable[[int, Callable[[Controlling], None]], None]"
+"""Has a node that runs do something to its part in the metadata, in a step of its own."""
+
+
+def see_off(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act) -> None:
+    """A node is gone, and these still run: one of them controls the cluster, and gives what the other led to others."""
+    if not running:
+        return
+    if spec.controller_id not in running:
+        spec.controller_id = min(running)
+        act(spec.controller_id, lambda controlling: controlling.take_office())
+    act(spec.controller_id, lambda controlling: controlling.fence(node_id))
+
+
+def choose_controller(spec: ClusterSpec, node_id: int, running: Collection[int]) -> None:
+    """A node is about to start beside these: if there are none, it will be the controller."""
+    if not running:
+        spec.controller_id = node_id
+
+
+def let_in(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act) -> None:
+    """A node has started, and these run, it included: it is in service, and every one that does not run is not.
+
+    The last one to go was fenced by nobody, and the new incarnation of a broker leads nothing in the name of the old.
+    """
+    gone = [broker.node_id for broker in spec.brokers if broker.node_id not in running]
+
+    def register(controlling: Controlling) -> None:
+        for each in (*gone, node_id):
+            controlling.fence(each)
+        controlling.admit(spec.broker(node_id))
+
+    act(spec.controller_id, register)

@@ -1,0 +1,150 @@
+"""A partition with the machine that folds it: the one way in which a coordinator's decision reaches its log.
+
+`carry_out` takes what the machine has decided: it appends, folds what is committed, and answers.
+After each change the pump starts one flow for each work that has come to be owed and that is not already under way:
+a repeated request can therefore never leave two loops working on the same thing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+
+from odradek.log.machine import Answered, Decision, Machine, Parked, Proposed, Refused
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.log.partition import Guard, Partition
+    from odradek.node.kernel.flow import Wait
+    from odradek.node.node import Node
+
+__all__ = ["Shard", "Work"]
+
+T = TypeVar("T")
+
+
+class Work(Protocol):
+    """Something that a machine owes; no two works with one key are under way at once."""
+
+    @property
+    def key(self) -> Hashable: ...
+
+
+W = TypeVar("W", bound=Work)
+
+
+class Shard(ABC, Generic[W]):
+    """A machine over a partition that this node leads; each kind of machine has a subclass that does its works."""
+
+    def __init__(self, node: Node, partition: Partition, folding: Machine[W], *, mark: int = 0) -> None:
+        self.node = node
+        self.partition = partition
+        self.loading = True
+        self.resigned = False
+        self._folding = folding
+        """The machine, whatever its kind: it is asked what it owes, and given what is committed."""
+        self._mark = mark
+        """Where the machine goes on to fold."""
+        self._parked: dict[Hashable, Wait[object]] = {}
+        self._working: set[Hashable] = set()
+
+    @abstractmethod
+    async def perform(self, work: W) -> None:
+        """Do one work that the machine owes."""
+
+    async def carry_out(self, decision: Decision[T], *, guard: Guard | None = None) -> T | Refused:
+        """What a decision leads to: the reply, or `Refused`. A guard is the proof of a verified transaction."""
+        match decision:
+            case Proposed():
+                return self.propose(decision, guard=guard)
+            case Parked(token=token):
+                # A machine releases a token with a reply of the kind that it promised, or with a refusal.
+                return cast("T | Refused", await self._park(token))
+            case Answered(reply=reply):
+                self.settle()
+                return reply
+            case Refused():
+                self.settle()
+                return decision
+
+    def propose(self, proposed: Proposed[T], *, guard: Guard | None = None) -> T | Refused:
+        """Append the records and fold them; with one copy of the log they are committed at once."""
+        appended = self.partition.append_coordinator(
+            proposed.records,
+            now=self.node.now,
+            producer=proposed.transactional,
+            guard=guard,
+            verification_enabled=self.node.verifies_offsets,
+        )
+        if isinstance(appended, Refused):
+            self.settle()
+            return appended
+        self.node.appended(self.partition)
+        return proposed.reply
+
+    def advance(self) -> None:
+        """Fold what has been committed since, whoever appended it, and do what that brings about."""
+        for batch in self.partition.committed_since(self._mark):
+            self._mark = batch.next_offset
+            self._folding.apply(batch)
+        self.settle()
+
+    def load(self) -> None:
+        """Replay the log, then take up the duties that it shows."""
+        self.advance()
+        self.loading = False
+        self.node.metrics.coordinator_loads += 1
+        self.settle()
+
+    def settle(self) -> None:
+        """Give released replies to the flows that wait for them, pass facts on, and start the work that is owed."""
+        machine = self._folding
+        if machine.released:
+            released, machine.released = machine.released, []
+            for token, reply in released:
+                # Nobody waits for the token of a client that has gone away.
+                wait = self._parked.pop(token, None)
+                if wait is not None:
+                    wait.settle(reply)
+        if machine.facts:
+            facts, machine.facts = machine.facts, []
+            self.node.emit(facts)
+        self.pump()
+
+    def pump(self) -> None:
+        """Start one flow for each work that is owed and not under way; ask again when the machine says so."""
+        if self.resigned or self.loading:
+            return
+        for work in self._folding.due(self.node.now):
+            key = work.key
+            if key not in self._working:
+                self._working.add(key)
+                self.node.spawn(self._work(key, work))
+        self.node.wake_shard_at(self, self._folding.wake_at())
+
+    def resign(self) -> None:
+        """Leadership is gone: everybody who waits is sent to the next coordinator."""
+        self.resigned = True
+        parked, self._parked = self._parked, {}
+        for wait in parked.values():
+            wait.settle(Refused(ErrorCode.NOT_COORDINATOR))
+
+    async def _work(self, key: Hashable, work: W) -> None:
+        try:
+            await self.perform(work)
+        finally:
+            self._working.discard(key)
+            self._folding.ended(work)
+        if not self.resigned:
+            self.node.pump_soon(self)
+
+    async def _park(self, token: Hashable) -> object:
+        self._parked[token] = wait = self.node.kernel.wait()
+        self.settle()
+        try:
+            return await wait
+        finally:
+            if self._parked.pop(token, None) is not None:
+                self._folding.abandoned(token)
+                self.settle()

@@ -1,0 +1,124 @@
+"""Who goes on in the next turn: connections that have sent more, requests that are long.
+
+The node serves one request of each connection, and more of them while a turn lasts, a few hundred microseconds by the
+clock of its driver. Then it gives way: what is left goes on in a later step (`NextTurn`, `Turn`), one after the other,
+and other sockets are read in between.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+from odradek.node.events import Effect, NextTurn
+
+if TYPE_CHECKING:
+    from odradek.node.kernel.flow import Kernel, Wait
+    from odradek.node.transport.router import Call
+
+__all__ = ["Share", "TooManyEntries", "Turns"]
+
+
+T = TypeVar("T")
+
+SHARED_ENTRIES = 32
+"""How many entries a request is served between two breaths; each takes some 5 µs."""
+CODEC_ENTRIES = 256
+"""The same for reading and writing, which take 1 µs an entry."""
+
+
+class TooManyEntries(Exception):
+    """A request with more entries than the broker serves at once."""
+
+
+def _at_once() -> bool:
+    return True
+
+
+class Share(Generic[T]):
+    """Some entries after the other; made by `Turns.share`."""
+
+    def __init__(self, turns: Turns, call: Call, entries: list[T]) -> None:
+        self._turns = turns
+        self._call = call
+        self._entries = entries
+        self._position = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[T]:
+        position = self._position
+        if position >= len(self._entries):
+            raise StopAsyncIteration
+        if position:
+            await self._turns.breathe(self._call)
+        self._position = position + SHARED_ENTRIES
+        return self._entries[position : self._position]
+
+
+class Turns:
+    """What waits for the node's next turn, in the order in which it gave way."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._asked = False
+        self.is_over: Callable[[], bool] = _at_once
+        """Whether the turn has lasted long enough; the driver's, which has a clock. Without one, after each request."""
+
+    def later(self, go_on: Callable[[], object]) -> None:
+        """Go on with this in a later turn."""
+        self._waiting.append(go_on)
+
+    def next(self) -> Wait[None]:
+        """Something to await that lets everybody else go on first."""
+        wait: Wait[None] = self._kernel.wait()
+        self._waiting.append(lambda: wait.settle(None))
+        return wait
+
+    async def breathe(self, call: Call) -> None:
+        """Between two parts of a long request: let others go on if the turn is over.
+
+        What was looked up before is stale afterwards.
+        """
+        if self.is_over():
+            call.is_long = True
+            await self.next()
+
+    def share(self, call: Call, entries: Iterable[T]) -> Share[T]:
+        """The entries, a few at a time, with a breath in between: `async for some in node.turns.share(call, many)`."""
+        return Share(self, call, entries if isinstance(entries, list) else list(entries))
+
+    async def run_long(self, steps: Generator[int, None, T], *, entries_max: int | None = None) -> T:
+        """The result of a codec that gives way. Raises `TooManyEntries`."""
+        entries = looked = 0
+        while True:
+            try:
+                entries += next(steps)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            if entries_max is not None and entries > entries_max:
+                raise TooManyEntries(f"more than {entries_max:,} entries")
+            if entries - looked >= CODEC_ENTRIES:
+                looked = entries
+                if self.is_over():
+                    await self.next()
+
+    def run(self) -> None:
+        """One turn: first come, first served, until it is over."""
+        self._asked = False
+        waiting = self._waiting
+        while waiting:
+            waiting.popleft()()
+            self._kernel.run_ready()
+            if self.is_over():
+                return
+
+    def ask(self, effects: list[Effect]) -> None:
+        """Have the driver come back, if somebody waits and it has not been asked."""
+        if self._waiting and not self._asked:
+            self._asked = True
+            effects.append(NextTurn())

@@ -1,0 +1,382 @@
+"""One client: frames in, one request at a time, answers in order.
+
+A request that parks holds back the ones behind it, as in Kafka; what has arrived meanwhile waits, and when it is too
+much the driver is asked to stop reading. A connection that has more to be served when its turn is over gives way.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from struct import Struct as Layout
+from typing import TYPE_CHECKING, Any
+
+from odradek.log.machine import Fact
+from odradek.node.kernel.flow import Flow
+from odradek.node.kernel.turns import TooManyEntries
+from odradek.node.transport.router import Call, CloseConnection, Handler
+from odradek.wire.errors import DecodeError, EncodeError
+from odradek.wire.frame import FrameBuffer
+from odradek.wire.primitives import Malformed, Splices, unknown_tags
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.node.events import Chunk
+    from odradek.node.node import Node
+
+__all__ = ["Connection"]
+
+_HEADER = Layout(">hhih")
+_LENGTH_AND_CORRELATION = Layout(">ii")
+_LENGTH = Layout(">i")
+LONG_BYTES = 32 * 1024
+"""A request above this is read in slices, and its entries are counted."""
+WAITING_BYTES_MAX = 1024 * 1024
+"""Nothing more is read from a connection while so much of it waits to be served."""
+ANSWER_BYTES_MAX = 256 * 1024
+"""A turn of a connection is over when it has been answered so much, however soon that was."""
+
+
+Finish = Callable[[Handler, Call, Any, BaseException | None], None]
+"""Takes the outcome of one stage of a request."""
+
+
+def _head(handler: Handler) -> bytearray:
+    """Room for length and correlation id, and no tagged fields."""
+    return bytearray(9 if handler.flexible_response else 8)
+
+
+def _request_fact(call: Call) -> Fact:
+    fields: dict[str, object] = {
+        "api": call.api_key.name,
+        "version": call.version,
+        "correlation": call.correlation_id,
+        "client_id": call.client_id,
+        "from_broker": call.is_broker,
+    }
+    return Fact("request", fields)
+
+
+class Connection:
+    """The state of one accepted connection."""
+
+    __slots__ = (
+        "_client_id",
+        "_client_id_bytes",
+        "_clogged",
+        "_flow",
+        "_frames",
+        "_gave_way",
+        "_held",
+        "_next",
+        "_node",
+        "_postponed",
+        "broker",
+        "closing",
+        "conn",
+        "host",
+        "last_active",
+        "out",
+        "out_bytes",
+        "port",
+    )
+
+    def __init__(self, node: Node, conn: int, *, host: str, port: int, broker: bool) -> None:
+        self._node = node
+        self.conn = conn
+        self.host = host
+        self.port = port
+        self.broker = broker
+        self.closing = False
+        self.last_active = node.now
+        self.out: list[Chunk] = []
+        self.out_bytes = 0
+        self._frames = FrameBuffer(node.config.socket_request_max_bytes)
+        self._next: memoryview | None = None
+        """The request with which the connection goes on in its next turn."""
+        self._gave_way = False
+        self._flow: Flow | None = None
+        self._postponed = False
+        self._held = False
+        self._clogged = False
+        self._client_id_bytes = b""
+        self._client_id: str | None = ""
+
+    def received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        if self.closing:
+            return
+        self.last_active = self._node.now
+        self._frames.feed(data)
+        if self._flow is None and not self._gave_way and not self._clogged:
+            self._go_on()
+        elif self._frames.held >= WAITING_BYTES_MAX:
+            self._hold()
+
+    def clogged(self) -> None:
+        """The client reads too slowly: serve nothing more until it has caught up."""
+        self._clogged = True
+        self._hold()
+
+    def drained(self) -> None:
+        """The client has caught up."""
+        self._clogged = False
+        if self._flow is None and not self._gave_way:
+            self._go_on()
+
+    def turn(self) -> None:
+        """Others have had theirs: go on with the next request."""
+        self._gave_way = False
+        if not self.closing:
+            self._go_on()
+
+    def disconnected(self) -> None:
+        """The client is gone; a parked request ends, what it has appended stands."""
+        self.closing = True
+        self._next = None
+        self._frames = FrameBuffer(0)
+        if self._flow is not None:
+            # What a test holds back is a message that is late, and a late message does not care for its sender.
+            if not self._postponed:
+                self._node.kernel.close(self._flow)
+            self._flow = None
+
+    def close(self, reason: str, **fields: object) -> None:
+        """Hang up, with a log line that says why."""
+        if self.closing:
+            return
+        self._node.log.warning("connection_closed", reason=reason, host=self.host, port=self.port, **fields)
+        self.disconnected()
+        self._node.hang_up(self)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being served or waiting."""
+        return self._flow is None and self._next is None
+
+    def _go_on(self) -> None:
+        """Serve what has arrived until a request parks or the turn is over."""
+        if self._clogged:
+            return
+        frame = self._take()
+        while frame is not None:
+            try:
+                self._serve(frame)
+            except Exception as error:
+                self._node.broken(error)
+                self.close("internal_error")
+            if self.closing:
+                return
+            if self._flow is not None:
+                break
+            frame = self._take()
+            if frame is not None and (self.out_bytes >= ANSWER_BYTES_MAX or self._node.turns.is_over()):
+                self._next = frame
+                self._gave_way = True
+                self._node.turns.later(self.turn)
+                break
+        if frame is not None and self._frames.held >= WAITING_BYTES_MAX:
+            self._hold()
+        elif self._held and frame is None and not self.closing:
+            self._held = False
+            self._node.resume(self)
+
+    def _take(self) -> memoryview | None:
+        """The next request that has arrived as a whole."""
+        frame, self._next = self._next, None
+        if frame is not None:
+            return frame
+        try:
+            return next(self._frames, None)
+        except DecodeError as error:
+            self.close("malformed_frame", error=str(error))
+            return None
+
+    def _hold(self) -> None:
+        if not self._held:
+            self._held = True
+            self._node.hold(self)
+
+    def _serve(self, frame: memoryview) -> None:
+        try:
+            api_key, version, correlation_id, client_id_length = _HEADER.unpack_from(frame)
+        except struct.error:
+            self.close("malformed_header", error=f"a frame of {len(frame)} bytes holds no request header")
+            return
+        node = self._node
+        handler = node.router.handler(api_key, version, broker=self.broker)
+        if handler is None:
+            if api_key == ApiKey.API_VERSIONS:
+                self._serve_unknown_api_versions(correlation_id)
+            else:
+                self.close("unsupported_api", api_key=api_key, version=version)
+            return
+        try:
+            position = 10
+            if client_id_length > 0:
+                position += client_id_length
+                client_id_bytes = bytes(frame[10:position])
+                if client_id_bytes != self._client_id_bytes:
+                    if len(client_id_bytes) != client_id_length:
+                        raise DecodeError("the frame ends here", field="client_id", offset=10, message="RequestHeader")
+                    self._client_id = client_id_bytes.decode()
+                    self._client_id_bytes = client_id_bytes
+                client_id = self._client_id
+            else:
+                client_id = None if client_id_length < 0 else ""
+            if handler.flexible_request:
+                tag_count = frame[position]
+                position += 1
+                if tag_count:
+                    _, position = unknown_tags(frame, position, tag_count)
+            if len(frame) > LONG_BYTES:
+                call = Call(handler.api_key, version, correlation_id, client_id, None, self)
+                reading = node.turns.run_long(handler.read_long(frame, position), entries_max=handler.entries_max)
+                self._run(reading, self._read, handler, call)
+                return
+            request, _ = handler.read(frame, position)
+        except (DecodeError, Malformed, UnicodeDecodeError, IndexError) as error:
+            self._malformed(handler, error)
+            return
+        self._call(handler, Call(handler.api_key, version, correlation_id, client_id, request, self))
+
+    def _malformed(self, handler: Handler, error: BaseException) -> None:
+        self.close("malformed_request", api=handler.api_key.name, version=handler.version, error=str(error))
+
+    def _read(self, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
+        """A long request has been read."""
+        if error is None:
+            call.request, _ = value
+            self._call(handler, call)
+        elif isinstance(error, DecodeError | TooManyEntries):
+            self._malformed(handler, error)
+        else:
+            self._failed(handler, call, error)
+
+    def _call(self, handler: Handler, call: Call) -> None:
+        node = self._node
+        node.metrics.requests += 1
+        if node.events is not None:
+            node.emit((_request_fact(call),))
+        if node.faults is not None and node.faults.intercepts(call):
+            self._postponed = node.faults.postpones
+            self._run(node.faults.serve(handler, call), self._served, handler, call)
+        else:
+            self._run(handler.serve(node, call), self._served, handler, call)
+
+    def _run(self, coroutine: Any, finish: Finish, handler: Handler, call: Call) -> None:
+        """One stage of a request: it is read, served, written; only long ones park while they are read or written."""
+        try:
+            wait = coroutine.send(None)
+        except StopIteration as stop:
+            finish(handler, call, stop.value, None)
+        except Exception as error:
+            finish(handler, call, None, error)
+        else:
+            flow = Flow(coroutine, lambda value, error: self._done(finish, handler, call, value, error))
+            self._flow = flow
+            self._node.kernel.park(flow, wait)
+
+    def _done(self, finish: Finish, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
+        self._flow = None
+        self._postponed = False
+        if self.closing:
+            return
+        finish(handler, call, value, error)
+        if not self.closing and self._flow is None:
+            self._go_on()
+
+    def _served(self, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
+        if error is not None:
+            self._failed(handler, call, error)
+        elif call.is_long and value is not None:
+            self._run(self._write_long(handler, value), self._written, handler, call)
+        else:
+            self._respond(handler, call, value)
+
+    async def _write_long(self, handler: Handler, response: Any) -> tuple[bytearray, Splices]:
+        out, splices = _head(handler), Splices()
+        await self._node.turns.run_long(handler.write_long(response, out, splices))
+        return out, splices
+
+    def _written(self, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
+        if error is not None:
+            self._failed(handler, call, error)
+        else:
+            self._send_response(call, *value)
+
+    def _failed(self, handler: Handler, call: Call, error: BaseException) -> None:
+        if isinstance(error, CloseConnection):
+            self.close(str(error), api=call.api_key.name, version=call.version)
+            return
+        self._log_failure(call, error)
+        self._answer_failure(handler, call)
+
+    def _log_failure(self, call: Call, error: BaseException) -> None:
+        fields: dict[str, object] = {"api": call.api_key.name, "version": call.version, "client_id": call.client_id}
+        if isinstance(error, EncodeError):
+            # A client can bring this about: what it calls things comes back inside a longer text.
+            self._node.log.warning("answer_unwritable", **fields, error=str(error))
+        else:
+            self._node.log.error("request_failed", **fields, exc_info=error)
+
+    def _answer_failure(self, handler: Handler, call: Call) -> None:
+        """Say UNKNOWN_SERVER_ERROR where the API can say it, else hang up."""
+        from odradek.node.transport.failures import error_response  # needed by failures alone
+
+        try:
+            response = error_response(call)
+            if response is not None:
+                self._write(handler, call, response)
+                return
+        except Exception as error:
+            self._log_failure(call, error)
+        self.close("internal_error", api=call.api_key.name, version=call.version)
+
+    def _respond(self, handler: Handler, call: Call, response: Any) -> None:
+        if response is None:
+            return
+        try:
+            self._write(handler, call, response)
+        except Exception as error:
+            self._failed(handler, call, error)
+
+    def _write(self, handler: Handler, call: Call, response: Any) -> None:
+        out, splices = _head(handler), Splices()
+        handler.write(response, out, splices)
+        self._send_response(call, out, splices)
+
+    def _send_response(self, call: Call, out: bytearray, splices: Splices) -> None:
+        if splices:
+            self._send_spliced(call.correlation_id, out, splices)
+        else:
+            _LENGTH_AND_CORRELATION.pack_into(out, 0, len(out) - 4, call.correlation_id)
+            self._send((out,), len(out))
+
+    def _send_spliced(self, correlation_id: int, out: bytearray, splices: list[tuple[int, memoryview]]) -> None:
+        size = len(out) - 4 + sum(len(view) for _, view in splices)
+        _LENGTH_AND_CORRELATION.pack_into(out, 0, size, correlation_id)
+        chunks: list[Chunk] = []
+        start = 0
+        for position, view in splices:
+            chunks.append(bytes(out[start:position]))
+            chunks.append(view)
+            start = position
+        if start < len(out):
+            chunks.append(bytes(out[start:]))
+        self._send(chunks, size + 4)
+
+    def _send(self, chunks: Iterable[Chunk], size: int) -> None:
+        if not self.out:
+            self._node.dirty.append(self)
+        self.out_bytes += size
+        self.out.extend(chunks)
+
+    def _serve_unknown_api_versions(self, correlation_id: int) -> None:
+        """KIP-511: an unknown version of ApiVersions is answered in the layout of version 0."""
+        from odradek.node.routes.cluster import unsupported_api_versions
+
+        handler = self._node.router.handler(ApiKey.API_VERSIONS, 0, broker=False)
+        assert handler is not None
+        call = Call(ApiKey.API_VERSIONS, 0, correlation_id, None, None, self)
+        self._respond(handler, call, unsupported_api_versions(self._node))

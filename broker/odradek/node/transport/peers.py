@@ -1,0 +1,148 @@
+"""Calls to other brokers: real, encoded requests over the inter-broker channel, so that they can be delayed or lost.
+
+A node calls itself over the same channel.
+Each API has a connection of its own to each broker, as Kafka has a client for each purpose: a marker that is slow to be
+written must not hold up a verification.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct as Layout
+from struct import error as LayoutError  # noqa: N812
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+
+from odradek.node.events import Chunk, Dial, Hangup, Send
+from odradek.wire import registry
+from odradek.wire.errors import DecodeError
+from odradek.wire.frame import FrameBuffer
+from odradek.wire.primitives import Malformed, unknown_tags
+
+if TYPE_CHECKING:
+    from odradek.node.kernel.flow import Wait
+    from odradek.node.node import Node
+    from odradek.wire.registry import ApiKey
+
+__all__ = ["Peers"]
+
+R = TypeVar("R", bound=Struct)
+
+_REQUEST_HEADER = Layout(">ihhih")
+_CORRELATION = Layout(">i")
+RESPONSE_BYTES_MAX = 1 << 30
+
+
+class _Link:
+    """One dialled connection: what waits to be sent, and who waits for which answer."""
+
+    __slots__ = ("api_key", "conn", "frames", "node_id", "open", "unsent", "waits")
+
+    def __init__(self, conn: int, node_id: int, api_key: ApiKey) -> None:
+        self.conn = conn
+        self.node_id = node_id
+        self.api_key = api_key
+        self.open = False
+        self.frames = FrameBuffer(RESPONSE_BYTES_MAX)
+        self.unsent: deque[Chunk] = deque()
+        self.waits: dict[int, tuple[int, Wait[Any]]] = {}
+
+
+class Peers:
+    """The inter-broker channel of one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._links: dict[tuple[int, ApiKey], _Link] = {}
+        self._by_conn: dict[int, _Link] = {}
+        self._next_conn = -1
+        self._next_correlation = 0
+        self._client_id = f"broker-{node.node_id}".encode()
+
+    async def call(
+        self, node_id: int, api_key: ApiKey, version: int, request: Struct, answer: type[R], *, deadline: int
+    ) -> R | None:
+        """Send a request and wait for its answer; None if the connection is lost or the deadline (ms) passes.
+
+        Raises `EncodeError` where the request cannot be written.
+        """
+        self._next_correlation = correlation_id = (self._next_correlation + 1) & 0x7FFFFFFF
+        # A request that cannot be written fails before anything waits for its answer.
+        frame = self._frame(api_key, version, correlation_id, request)
+        link = self._links.get((node_id, api_key)) or self._dial(node_id, api_key)
+        wait: Wait[Any] = self._node.kernel.wait(deadline=deadline)
+        link.waits[correlation_id] = (version, wait)
+        if link.open:
+            self._node.effects.append(Send(link.conn, (frame,)))
+        else:
+            link.unsent.append(frame)
+        try:
+            response = await wait
+        finally:
+            link.waits.pop(correlation_id, None)
+        if response is None and self._by_conn.get(link.conn) is link:
+            # Too late: answers come in order, so on this connection the next call would wait behind it.
+            self._node.effects.append(Hangup(link.conn))
+            self.disconnected(link.conn)
+        assert response is None or isinstance(response, answer), f"{api_key.name} is answered with {answer.__name__}"
+        return response
+
+    def dialled(self, conn: int) -> None:
+        """A link stands: send what has waited for it."""
+        link = self._by_conn[conn]
+        link.open = True
+        if link.unsent:
+            self._node.effects.append(Send(conn, tuple(link.unsent)))
+            link.unsent.clear()
+
+    def received(self, conn: int, data: bytes) -> None:
+        """Bytes of a peer."""
+        link = self._by_conn.get(conn)
+        if link is None:
+            return
+        try:
+            for frame in link.frames.feed(data):
+                self._answered(link, frame)
+        except (DecodeError, Malformed, IndexError, LayoutError) as error:
+            self._node.log.warning("peer_answer_malformed", peer=link.node_id, error=str(error))
+            self._node.effects.append(Hangup(conn))
+            self.disconnected(conn)
+
+    def disconnected(self, conn: int) -> None:
+        """A link is lost: every call on it ends without an answer."""
+        link = self._by_conn.pop(conn, None)
+        if link is None:
+            return
+        del self._links[link.node_id, link.api_key]
+        for _, wait in list(link.waits.values()):
+            wait.settle(None)
+
+    def _dial(self, node_id: int, api_key: ApiKey) -> _Link:
+        link = _Link(self._next_conn, node_id, api_key)
+        self._next_conn -= 1
+        self._links[node_id, api_key] = self._by_conn[link.conn] = link
+        self._node.effects.append(Dial(link.conn, node_id))
+        return link
+
+    def _frame(self, api_key: ApiKey, version: int, correlation_id: int, request: Struct) -> bytearray:
+        out = bytearray(_REQUEST_HEADER.pack(0, api_key, version, correlation_id, len(self._client_id)))
+        out += self._client_id
+        if registry.request_header_version(api_key, version) >= 2:
+            out.append(0)
+        out += registry.encode(request, version)
+        _CORRELATION.pack_into(out, 0, len(out) - 4)
+        return out
+
+    def _answered(self, link: _Link, frame: memoryview) -> None:
+        (correlation_id,) = _CORRELATION.unpack_from(frame)
+        waiting = link.waits.get(correlation_id)
+        if waiting is None:
+            return
+        version, wait = waiting
+        api_key = link.api_key
+        position = 4
+        if registry.response_header_version(api_key, version) >= 1:
+            _, position = unknown_tags(frame, position + 1, frame[position])
+        response, _ = registry.reader(registry.response_type(api_key), version)(frame, position)
+        wait.settle(response)

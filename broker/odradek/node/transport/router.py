@@ -1,0 +1,213 @@
+"""From an API key and version to the code that serves it.
+
+`ROUTES` is the whole list of what a broker can answer; the answer to ApiVersions is derived from it, and from the
+release that the broker is served as.
+A route's module, and the codecs of its messages, are imported when the first request of its kind arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from odradek.releases import WIDEST, Release
+from odradek.wire import registry
+from odradek.wire.long import long_reader, long_writer
+from odradek.wire.primitives import Splices
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.node.transport.connection import Connection
+
+__all__ = ["ROUTES", "Call", "CloseConnection", "Handler", "Route", "Router"]
+
+
+class CloseConnection(Exception):
+    """Ends the connection without an answer; the text says why, in the log."""
+
+
+class Call(Struct):
+    """One request being served."""
+
+    api_key: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str | None
+    request: Any
+    connection: Connection
+    is_long: bool = False
+    """Whether it gave way while it was served, so that its answer may be long too."""
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether it came over the inter-broker channel, with cluster authority."""
+        return self.connection.broker
+
+
+class Route(Struct, frozen=True):
+    """An API: the versions that are served, and `module:function` below `odradek.node.routes`."""
+
+    api_key: ApiKey
+    min_version: int
+    max_version: int
+    target: str
+    # InitProducerId v6 is served only with unstable.api.versions.enable.
+    max_stable_version: int | None = None
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(ApiKey.PRODUCE, 0, 13, "produce:produce"),
+    Route(ApiKey.FETCH, 0, 18, "fetch:fetch"),
+    Route(ApiKey.LIST_OFFSETS, 0, 11, "log_offsets:list_offsets"),
+    Route(ApiKey.METADATA, 0, 13, "metadata:metadata"),
+    Route(ApiKey.OFFSET_COMMIT, 0, 10, "offsets:offset_commit"),
+    Route(ApiKey.OFFSET_FETCH, 0, 10, "offsets:offset_fetch"),
+    Route(ApiKey.FIND_COORDINATOR, 0, 6, "find_coordinator:find_coordinator"),
+    Route(ApiKey.JOIN_GROUP, 0, 9, "groups:join_group"),
+    Route(ApiKey.HEARTBEAT, 0, 4, "groups:heartbeat"),
+    Route(ApiKey.LEAVE_GROUP, 0, 5, "groups:leave_group"),
+    Route(ApiKey.SYNC_GROUP, 0, 5, "groups:sync_group"),
+    Route(ApiKey.DESCRIBE_GROUPS, 0, 6, "groups:describe_groups"),
+    Route(ApiKey.LIST_GROUPS, 0, 5, "groups:list_groups"),
+    Route(ApiKey.API_VERSIONS, 0, 5, "cluster:api_versions"),
+    Route(ApiKey.CREATE_TOPICS, 0, 7, "topics:create_topics"),
+    Route(ApiKey.DELETE_TOPICS, 0, 6, "topics:delete_topics"),
+    Route(ApiKey.DELETE_RECORDS, 0, 2, "log_offsets:delete_records"),
+    Route(ApiKey.INIT_PRODUCER_ID, 0, 6, "transactions:init_producer_id", max_stable_version=5),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "log_offsets:offset_for_leader_epoch"),
+    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "transactions:add_partitions_to_txn"),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "transactions:add_offsets_to_txn"),
+    Route(ApiKey.END_TXN, 0, 5, "transactions:end_txn"),
+    Route(ApiKey.WRITE_TXN_MARKERS, 0, 2, "markers:write_txn_markers"),
+    Route(ApiKey.TXN_OFFSET_COMMIT, 0, 6, "txn_offsets:txn_offset_commit"),
+    Route(ApiKey.DESCRIBE_CONFIGS, 0, 4, "configs:describe_configs"),
+    Route(ApiKey.ALTER_CONFIGS, 0, 2, "configs:alter_configs"),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "cluster:describe_log_dirs"),
+    Route(ApiKey.CREATE_PARTITIONS, 0, 3, "topics:create_partitions"),
+    Route(ApiKey.DELETE_GROUPS, 0, 3, "groups:delete_groups"),
+    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "configs:incremental_alter_configs"),
+    Route(ApiKey.OFFSET_DELETE, 0, 0, "offsets:offset_delete"),
+    Route(ApiKey.DESCRIBE_QUORUM, 0, 2, "cluster:describe_quorum"),
+    Route(ApiKey.UPDATE_FEATURES, 0, 2, "features:update_features"),
+    Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, "cluster:describe_cluster"),
+    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "log_offsets:describe_producers"),
+    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "transactions:describe_transactions"),
+    Route(ApiKey.LIST_TRANSACTIONS, 0, 2, "transactions:list_transactions"),
+    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "consumer_groups:consumer_group_heartbeat"),
+    Route(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_groups:consumer_group_describe"),
+    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "configs:list_config_resources"),
+    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "topic_partitions:describe_topic_partitions"),
+)
+"""What a client may ask."""
+
+BROKER_ROUTES: tuple[Route, ...] = (Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "features:allocate_producer_ids"),)
+"""What only brokers ask of one another; not advertised."""
+
+SHARED = frozenset(
+    {
+        ApiKey.DELETE_GROUPS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    }
+)
+"""What is served a few entries at a time; the others are decided in one go."""
+SHARED_ENTRIES_MAX = 20_000
+ENTRIES_MAX = 10_000
+"""How many entries a request of more than 32 KiB may have, in all its arrays. Kafka takes a million in each."""
+
+Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]
+
+
+class Handler(Struct):
+    """All that serving one version of one API needs."""
+
+    api_key: ApiKey
+    version: int
+    read: Callable[[memoryview, int], tuple[Any, int]]
+    write: Callable[[Any, bytearray, list[tuple[int, memoryview]]], None]
+    flexible_request: bool
+    flexible_response: bool
+    serve: Serve
+    entries_max: int
+
+    def read_long(self, frame: memoryview, position: int) -> Generator[int, None, tuple[Any, int]]:
+        """Read a long request, and give way."""
+        return long_reader(registry.request_type(self.api_key), self.version)(frame, position)
+
+    def write_long(self, response: Any, out: bytearray, splices: Splices) -> Generator[int, None, None]:
+        """Write a long response, and give way."""
+        return long_writer(registry.response_type(self.api_key), self.version)(response, out, splices)
+
+
+class Router:
+    """The routes of one node, by API key and version: those that its release has, in the versions that it has."""
+
+    def __init__(self, release: Release = WIDEST, *, unstable_versions: bool = False) -> None:
+        self._told: list[tuple[ApiKey, int, int]] = []
+        self._served: dict[int, range] = {}
+        self._routes = {route.api_key: route for route in (*ROUTES, *BROKER_ROUTES)}
+        self._broker_keys = frozenset(route.api_key for route in BROKER_ROUTES)
+        self._handlers: dict[tuple[int, int], Handler | None] = {}
+        for route in BROKER_ROUTES:
+            self._served[route.api_key] = range(route.min_version, route.max_version + 1)
+        for route in ROUTES:
+            low, high = route.min_version, route.max_version
+            if route.max_stable_version is not None and not unstable_versions:
+                high = route.max_stable_version
+            if release.apis is not None:
+                offered = release.apis.get(route.api_key.name)
+                if offered is None:
+                    continue
+                low = max(low, offered[0])
+                # An unstable version is above all that are offered.
+                high = min(high, route.max_version if unstable_versions and release.is_latest else offered[1])
+            self._told.append((route.api_key, low, high))
+            self._served[route.api_key] = range(low, high + 1)
+        if release.lowest_produce:
+            self._served[ApiKey.PRODUCE] = range(release.lowest_produce, self._served[ApiKey.PRODUCE].stop)
+
+    def ranges(self) -> list[tuple[ApiKey, int, int]]:
+        """What ApiVersions lists: key, lowest and highest version."""
+        return self._told
+
+    def newest(self, api_key: ApiKey) -> int:
+        """The highest version that is served: what brokers of this release speak to one another."""
+        return self._served[api_key][-1]
+
+    def handler(self, api_key: int, version: int, *, broker: bool) -> Handler | None:
+        """The handler of a request, or None where there is none."""
+        try:
+            handler = self._handlers[api_key, version]
+        except KeyError:
+            handler = self._handlers[api_key, version] = self._find(api_key, version)
+        if handler is not None and not broker and handler.api_key in self._broker_keys:
+            return None
+        return handler
+
+    def _find(self, api_key: int, version: int) -> Handler | None:
+        if version not in self._served.get(api_key, ()):
+            return None
+        route = self._routes[ApiKey(api_key)]
+        module_name, function_name = route.target.split(":")
+        module = import_module(f"odradek.node.routes.{module_name}")
+        return Handler(
+            api_key=route.api_key,
+            version=version,
+            read=registry.reader(registry.request_type(route.api_key), version),
+            write=registry.writer(registry.response_type(route.api_key), version),
+            flexible_request=registry.request_header_version(route.api_key, version) >= 2,
+            flexible_response=registry.response_header_version(route.api_key, version) >= 1,
+            serve=getattr(module, function_name),
+            entries_max=SHARED_ENTRIES_MAX if route.api_key in SHARED else ENTRIES_MAX,
+        )

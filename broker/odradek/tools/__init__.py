@@ -1,0 +1,1 @@
+"""What is not the broker: programs and pages made from its code."""

@@ -1,0 +1,63 @@
+"""Timers: one time for each key, the last one set counts."""
+
+from odradek.node.kernel.timers import Timers
+
+
+def test_a_call_is_made_once_at_its_time() -> None:
+    timers, calls = Timers(), list[str]()
+    timers.set("a", 10, lambda: calls.append("a"))
+    timers.run(9)
+    assert [] == calls
+    timers.run(10)
+    timers.run(11)
+    assert ["a"] == calls
+
+
+def test_a_key_set_again_has_only_its_new_time() -> None:
+    timers, calls = Timers(), list[int]()
+    timers.set("a", 10, lambda: calls.append(10))
+    timers.set("a", 20, lambda: calls.append(20))
+    assert 20 == timers.wake_at()
+    timers.run(15)
+    assert [] == calls
+    timers.run(20)
+    assert [20] == calls
+
+
+def test_none_takes_a_key_back() -> None:
+    timers, calls = Timers(), list[int]()
+    timers.set("a", 10, lambda: calls.append(10))
+    timers.set("a", None, lambda: None)
+    timers.run(100)
+    assert [] == calls
+    assert timers.wake_at() is None
+
+
+def test_calls_are_made_in_order_of_time_then_of_setting() -> None:
+    timers, calls = Timers(), list[str]()
+    for key, at in (("late", 2), ("first", 1), ("second", 1)):
+        timers.set(key, at, lambda key=key: calls.append(key))  # type: ignore[misc]
+    timers.run(2)
+    assert ["first", "second", "late"] == calls
+
+
+def test_a_call_may_set_its_own_timer_again() -> None:
+    timers, calls = Timers(), list[int]()
+
+    def again() -> None:
+        calls.append(len(calls))
+        timers.set("a", 10 + len(calls), again)
+
+    timers.set("a", 10, again)
+    timers.run(10)
+    assert [0] == calls
+    assert 11 == timers.wake_at()
+
+
+def test_times_that_no_longer_count_take_no_room_for_ever() -> None:
+    timers, calls = Timers(), list[int]()
+    for at in range(10_000):
+        timers.set("a", 1_000_000 + at % 2, lambda: calls.append(1))
+    assert len(timers._heap) < 100
+    timers.run(1_000_001)
+    assert [1] == calls

@@ -1,0 +1,156 @@
+"""Nobody is starved: who has sent much gives way after each turn, and goes on when others have had theirs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+
+from odradek.node.events import Clogged, Drained, Effect, Hold, NextTurn, Received, Resume, Send, Turn
+from odradek.node.transport import connection as connections
+from odradek.sim import SimClient, World
+from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+
+ASKED = 40
+
+
+def frames(count: int, *, first: int = 0) -> bytes:
+    """So many ApiVersions requests, numbered."""
+    return b"".join(struct.pack(">ihhih", 10, 18, 0, number, -1) for number in range(first, first + count))
+
+
+def numbers(client: SimClient) -> list[int]:
+    """The answers that a client has received."""
+    data, found, position = b"".join(client.unread), [], 0
+    while position < len(data):
+        length, number = struct.unpack_from(">ii", data, position)
+        found.append(number)
+        position += 4 + length
+    return found
+
+
+def kinds(effects: Sequence[Effect]) -> list[str]:
+    return [type(effect).__name__ for effect in effects]
+
+
+def connected() -> tuple[World, SimClient]:
+    world = World(topics=["t"])
+    client = world.client()
+    world.run()
+    return world, client
+
+
+def test_one_request_of_a_chunk_is_served_in_a_turn() -> None:
+    world, client = connected()
+    node = world.nodes[1]
+    assert ["Send", "NextTurn"] == kinds(node.step(Received(client.conn, frames(3)), world.now))
+    assert ["Send", "NextTurn"] == kinds(node.step(Turn(), world.now))
+    assert ["Send"] == kinds(node.step(Turn(), world.now))
+
+
+def test_a_turn_that_lasts_serves_more() -> None:
+    world, client = connected()
+    node = world.nodes[1]
+    node.turns.is_over = lambda: False
+    assert ["Send"] == kinds(node.step(Received(client.conn, frames(3)), world.now))
+
+
+def test_everything_is_answered_in_order() -> None:
+    world, client = connected()
+    client.send_bytes(frames(ASKED))
+    client.send_bytes(frames(ASKED, first=ASKED))
+    world.run()
+    assert list(range(2 * ASKED)) == numbers(client)
+
+
+def test_others_are_served_in_between() -> None:
+    world, greedy = connected()
+    modest = world.client()
+    greedy.send_bytes(frames(ASKED))
+    answer = modest.send(ApiVersionsRequest(), 0)
+    for _ in range(4):
+        world._deliver()
+    assert answer.arrived
+    assert len(numbers(greedy)) < 4
+
+
+def test_those_who_wait_take_turns() -> None:
+    world, first = connected()
+    second = world.client()
+    world.run()
+    node = world.nodes[1]
+    node.step(Received(first.conn, frames(ASKED)), world.now)
+    node.step(Received(second.conn, frames(ASKED)), world.now)
+    served = [effect.conn for _ in range(6) for effect in node.step(Turn(), world.now) if isinstance(effect, Send)]
+    assert [first.conn, second.conn] * 3 == served
+
+
+def test_the_driver_is_asked_once_until_it_comes() -> None:
+    world, first = connected()
+    second = world.client()
+    world.run()
+    node = world.nodes[1]
+    assert "NextTurn" in kinds(node.step(Received(first.conn, frames(3)), world.now))
+    assert "NextTurn" not in kinds(node.step(Received(second.conn, frames(3)), world.now))
+    assert "NextTurn" in kinds(node.step(Turn(), world.now))
+
+
+def test_a_turn_is_over_when_much_was_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ANSWER_BYTES_MAX", 1)
+    world, client = connected()
+    node = world.nodes[1]
+    node.turns.is_over = lambda: False
+    for _ in range(2):
+        assert ["Send", "NextTurn"] == kinds(node.step(Received(client.conn, frames(2)), world.now))[:2]
+        node.step(Turn(), world.now)
+        node.step(Turn(), world.now)
+
+
+def test_who_does_not_read_waits_until_the_answers_have_gone_out() -> None:
+    world, client = connected()
+    node = world.nodes[1]
+    node.step(Received(client.conn, frames(3)), world.now)
+    node.step(Clogged(client.conn), world.now)
+    assert [] == node.step(Turn(), world.now)
+    assert ["Send", "NextTurn"] == kinds(node.step(Drained(client.conn), world.now))
+    assert ["Resume", "Send"] == kinds(node.step(Turn(), world.now))
+
+
+def test_who_catches_up_before_its_turn_is_served_once() -> None:
+    world, client = connected()
+    node = world.nodes[1]
+    node.step(Received(client.conn, frames(3)), world.now)
+    node.step(Clogged(client.conn), world.now)
+    assert [] == node.step(Drained(client.conn), world.now)
+    assert ["Send", "NextTurn"] == kinds(node.step(Turn(), world.now))
+    assert "Send" in kinds(node.step(Turn(), world.now))
+    assert [] == node.step(Turn(), world.now)
+
+
+def test_who_has_gone_is_not_served() -> None:
+    world, client = connected()
+    node = world.nodes[1]
+    node.step(Received(client.conn, frames(3)), world.now)
+    node.connections[client.conn].close("test")
+    assert [] == node.step(Turn(), world.now)
+
+
+def test_nothing_more_is_read_while_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "WAITING_BYTES_MAX", 100)
+    world, client = connected()
+    node = world.nodes[1]
+    effects = node.step(Received(client.conn, frames(20)), world.now)
+    assert Hold(client.conn) in effects
+    while NextTurn() in effects:
+        effects = node.step(Turn(), world.now)
+    assert Resume(client.conn) in effects
+
+
+def test_a_request_that_is_still_arriving_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "WAITING_BYTES_MAX", 100)
+    world, client = connected()
+    large = struct.pack(">ihhih", 1_000, 18, 0, 7, -1) + bytes(990)
+    node = world.nodes[1]
+    assert [] == node.step(Received(client.conn, large[:500]), world.now)
+    assert ["Send"] == kinds(node.step(Received(client.conn, large[500:]), world.now))
