@@ -60,6 +60,8 @@ class Cluster(View):
         topics: Iterable[str] = ("t:3",),
         seed: int = 0,
         delay_ms: tuple[int, int] = (0, 0),
+        calls_itself: bool = False,
+        tells: bool = True,
         **settings: object,
     ) -> None:
         config: dict[str, object] = {
@@ -78,6 +80,8 @@ class Cluster(View):
             config={name.replace("_", "."): value for name, value in config.items()},
             seed=seed,
             delay_ms=delay_ms,
+            calls_itself=calls_itself,
+            tells=tells,
         )
 
     # ------------------------------------------------------------------ what happens to it

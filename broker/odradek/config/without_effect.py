@@ -8,7 +8,7 @@ __all__ = [
     "NOMINAL_KEYS",
 ]
 
-# Not in the table of config.py: threads, tiered storage, security, replication, the quorum, share and streams groups.
+# Not in `table.py`: threads, tiered storage, security, replication, the quorum, share and streams groups.
 _INERT = """
 advertised.listeners alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.leader.rebalance.enable

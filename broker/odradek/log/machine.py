@@ -106,6 +106,13 @@ class Machine(Generic[W]):
         """Fold one committed batch; must not fail; control batches come through here as well."""
         raise NotImplementedError
 
+    def fold_own(self, proposed: Proposed[object], base_offset: int) -> bool:
+        """Fold what this machine has proposed, appended and committed at this offset, without reading it back.
+
+        False where it cannot: then it comes through `apply`. Replaying the log must lead to the same state.
+        """
+        return False
+
     def due(self, now: int) -> Iterable[W]:
         """What the present state owes the world at `now` (ms), but for works that were listed and have not `ended`.
 

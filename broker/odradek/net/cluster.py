@@ -130,6 +130,7 @@ class RunningCluster:
             log=self.log,
             now=wall_clock_ms(),
             events=self.events,
+            calls_itself=True,
         )
 
 

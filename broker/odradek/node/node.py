@@ -112,6 +112,7 @@ class Node:
         log: Logger,
         now: int,
         events: EventSink | None = None,
+        calls_itself: bool = False,
     ) -> None:
         self.node_id = node_id
         self.static_config = config
@@ -122,6 +123,8 @@ class Node:
         self.log = log
         self.now = now
         self.events = events
+        self.calls_itself = calls_itself
+        """Whether what it asks of itself takes the short way, without bytes and without delay."""
         self.effects: list[Effect] = []
         self.dirty: list[Connection] = []
         self.kernel = Kernel()

@@ -76,6 +76,8 @@ class World:
 
     `delay_ms` is the range from which each message between brokers draws its delay; `loss` the chance that an
     inter-broker connection breaks instead of delivering; a test may change it as it goes.
+    A broker's calls to itself pass the network like all others, unless it `calls_itself` in the short way; facts are
+    kept unless nobody `tells`.
     """
 
     def __init__(
@@ -88,12 +90,16 @@ class World:
         seed: int = 0,
         delay_ms: tuple[int, int] = (0, 0),
         loss: float = 0.0,
+        calls_itself: bool = False,
+        tells: bool = True,
     ) -> None:
         self.now = START_MS
         self.random = Random(seed)
         self.facts: list[tuple[int, Fact]] = []
         """Every fact, with the node it comes from."""
         self.log = Lines()
+        self._calls_itself = calls_itself
+        self._tells = tells
         ids = node_ids_of(brokers, node_ids)
         self.config = Config.parse({key: _text(value) for key, value in (config or {}).items()}).for_brokers(len(ids))
         self.store = LogStore(bytes_max=self.config.odradek_log_memory_bytes_max)
@@ -131,7 +137,8 @@ class World:
             random=Random(self.random.getrandbits(64)),
             log=self.log,
             now=self.now,
-            events=self,
+            events=self if self._tells else None,
+            calls_itself=self._calls_itself,
         )
 
     # ------------------------------------------------------------------ time

@@ -234,7 +234,7 @@ class TxnCoordinator(Ledger):
         if len(done) == len(work.partitions) and held.owing:
             return Answered(None)
         # Even when all is done: should the record that says so be lost, it is proposed again.
-        self._owing.put(work.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
+        self._deadlines.put(work.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
         if held.owing:
             return Answered(None)
         return self._propose(transitions.completed(held.entry, now=now).fitting(value_version(tv)), None, tv=tv)
@@ -245,7 +245,7 @@ class TxnCoordinator(Ledger):
         if held is None or held.offset != work.offset:
             return Answered(None)
         interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
-        self._open.put(work.transactional_id, now + interval_ms)
+        self._deadlines.put(work.transactional_id, now + interval_ms)
         return self._abort(held.entry, None, now=now, tv=tv, ids=ids)
 
     def expire(self, work: ExpireId, *, now: int) -> Decision[None]:
@@ -254,7 +254,7 @@ class TxnCoordinator(Ledger):
         if held is None or held.offset != work.offset:
             return Answered(None)
         interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
-        self._idle.put(work.transactional_id, now + interval_ms)
+        self._deadlines.put(work.transactional_id, now + interval_ms)
         return self._propose_removal(work.transactional_id, None)
 
     # ------------------------------------------------------------------ showing

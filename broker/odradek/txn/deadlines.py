@@ -55,6 +55,8 @@ class Deadlines:
     def due(self, now: int) -> list[str]:
         """The keys whose time has come since they were listed last, by time."""
         listed: list[str] = []
+        if not self._heap or self._heap[0][0] > now:
+            return listed
         while self._heap and self._heap[0][0] <= now:
             entry = heappop(self._heap)
             if self._holds(entry):
@@ -64,9 +66,10 @@ class Deadlines:
 
     def wake_at(self) -> int | None:
         """When `due` lists something next, or None."""
-        while self._heap and not self._holds(self._heap[0]):
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        heap, held = self._heap, self._at
+        while heap and held.get(heap[0][2]) != heap[0][:2]:
+            heappop(heap)
+        return heap[0][0] if heap else None
 
     def _holds(self, entry: tuple[int, int, str]) -> bool:
         return self._at.get(entry[2]) == entry[:2]

@@ -83,6 +83,12 @@ class _Proposal(Struct, frozen=True):
     facts: tuple[Fact, ...]
 
 
+class ProposedEntry(Proposed[T], frozen=True):
+    """A proposal of one entry, or of its removal."""
+
+    transactional_id: str = ""
+
+
 class Ledger(Machine["TxnWork"]):
     """The entries of a partition in one term of its leader; `TxnCoordinator` decides over it."""
 
@@ -93,14 +99,10 @@ class Ledger(Machine["TxnWork"]):
         self._leader_of = leader_of
         self._held: dict[str, Held] = {}
         self._proposals: dict[str, _Proposal] = {}
-        self._owing = Deadlines()
-        self._open = Deadlines()
-        self._idle = Deadlines()
-        self._deadlines_of: dict[type[TxnWork], Deadlines] = {
-            WriteMarkers: self._owing,
-            AbortTimedOut: self._open,
-            ExpireId: self._idle,
-        }
+        self._deadlines = Deadlines()
+        """When to look at which id again: what it owes then follows from its state."""
+        self.tells = True
+        """Whether somebody listens to what happens; else no facts are made of it."""
 
     # ------------------------------------------------------------------ what there is
 
@@ -116,18 +118,28 @@ class Ledger(Machine["TxnWork"]):
     @property
     def transactions_owing_markers(self) -> int:
         """How many transactions wait for their markers."""
-        return len(self._owing)
+        return sum(held.entry.state in PREPARED for held in self._held.values())
 
     # ------------------------------------------------------------------ proposing and folding
 
     def _propose(self, after: Entry, reply: T, *, tv: int, facts: tuple[Fact, ...] = ()) -> Proposed[T]:
         value = encode_entry(after, value_version(tv))
         self._proposals[after.transactional_id] = _Proposal(after, value, tv, facts)
-        return Proposed((LogRecord(encode_id(after.transactional_id), value),), reply)
+        return ProposedEntry(
+            (LogRecord(encode_id(after.transactional_id), value),), reply, None, after.transactional_id
+        )
 
     def _propose_removal(self, transactional_id: str, reply: T) -> Proposed[T]:
         self._proposals[transactional_id] = _Proposal(None, None, None, ())
-        return Proposed((LogRecord(encode_id(transactional_id), None),), reply)
+        return ProposedEntry((LogRecord(encode_id(transactional_id), None),), reply, None, transactional_id)
+
+    def fold_own(self, proposed: Proposed[object], base_offset: int) -> bool:
+        """Adopt what was proposed, which need not be read back from the log."""
+        if not isinstance(proposed, ProposedEntry):
+            return False
+        proposal = self._proposals.pop(proposed.transactional_id)
+        self._adopt(proposed.transactional_id, proposal, base_offset)
+        return True
 
     def apply(self, batch: Batch) -> None:
         """Fold committed records: the last one of an id is its entry, a tombstone removes it."""
@@ -155,6 +167,8 @@ class Ledger(Machine["TxnWork"]):
         if after is not None:
             check_transition(before, after)
         self._hold(transactional_id, after, offset)
+        if not self.tells:
+            return
         shown = after or before
         assert shown is not None
         state_from = None if before is None else before.state
@@ -170,18 +184,20 @@ class Ledger(Machine["TxnWork"]):
         self.facts.extend(proposal.facts)
 
     def _hold(self, transactional_id: str, entry: Entry | None, offset: int) -> None:
-        for deadlines in self._deadlines_of.values():
-            deadlines.drop(transactional_id)
         if entry is None:
             self._held.pop(transactional_id, None)
+            self._deadlines.drop(transactional_id)
             return
-        self._held[transactional_id] = Held(entry, offset, entry.partitions if entry.state in PREPARED else ())
-        if entry.state in PREPARED:
-            self._owing.put(transactional_id, 0)
-        elif entry.state in EXPIRABLE:
-            self._idle.put(transactional_id, self._expires_at(entry))
+        state = entry.state
+        self._held[transactional_id] = Held(entry, offset, entry.partitions if state in PREPARED else ())
+        if state in PREPARED:
+            self._deadlines.put(transactional_id, 0)
+        elif state in EXPIRABLE:
+            self._deadlines.put(transactional_id, self._expires_at(entry))
         elif entry.expires:
-            self._open.put(transactional_id, self._times_out_at(entry))
+            self._deadlines.put(transactional_id, self._times_out_at(entry))
+        else:
+            self._deadlines.drop(transactional_id)
 
     def _times_out_at(self, entry: Entry) -> int:
         # Kafka looks at regular intervals, for transactions that are older than their timeout.
@@ -197,14 +213,15 @@ class Ledger(Machine["TxnWork"]):
     def due(self, now: int) -> Iterable[TxnWork]:
         """Markers of prepared transactions, aborts of those that are open for too long, ids to forget."""
         works: list[TxnWork] = []
-        for transactional_id in self._owing.due(now):
-            works += self._markers(self._held[transactional_id], now)
-        for transactional_id in self._open.due(now):
-            offset = self._held[transactional_id].offset
-            works.append(AbortTimedOut(("abort", transactional_id, offset), transactional_id, offset))
-        for transactional_id in self._idle.due(now):
-            offset = self._held[transactional_id].offset
-            works.append(ExpireId(("expire", transactional_id, offset), transactional_id, offset))
+        for transactional_id in self._deadlines.due(now):
+            held = self._held[transactional_id]
+            state, offset = held.entry.state, held.offset
+            if state in PREPARED:
+                works += self._markers(held, now)
+            elif state in EXPIRABLE:
+                works.append(ExpireId(("expire", transactional_id, offset), transactional_id, offset))
+            else:
+                works.append(AbortTimedOut(("abort", transactional_id, offset), transactional_id, offset))
         return works
 
     def _markers(self, held: Held, now: int) -> Iterator[WriteMarkers]:
@@ -214,7 +231,7 @@ class Ledger(Machine["TxnWork"]):
         # A partition that is merely without a leader keeps its transaction open:
         # left out, its records would join the next transaction and be committed with it.
         if by_leader.pop(NO_LEADER, None) is not None:
-            self._owing.put(held.entry.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
+            self._deadlines.put(held.entry.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
         elif not by_leader:
             by_leader[None] = []
         for leader, partitions in by_leader.items():
@@ -228,12 +245,11 @@ class Ledger(Machine["TxnWork"]):
 
     def ended(self, work: TxnWork) -> None:
         """A work is over; what came of it has been reported, or it was in vain."""
-        self._deadlines_of[type(work)].again(work.transactional_id)
+        self._deadlines.again(work.transactional_id)
 
     def wake_at(self) -> int | None:
         """When something more is owed."""
-        times = (deadlines.wake_at() for deadlines in self._deadlines_of.values())
-        return min((at for at in times if at is not None), default=None)
+        return self._deadlines.wake_at()
 
 
 def producer_fields(entry: Entry) -> dict[str, object]:

@@ -189,9 +189,7 @@ def write_tags(
     """
     fields: list[tuple[int, bytes | bytearray]] = list(known)
     if unknown:
-        _check_rising(unknown)
-        if any(tag in defined for tag, _ in unknown):
-            raise Malformed("a defined tag among the unknown ones")
+        _check_rising(unknown, defined)
         fields = sorted([*known, *unknown])
     write_varint(out, len(fields))
     for tag, data in fields:
@@ -205,11 +203,13 @@ def write_tags(
         out += data
 
 
-def _check_rising(fields: list[tuple[int, bytes]]) -> None:
+def _check_rising(fields: list[tuple[int, bytes]], defined: tuple[int, ...] = ()) -> None:
     last = -1
     for tag, _ in fields:
         if tag <= last:
             raise Malformed("tags out of order")
+        if tag in defined:
+            raise Malformed("a defined tag among the unknown ones")
         last = tag
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "join",
     "message_type",
     "metadata_record_type",
+    "newest_version",
     "reader",
     "request_header_version",
     "request_type",
@@ -171,6 +172,20 @@ def spec(cls: type[msgspec.Struct]) -> MessageSpec:
     from odradek.wire.diagnosis import spec_of  # parsing schemas is for tools and tests
 
     return spec_of(_module(cls).SCHEMA)
+
+
+def newest_version(api_key: ApiKey) -> int:
+    """The highest version of a request: a message of it holds every field."""
+    return _NEWEST[api_key]
+
+
+class _Newest(dict[ApiKey, int]):
+    def __missing__(self, api_key: ApiKey) -> int:
+        self[api_key] = newest = valid_versions(request_type(api_key))[1]
+        return newest
+
+
+_NEWEST = _Newest()
 
 
 def request_header_version(api_key: int, version: int) -> int:

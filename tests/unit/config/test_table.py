@@ -238,5 +238,5 @@ def test_a_key_is_used_or_said_to_be_without_effect() -> None:
 
     unused = BROKER_KEYS.keys() - used
 
-    assert unused - NOMINAL_KEYS == set(), "a setting that nobody reads: use it, or list it in config_inert.py"
-    assert NOMINAL_KEYS - unused == set(), "a setting that is used: take it out of config_inert.py"
+    assert unused - NOMINAL_KEYS == set(), "a setting that nobody reads: use it, or list it in without_effect.py"
+    assert NOMINAL_KEYS - unused == set(), "a setting that is used: take it out of without_effect.py"

@@ -81,13 +81,13 @@ def test_a_group_that_rebalances_is_described_without_metadata() -> None:
 @pytest.mark.parametrize("version", range(6))
 def test_before_version_6_a_group_that_is_not_there_is_dead(version: int) -> None:
     desk = Desk()
-    group = desk.ask(desk.machine.describe, "none", version)
+    group = desk.machine.describe("none", version)
     assert ("Dead", 0, None) == (group.group_state, group.error_code, group.error_message)
 
 
 def test_from_version_6_a_group_that_is_not_there_is_an_error() -> None:
     desk = Desk()
-    group = desk.ask(desk.machine.describe, "none", 6)
+    group = desk.machine.describe("none", 6)
     assert ("Dead", ErrorCode.GROUP_ID_NOT_FOUND) == (group.group_state, group.error_code)
     assert "Group none not found." == group.error_message
 

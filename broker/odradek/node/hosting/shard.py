@@ -80,6 +80,9 @@ class Shard(ABC, Generic[W]):
         if isinstance(appended, Refused):
             self.settle()
             return appended
+        base_offset = appended.base_offset
+        if base_offset == self._mark and self._folding.fold_own(proposed, base_offset):
+            self._mark = base_offset + len(proposed.records)
         self.node.appended(self.partition)
         return proposed.reply
 

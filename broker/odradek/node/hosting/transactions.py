@@ -28,6 +28,7 @@ class TransactionShard(Shard[TxnWork]):
         self.machine = TxnCoordinator(
             config=node.config, coordinator_epoch=partition.leader_epoch, leader_of=self._leader_of
         )
+        self.machine.tells = node.events is not None
         super().__init__(node, partition, self.machine)
 
     async def perform(self, work: TxnWork) -> None:

@@ -73,7 +73,7 @@ async def join_group(node: Node, call: Call) -> JoinGroupResponse:
     if isinstance(shard, Refused):
         outcome = shard
     else:
-        client_id, host = call.client_id or "", f"/{call.connection.host}"
+        client_id, host = call.client_id or "", f"/{call.host}"
         outcome = await shard.carry_out(shard.machine.join(request, version, client_id, host, node.now))
     if isinstance(outcome, Refused):
         error = refusal(outcome)

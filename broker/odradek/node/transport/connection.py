@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any
 
-from odradek.log.machine import Fact
 from odradek.node.kernel.flow import Flow
 from odradek.node.kernel.turns import TooManyEntries
 from odradek.node.transport.router import Call, CloseConnection, Handler
+from odradek.node.transport.serving import begin
 from odradek.wire.errors import DecodeError, EncodeError
 from odradek.wire.frame import FrameBuffer
 from odradek.wire.primitives import Malformed, Splices, unknown_tags
@@ -44,17 +44,6 @@ Finish = Callable[[Handler, Call, Any, BaseException | None], None]
 def _head(handler: Handler) -> bytearray:
     """Room for length and correlation id, and no tagged fields."""
     return bytearray(9 if handler.flexible_response else 8)
-
-
-def _request_fact(call: Call) -> Fact:
-    fields: dict[str, object] = {
-        "api": call.api_key.name,
-        "version": call.version,
-        "correlation": call.correlation_id,
-        "client_id": call.client_id,
-        "from_broker": call.is_broker,
-    }
-    return Fact("request", fields)
 
 
 class Connection:
@@ -136,7 +125,6 @@ class Connection:
         self._next = None
         self._frames = FrameBuffer(0)
         if self._flow is not None:
-            # What a test holds back is a message that is late, and a late message does not care for its sender.
             if not self._postponed:
                 self._node.kernel.close(self._flow)
             self._flow = None
@@ -230,7 +218,7 @@ class Connection:
                 if tag_count:
                     _, position = unknown_tags(frame, position, tag_count)
             if len(frame) > LONG_BYTES:
-                call = Call(handler.api_key, version, correlation_id, client_id, None, self)
+                call = Call(handler.api_key, version, correlation_id, client_id, None, self.host, self.broker)
                 reading = node.turns.run_long(handler.read_long(frame, position), entries_max=handler.entries_max)
                 self._run(reading, self._read, handler, call)
                 return
@@ -238,7 +226,7 @@ class Connection:
         except (DecodeError, Malformed, UnicodeDecodeError, IndexError) as error:
             self._malformed(handler, error)
             return
-        self._call(handler, Call(handler.api_key, version, correlation_id, client_id, request, self))
+        self._call(handler, Call(handler.api_key, version, correlation_id, client_id, request, self.host, self.broker))
 
     def _malformed(self, handler: Handler, error: BaseException) -> None:
         self.close("malformed_request", api=handler.api_key.name, version=handler.version, error=str(error))
@@ -254,15 +242,8 @@ class Connection:
             self._failed(handler, call, error)
 
     def _call(self, handler: Handler, call: Call) -> None:
-        node = self._node
-        node.metrics.requests += 1
-        if node.events is not None:
-            node.emit((_request_fact(call),))
-        if node.faults is not None and node.faults.intercepts(call):
-            self._postponed = node.faults.postpones
-            self._run(node.faults.serve(handler, call), self._served, handler, call)
-        else:
-            self._run(handler.serve(node, call), self._served, handler, call)
+        serving, self._postponed = begin(self._node, handler, call)
+        self._run(serving, self._served, handler, call)
 
     def _run(self, coroutine: Any, finish: Finish, handler: Handler, call: Call) -> None:
         """One stage of a request: it is read, served, written; only long ones park while they are read or written."""
@@ -378,5 +359,5 @@ class Connection:
 
         handler = self._node.router.handler(ApiKey.API_VERSIONS, 0, broker=False)
         assert handler is not None
-        call = Call(ApiKey.API_VERSIONS, 0, correlation_id, None, None, self)
+        call = Call(ApiKey.API_VERSIONS, 0, correlation_id, None, None, self.host, self.broker)
         self._respond(handler, call, unsupported_api_versions(self._node))

@@ -1,6 +1,7 @@
 """Calls to other brokers: real, encoded requests over the inter-broker channel, so that they can be delayed or lost.
 
-A node calls itself over the same channel.
+A node calls itself over the same channel, unless it may take the short way (`Node.calls_itself`): then the message is
+served as it is, in the same step.
 Each API has a connection of its own to each broker, as Kafka has a client for each purpose: a marker that is slow to be
 written must not hold up a verification.
 """
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from odradek.node.events import Chunk, Dial, Hangup, Send
+from odradek.node.kernel.flow import Flow
+from odradek.node.transport.router import Call, CloseConnection
+from odradek.node.transport.serving import begin
 from odradek.wire import registry
 from odradek.wire.errors import DecodeError
 from odradek.wire.frame import FrameBuffer
@@ -32,6 +36,7 @@ R = TypeVar("R", bound=Struct)
 _REQUEST_HEADER = Layout(">ihhih")
 _CORRELATION = Layout(">i")
 RESPONSE_BYTES_MAX = 1 << 30
+HERE = "127.0.0.1"
 
 
 class _Link:
@@ -58,7 +63,8 @@ class Peers:
         self._by_conn: dict[int, _Link] = {}
         self._next_conn = -1
         self._next_correlation = 0
-        self._client_id = f"broker-{node.node_id}".encode()
+        self._client_name = f"broker-{node.node_id}"
+        self._client_id = self._client_name.encode()
 
     async def call(
         self, node_id: int, api_key: ApiKey, version: int, request: Struct, answer: type[R], *, deadline: int
@@ -68,6 +74,10 @@ class Peers:
         Raises `EncodeError` where the request cannot be written.
         """
         self._next_correlation = correlation_id = (self._next_correlation + 1) & 0x7FFFFFFF
+        if node_id == self._node.node_id and self._node.calls_itself and version == registry.newest_version(api_key):
+            response = await self._call_here(api_key, version, correlation_id, request, deadline)
+            assert response is None or isinstance(response, answer), f"{api_key.name}: {response}"
+            return response
         # A request that cannot be written fails before anything waits for its answer.
         frame = self._frame(api_key, version, correlation_id, request)
         link = self._links.get((node_id, api_key)) or self._dial(node_id, api_key)
@@ -87,6 +97,36 @@ class Peers:
             self.disconnected(link.conn)
         assert response is None or isinstance(response, answer), f"{api_key.name} is answered with {answer.__name__}"
         return response
+
+    async def _call_here(
+        self, api_key: ApiKey, version: int, correlation_id: int, request: Struct, deadline: int
+    ) -> Struct | None:
+        """Serve a request of this node by itself: the message is passed as it is, and only who asks may keep it."""
+        node = self._node
+        handler = node.router.handler(api_key, version, broker=True)
+        assert handler is not None, "a node serves what it asks"
+        call = Call(api_key, version, correlation_id, self._client_name, request, HERE, is_broker=True)
+        serving, _ = begin(node, handler, call)
+        try:
+            parked = serving.send(None)
+        except StopIteration as stop:
+            response: Struct = stop.value
+            return response
+        except Exception as error:
+            return self._failed_here(call, error)
+        wait: Wait[Struct | None] = node.kernel.wait(deadline=deadline)
+
+        def done(value: Struct | None, error: BaseException | None) -> None:
+            wait.settle(value if error is None else self._failed_here(call, error))
+
+        # What serves it goes on by itself, as on another broker: whoever asks may give up, or go away.
+        node.kernel.park(Flow(serving, done), parked)
+        return await wait
+
+    def _failed_here(self, call: Call, error: BaseException) -> Struct | None:
+        if not isinstance(error, CloseConnection):
+            self._node.log.error("request_failed", api=call.api_key.name, version=call.version, exc_info=error)
+        return None
 
     def dialled(self, conn: int) -> None:
         """A link stands: send what has waited for it."""

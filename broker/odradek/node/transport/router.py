@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -18,9 +18,6 @@ from odradek.wire import registry
 from odradek.wire.long import long_reader, long_writer
 from odradek.wire.primitives import Splices
 from odradek.wire.registry import ApiKey
-
-if TYPE_CHECKING:
-    from odradek.node.transport.connection import Connection
 
 __all__ = ["ROUTES", "Call", "CloseConnection", "Handler", "Route", "Router"]
 
@@ -37,14 +34,12 @@ class Call(Struct):
     correlation_id: int
     client_id: str | None
     request: Any
-    connection: Connection
+    host: str
+    """Where it came from."""
+    is_broker: bool
+    """Whether it came over the inter-broker channel, with cluster authority."""
     is_long: bool = False
     """Whether it gave way while it was served, so that its answer may be long too."""
-
-    @property
-    def is_broker(self) -> bool:
-        """Whether it came over the inter-broker channel, with cluster authority."""
-        return self.connection.broker
 
 
 class Route(Struct, frozen=True):

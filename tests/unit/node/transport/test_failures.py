@@ -225,7 +225,7 @@ VERSIONS = [(api_key, version) for api_key, low, high in Router().ranges() for v
 
 def failure(api_key: ApiKey, version: int, request: msgspec.Struct) -> Any:
     """The answer to a request that failed; it can be written."""
-    response = error_response(Call(api_key, version, 1, None, request, None))  # type: ignore[arg-type]
+    response = error_response(Call(api_key, version, 1, None, request, "host", False))
     registry.encode(response, version)
     return response
 

@@ -1,14 +1,17 @@
-"""The channel between brokers: what waits for one answer does not wait for another."""
+"""The channel between brokers: what waits for one answer does not wait for another, and a node may ask itself."""
 
 from __future__ import annotations
 
+import pytest
 from msgspec import Struct
 
+from odradek.metadata.controller import Controller
 from odradek.node.events import Command
 from odradek.node.faults import Fault
 from odradek.node.node import Node
 from odradek.sim import World
 from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from odradek.wire.messages.metadata_request import MetadataRequest
 from odradek.wire.registry import ApiKey, response_type
 
@@ -49,3 +52,66 @@ def test_a_call_that_takes_too_long_does_not_hold_up_the_next() -> None:
     assert [None] == late
     [answer] = call(world, ApiKey.METADATA, within_ms=1_000)
     assert answer is not None
+
+
+def asked_of_itself(world: World, *, within_ms: int) -> list[object]:
+    """The broker asks itself for producer ids; what it hears, once it does."""
+    node = world.nodes[1]
+    heard: list[object] = []
+    request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=node.image.brokers[1].epoch)
+
+    async def ask() -> None:
+        deadline = world.now + within_ms
+        heard.append(
+            await node.peers.call(
+                1, ApiKey.ALLOCATE_PRODUCER_IDS, 0, request, AllocateProducerIdsResponse, deadline=deadline
+            )
+        )
+
+    world.post(1, Command(lambda: node.spawn(ask())))
+    world.run()
+    return heard
+
+
+@pytest.mark.parametrize("calls_itself", [False, True])
+def test_a_node_is_answered_by_itself_whichever_way_it_asks(calls_itself: bool) -> None:
+    world = World(calls_itself=calls_itself)
+    [answer] = asked_of_itself(world, within_ms=100)
+    assert isinstance(answer, AllocateProducerIdsResponse)
+    assert 1000 == answer.producer_id_len
+
+
+@pytest.mark.parametrize("calls_itself", [False, True])
+@pytest.mark.parametrize("what", ["disconnect", "drop_reply"])
+def test_a_fault_takes_what_a_node_asks_of_itself(calls_itself: bool, what: str) -> None:
+    world = World(calls_itself=calls_itself)
+    fault = world.fault(
+        Fault(ApiKey.ALLOCATE_PRODUCER_IDS, disconnect=what == "disconnect", drop_reply=what != "disconnect")
+    )
+    assert [None] == asked_of_itself(world, within_ms=100)
+    assert 1 == fault.hits
+
+
+@pytest.mark.parametrize("calls_itself", [False, True])
+def test_a_node_gives_up_on_itself_and_the_request_goes_on(calls_itself: bool) -> None:
+    world = World(calls_itself=calls_itself)
+    fault = world.fault(Fault(ApiKey.ALLOCATE_PRODUCER_IDS, hold=True))
+    heard = asked_of_itself(world, within_ms=100)
+    assert [] == heard
+    world.advance(200)
+    assert [None] == heard
+    before = world.nodes[1].image.next_producer_id
+    world.lift(fault)
+    assert before < world.nodes[1].image.next_producer_id
+
+
+def test_what_fails_in_a_node_that_asks_itself_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(calls_itself=True)
+    world.log.raises = False
+
+    def broken(self: Controller, request: AllocateProducerIdsRequest) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(Controller, "allocate_producer_ids", broken)
+    assert [None] == asked_of_itself(world, within_ms=100)
+    assert "request_failed" in [line[1] for line in world.log.lines]

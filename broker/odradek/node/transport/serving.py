@@ -1,0 +1,40 @@
+"""Where the serving of a request begins, whoever has sent it: it is counted, told of, and given to the faults."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from odradek.log.machine import Fact
+from odradek.node.transport.router import Call, Handler
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["begin"]
+
+
+def begin(node: Node, handler: Handler, call: Call) -> tuple[Coroutine[Any, Any, Any], bool]:
+    """The flow that serves a request, and whether a fault has it served later.
+
+    A request that a rule holds or delays is served even if its client has disconnected: it stands for a message that
+    was already on the wire.
+    """
+    node.metrics.requests += 1
+    if node.events is not None:
+        node.emit((_request_fact(call),))
+    if node.faults is not None and node.faults.intercepts(call):
+        postponed = node.faults.postpones
+        return node.faults.serve(handler, call), postponed
+    return handler.serve(node, call), False
+
+
+def _request_fact(call: Call) -> Fact:
+    fields: dict[str, object] = {
+        "api": call.api_key.name,
+        "version": call.version,
+        "correlation": call.correlation_id,
+        "client_id": call.client_id,
+        "from_broker": call.is_broker,
+    }
+    return Fact("request", fields)
