@@ -22,7 +22,8 @@ class Fault(Struct, eq=False):
     `skip` requests pass first, then `times` of them are hit (None: all).
     `delay_ms` serves them later; `hold` serves them when `Faults.release` is called;
     `reply` answers in place of the broker; `drop` never answers; `disconnect` closes the connection;
-    `drop_reply` serves the request but closes the connection in place of the answer.
+    `drop_reply` serves the request but closes the connection in place of the answer;
+    `reply_delay_ms` serves it now, and answers later.
     A request that is delayed or held is served even if its client goes away meanwhile: it is on its way, not lost.
     """
 
@@ -35,6 +36,7 @@ class Fault(Struct, eq=False):
     hold: bool = False
     drop: bool = False
     drop_reply: bool = False
+    reply_delay_ms: int = 0
     disconnect: bool = False
     reply: Callable[[Call], Any] | None = None
     hits: int = 0
@@ -112,4 +114,6 @@ class Faults:
         response = await handler.serve(node, call)
         if fault.drop_reply:
             raise CloseConnection("fault_injected")
+        if fault.reply_delay_ms:
+            await node.sleep(fault.reply_delay_ms)
         return response

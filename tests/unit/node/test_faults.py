@@ -33,3 +33,14 @@ def test_a_request_that_is_held_outlives_its_connection() -> None:
     assert 0 == only_fetched(world.client().ask(fetch_request((0, 0)), 11)).high_watermark
     world.lift(fault)
     assert 1 == only_fetched(world.client().ask(fetch_request((0, 0)), 11)).high_watermark
+
+
+def test_a_late_answer_is_that_of_a_request_that_was_served_at_once() -> None:
+    world = World(topics=["t"])
+    world.fault(Fault(ApiKey.PRODUCE, reply_delay_ms=500))
+    answer = world.client().send(produce_request(batch(b"a")), 9)
+    world.advance(499)
+    assert not answer.arrived
+    assert 1 == only_fetched(world.client().ask(fetch_request((0, 0)), 11)).high_watermark
+    world.advance(1)
+    assert answer.arrived
