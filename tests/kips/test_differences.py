@@ -20,6 +20,7 @@ from tests.kips.helpers import (
     new_clients,
 )
 
+from odradek.node.faults import Fault
 from odradek.node.transport.router import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
@@ -248,6 +249,24 @@ def test_a_fenced_new_client_does_not_get_the_epoch_of_an_old_one(level: int, fa
     assert (ErrorCode.PRODUCER_FENCED, None) == zombie.end(outcome)
     successor.transact(P, b"b")
     assert [b"a", b"b"][not outcome :] == cluster.consumed(P)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT])
+def test_a_late_batch_of_a_newer_client_does_not_disarm_the_guard_of_an_older_one(level: int, outcome: bool) -> None:
+    """A marker that keeps the epoch takes the verification away, whoever has asked about the partition before."""
+    cluster = Cluster(level)
+    before = Producer.started(cluster, NEW)
+    owner = Producer.started(cluster, OLD)
+    assert ErrorCode.INVALID_PRODUCER_EPOCH is before.send(P)
+    owner.begin(P)
+    cluster.world.fault(Fault(ApiKey.ADD_PARTITIONS_TO_TXN, reply_delay_ms=1_000))
+    sent = owner.sending(P)
+    cluster.world.run()
+    assert OK is owner.finish(outcome)
+    cluster.world.advance(1_000)
+    assert ErrorCode.INVALID_TXN_STATE == sent.result().error_code
+    assert (1, 1) == cluster.stable(P)
 
 
 # ---------------------------------------------------------------------- answers

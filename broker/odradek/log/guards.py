@@ -22,7 +22,7 @@ class Pending(Struct):
     """A producer whose transaction is about to begin here.
 
     `lowest_sequence` is the lowest base sequence that asked: a later batch may not overtake it while it is retried.
-    `supports_epoch_bump` stays what it was when the guard was made, even if the next request thinks otherwise.
+    `supports_epoch_bump` stays what the first request of the epoch said, even if the next one thinks otherwise.
     """
 
     guard: Guard
@@ -52,6 +52,9 @@ class Guards:
         if producer_epoch > pending.producer_epoch:
             pending.producer_epoch = producer_epoch
             pending.lowest_sequence = base_sequence
+            # Kafka keeps what the first request of all said. Then a late batch of a newer client, refused meanwhile,
+            # has the marker of the older client that took its place leave the guard to what that marker ends.
+            pending.supports_epoch_bump = supports_epoch_bump
         elif producer_epoch == pending.producer_epoch:
             pending.lowest_sequence = min(pending.lowest_sequence, base_sequence)
         return pending.guard

@@ -57,6 +57,15 @@ def test_what_the_client_supports_is_what_the_first_request_said() -> None:
     assert not guards.pending[PRODUCER].supports_epoch_bump
 
 
+def test_a_higher_epoch_says_anew_what_its_client_supports() -> None:
+    guards = Guards()
+    ask(guards, epoch=1, bump=True)
+    guard = ask(guards, epoch=2, bump=False)
+    ask(guards, epoch=1, bump=True)
+    guards.marker_passed(PRODUCER, producer_epoch=2)
+    assert not guards.holds(PRODUCER, guard)
+
+
 def test_a_marker_takes_the_guard_away() -> None:
     guards = Guards()
     guard = ask(guards, epoch=1)
