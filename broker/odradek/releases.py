@@ -117,6 +117,8 @@ class Release(Struct, frozen=True, kw_only=True):
     """Not with ZooKeeper; the metadata.version in `features` is then our own affair."""
     updates_each_feature: bool = False
     """UpdateFeatures carries out what it can; since 4.0 all or nothing."""
+    keeps_zstd_from_old_fetches: bool = False
+    """A topic with `compression.type=zstd` is not for Fetch below 10; since 4.0 nobody looks."""
     fences_before_waiting: bool = False
     """Who adds partitions with an old epoch hears so while markers are owed; since 4.0 CONCURRENT_TRANSACTIONS."""
     fixes_min_insync: bool = False
@@ -170,6 +172,7 @@ def _before_transaction_version(
         tells_features=tells_features,
         updates_each_feature=True,
         verification=verification,
+        keeps_zstd_from_old_fetches=True,
         fences_before_waiting=True,
         producers=ProducerRules(asks_by_epoch=False, refuses_older_epochs=False, begins_at_zero=False),
     )

@@ -25,6 +25,8 @@ class SessionPartition(Struct):
     fetch_offset: int
     max_bytes: int
     current_leader_epoch: int
+    last_fetched_epoch: int = -1
+    """Of the batch before `fetch_offset`: who has read what is no longer so is told where the two part (KIP-595)."""
     told_high_watermark: int = -1
     told_last_stable_offset: int = -1
     told_log_start_offset: int = -1

@@ -1,11 +1,12 @@
 """Fetch: limits, waiting, sessions, and leaders that move."""
 
+import pytest
 from tests.unit.node.helpers import batch, fetch_request, only_fetched, produce_request, topic_id
 
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_request import ForgottenTopic
-from odradek.wire.messages.fetch_response import FetchResponse
+from odradek.wire.messages.fetch_response import FetchResponse, PartitionData
 
 
 def fetched_partitions(response: FetchResponse) -> list[int]:
@@ -98,6 +99,90 @@ def test_a_fetch_that_waits_learns_that_the_leader_moved() -> None:
     world.run()
     world.move_leader("t", 0, to=3 - partition.leader)
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER == only_fetched(answer.response).error_code
+
+
+def parted(epoch: int, offset: int, *, last_fetched: int, max_wait_ms: int = 0) -> PartitionData:
+    """What who has read up to an offset, the last of it in this epoch, is told by a leader in its epoch 1.
+
+    It has two records of epoch 0 and two of epoch 1.
+    """
+    world = World(topics=["t"])
+    client = world.client()
+    client.ask(produce_request(batch(b"a", b"b")), 9)
+    world.move_leader("t", 0, 1)
+    client.ask(produce_request(batch(b"c", b"d")), 9)
+    request = fetch_request((0, offset), max_wait_ms=max_wait_ms)
+    request.topics[0].partitions[0].last_fetched_epoch = last_fetched
+    request.topics[0].partitions[0].current_leader_epoch = epoch
+    return only_fetched(client.ask(request, 12))
+
+
+def test_a_reader_beyond_the_end_of_its_epoch_is_told_where_it_parted() -> None:
+    told = parted(1, 3, last_fetched=0)
+    assert told.error_code == ErrorCode.NONE
+    assert (told.diverging_epoch.epoch, told.diverging_epoch.end_offset) == (0, 2)
+    assert not told.records
+    assert (told.high_watermark, told.last_stable_offset, told.log_start_offset) == (4, 4, 0)
+
+
+def test_it_is_told_so_beyond_the_end_of_the_log_too() -> None:
+    told = parted(1, 9, last_fetched=1)
+    assert told.error_code == ErrorCode.NONE
+    assert (told.diverging_epoch.epoch, told.diverging_epoch.end_offset) == (1, 4)
+
+
+def test_it_does_not_wait_for_that() -> None:
+    assert parted(1, 9, last_fetched=1, max_wait_ms=500).diverging_epoch.epoch == 1
+
+
+def test_a_reader_that_is_where_its_epoch_ends_reads_on() -> None:
+    told = parted(1, 2, last_fetched=0)
+    assert told.diverging_epoch.epoch == -1
+    assert told.records
+
+
+def test_an_epoch_that_is_not_known_is_out_of_range() -> None:
+    assert parted(1, 2, last_fetched=7).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_session_tells_of_epochs_that_part() -> None:
+    world = World(topics=["t"])
+    client = world.client()
+    client.ask(produce_request(batch(b"a")), 9)
+    world.move_leader("t", 0, 1)
+    client.ask(produce_request(batch(b"b")), 9)
+    opened = client.ask(fetch_request((0, 2), session_epoch=0), 12)
+    again = fetch_request((0, 2), session_id=opened.session_id, session_epoch=1)
+    again.topics[0].partitions[0].last_fetched_epoch = 0
+    assert only_fetched(client.ask(again, 12)).diverging_epoch.end_offset == 1
+
+
+def test_a_topic_that_is_named_twice_is_answered_twice_in_the_order_of_the_request() -> None:
+    client = World(topics=["t:3", "u"]).client()
+    request = fetch_request((2, 0))
+    request.topics += [*fetch_request((0, 0), topic="u").topics, *fetch_request((0, 0), (1, 0)).topics]
+    answered = [
+        (topic.topic, [each.partition_index for each in topic.partitions])
+        for topic in client.ask(request, 11).responses
+    ]
+    assert answered == [("t", [2]), ("u", [0]), ("t", [0, 1])]
+
+
+@pytest.mark.parametrize(
+    ("as_kafka", "version", "error"),
+    [
+        (None, 9, ErrorCode.NONE),
+        ("4.4", 9, ErrorCode.NONE),
+        ("4.0", 4, ErrorCode.NONE),
+        (None, 3, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        ("3.9", 9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        ("3.9", 10, ErrorCode.NONE),
+    ],
+)
+def test_old_fetches_of_a_topic_with_zstd(as_kafka: str | None, version: int, error: ErrorCode) -> None:
+    release = {"odradek.as.kafka": as_kafka} if as_kafka else {}
+    client = World(topics=["t"], config={"compression.type": "zstd", **release}).client()
+    assert only_fetched(client.ask(fetch_request((0, 0)), version)).error_code == error
 
 
 class TestSessions:

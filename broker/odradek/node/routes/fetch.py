@@ -1,9 +1,9 @@
 """Fetch (key 1), versions 0 to 18.
 
 Version 3 adds the limit of the whole response, 4 isolation levels and record batches (below it, batches are converted
-down), 5 the log start offset, 7 sessions (KIP-227), 9 leader epochs (KIP-320), 11 racks (KIP-392), 12 is flexible,
-13 names topics by id (KIP-516), 15 moves the replica id into a tagged field, 16 adds node endpoints (KIP-951),
-17 and 18 concern followers only.
+down), 5 the log start offset, 7 sessions (KIP-227), 9 leader epochs (KIP-320), 11 racks (KIP-392), 12 is flexible and
+tells of epochs that diverge (KIP-595), 13 names topics by id (KIP-516), 15 moves the replica id into a tagged field, 16
+adds node endpoints (KIP-951), 17 and 18 concern followers only.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from odradek.records.legacy import down_convert
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_response import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
     LeaderIdAndEpoch,
@@ -26,6 +27,7 @@ from odradek.wire.messages.fetch_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.log.partition import Partition
     from odradek.node.node import Node
     from odradek.node.transport.router import Call
     from odradek.wire.messages.fetch_request import FetchRequest
@@ -37,6 +39,7 @@ BATCHES_SINCE = 4
 ZSTD_SINCE = 10
 TOPIC_IDS_SINCE = 13
 LEADERS_SINCE = 16
+NO_EPOCH = -1
 Key = tuple[object, int]
 
 
@@ -110,6 +113,7 @@ async def _asked(node: Node, request: FetchRequest, call: Call) -> dict[Key, Ses
                     partition.fetch_offset,
                     partition.partition_max_bytes,
                     partition.current_leader_epoch,
+                    partition.last_fetched_epoch,
                 )
     return asked
 
@@ -125,6 +129,7 @@ def _update(session: FetchSession, request: FetchRequest, asked: dict[Key, Sessi
         before.fetch_offset = partition.fetch_offset
         before.max_bytes = partition.max_bytes
         before.current_leader_epoch = partition.current_leader_epoch
+        before.last_fetched_epoch = partition.last_fetched_epoch
     for topic in request.forgotten_topics_data:
         named: object = topic.topic_id if by_id else topic.topic
         for index in topic.partitions:
@@ -137,6 +142,7 @@ class _Reading:
     def __init__(self, node: Node, request: FetchRequest, version: int) -> None:
         self.node = node
         self.version = version
+        self.zstd_since = ZSTD_SINCE if node.release.keeps_zstd_from_old_fetches else BATCHES_SINCE
         self.read_committed = request.isolation_level == READ_COMMITTED
         self.room = min(request.max_bytes, node.config.fetch_max_bytes) if version >= 3 else 2**31 - 1
         self.size = 0
@@ -169,7 +175,7 @@ class _Reading:
         partition = node.partitions.get((wanted.topic, wanted.index))
         if partition is None or (self.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id):
             return self._unavailable(wanted)
-        if self.version < ZSTD_SINCE and partition.config.compression_type == "zstd":
+        if self.version < self.zstd_since and partition.config.compression_type == "zstd":
             return _failed(wanted.index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         epoch_error = partition.check_leader_epoch(wanted.current_leader_epoch)
         if epoch_error is not ErrorCode.NONE:
@@ -177,6 +183,8 @@ class _Reading:
             if epoch_error is ErrorCode.FENCED_LEADER_EPOCH:
                 self._tell_leader(failed, wanted)
             return failed
+        if wanted.last_fetched_epoch != NO_EPOCH and (parted := self._parted(partition, wanted)) is not None:
+            return parted
         result = partition.read(
             wanted.fetch_offset,
             max_bytes=max(0, min(wanted.max_bytes, self.room)),
@@ -203,6 +211,24 @@ class _Reading:
             if aborted is None
             else [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted],
             records=records,
+        )
+
+    def _parted(self, partition: Partition, wanted: SessionPartition) -> PartitionData | None:
+        """What tells a reader where its records and ours part, if they do; asked before the offset is looked at."""
+        end = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
+        if end.leader_epoch == NO_EPOCH:
+            return _failed(wanted.index, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if end.leader_epoch >= wanted.last_fetched_epoch and end.end_offset >= wanted.fetch_offset:
+            return None
+        self.failed = True  # which no reader waits for
+        return PartitionData(
+            partition_index=wanted.index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log_start_offset,
+            diverging_epoch=EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset),
+            aborted_transactions=None,
+            records=b"",
         )
 
     def _unavailable(self, wanted: SessionPartition) -> PartitionData:
@@ -246,7 +272,8 @@ def _failed(index: int, error: ErrorCode) -> PartitionData:
 async def _answer(
     node: Node, call: Call, reading: _Reading, session: FetchSession | None, *, incremental: bool
 ) -> FetchResponse:
-    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    # In the order of the request: a topic that comes twice in it comes twice in the answer.
+    topics: list[FetchableTopicResponse] = []
     async for some in node.turns.share(call, reading.results):
         for wanted, data in some:
             if session is not None:
@@ -255,15 +282,12 @@ async def _answer(
                     continue
                 if data.records:
                     _move_to_end(session, wanted)
-            topic = topics.get((wanted.topic, wanted.topic_id))
-            if topic is None:
-                topic = topics[wanted.topic, wanted.topic_id] = FetchableTopicResponse(
-                    topic=wanted.topic, topic_id=wanted.topic_id
-                )
-            topic.partitions.append(data)
+            if not topics or (topics[-1].topic, topics[-1].topic_id) != (wanted.topic, wanted.topic_id):
+                topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id))
+            topics[-1].partitions.append(data)
     return FetchResponse(
         session_id=session.session_id if session is not None else 0,
-        responses=list(topics.values()),
+        responses=topics,
         node_endpoints=list(reading.leaders.values()),
     )
 
@@ -274,6 +298,7 @@ def _has_news(wanted: SessionPartition, data: PartitionData) -> bool:
     news = (
         failed
         or wanted.told_error
+        or data.diverging_epoch.epoch != NO_EPOCH
         or bool(data.records)
         or data.high_watermark != wanted.told_high_watermark
         or data.last_stable_offset != wanted.told_last_stable_offset
