@@ -9,6 +9,7 @@
 #   make bench     benchmarks side by side with their peers (ARGS="...")
 #   make matrix    real clients of every family against every kind of broker; writes docs/compatibility.md (ARGS="...")
 #   make matrix-full  all releases of all families: about 20 minutes on two cores
+#   make kafka-tests  the Kafka project's own tests; writes docs/kafka-tests.md (ARGS="--all", see there)
 #   make oracle    play the scenarios against a real Kafka as well, and compare
 #   make pipeline-test  the tests of the data pipeline (Spark; ARGS="-k scan ...")
 #   make pipeline-jars  the jars of Spark's Kafka connector, for odradek copy
@@ -28,7 +29,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run demo dist test test-nightly check format bench bench-audit matrix matrix-full oracle pipeline-test pipeline-jars audit-demo image-test clean
+.PHONY: run demo dist test test-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -70,6 +71,9 @@ bench: $(VENV)/installed-dev $(GENERATED)
 
 matrix matrix-full: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.clients.matrix $(if $(findstring full,$@),--full) $(ARGS)
+
+kafka-tests: $(VENV)/installed-dev $(GENERATED)
+	$(BIN)/python -m tests.kafka $(ARGS)
 
 oracle: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.oracle compare $(ARGS)

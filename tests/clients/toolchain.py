@@ -66,7 +66,7 @@ def _to_standard_error(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-_tell = [_to_standard_error]
+_tell: list[Callable[[str], None]] = [_to_standard_error]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,278 @@
+"""`python -m tests.kafka.driver`: makes clusters for a JVM that plays Kafka's tests, and tells it what is in them.
+
+It prints a port on the loopback interface; there it answers one line of JSON with another, see the requests below.
+It ends when its standard input does.
+A cluster comes into being with its first broker, which is its controller; every broker brings its own configuration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import socket
+import sys
+from collections.abc import Mapping
+from random import Random
+from typing import TextIO
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from odradek.config import Config, ConfigError
+from odradek.log.machine import Refused
+from odradek.log.partition import Partition
+from odradek.logs import make_logger
+from odradek.net.cluster import BACKLOG, RunningCluster
+from odradek.net.driver import Driver
+from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
+from odradek.node.controlling import METADATA_CONFIG, METADATA_TOPIC_ID
+from odradek.node.events import Started
+from odradek.node.shards import Shard
+from odradek.releases import FEATURES
+from odradek.testing.epochs import force_epoch
+from odradek.txn.coordinator import TxnCoordinator
+
+__all__ = ["Clusters"]
+
+HOST = "localhost"
+
+AS_THE_TESTS_EXPECT = {
+    "odradek.as.kafka": "4.4",
+    "odradek.internal.topics.at.start": "false",
+    "odradek.strict.replication": "true",
+    "default.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "3000",
+}
+"""Where Odradek has defaults of its own; what a test says goes before."""
+
+
+class StartBroker(Struct, tag="start", frozen=True):
+    """Start a broker, or start it again. Answer: `port`, `dropped` (the keys that Odradek does not know)."""
+
+    cluster: str
+    broker: int
+    config: dict[str, str]
+    features: dict[str, int]
+    port: int = 0
+    rack: str | None = None
+
+
+class StopBroker(Struct, tag="stop", frozen=True):
+    """As if its machine were gone; it may be stopped already."""
+
+    cluster: str
+    broker: int
+
+
+class Forget(Struct, tag="forget", frozen=True):
+    """End all brokers of a cluster, if there is such a cluster."""
+
+    cluster: str
+
+
+class ReadMetadata(Struct, tag="metadata", frozen=True):
+    """The metadata log. Answer: `batches` from this offset on in Base64, `end`."""
+
+    cluster: str
+    offset: int
+
+
+class DescribeLog(Struct, tag="log", frozen=True):
+    """The log of a partition, at its leader. Answer: `log`, null if nobody leads it."""
+
+    cluster: str
+    topic: str
+    partition: int
+
+
+class ReadTransaction(Struct, tag="transaction", frozen=True):
+    """A transactional id. Answer: `epoch`."""
+
+    cluster: str
+    transactional_id: str
+
+
+class SetEpoch(Struct, tag="epoch", frozen=True):
+    """Give an idle transactional id this epoch."""
+
+    cluster: str
+    transactional_id: str
+    epoch: int
+
+
+Request = StartBroker | StopBroker | Forget | ReadMetadata | DescribeLog | ReadTransaction | SetEpoch
+
+
+class Clusters:
+    """The clusters of one JVM, by the ids that its tests gave them."""
+
+    def __init__(self, log: TextIO) -> None:
+        self._running: dict[str, RunningCluster] = {}
+        self._log = log
+
+    async def answer(self, request: Request) -> Mapping[str, object]:
+        """Do what is asked. Raises LookupError, ValueError or RuntimeError for what cannot be done."""
+        match request:
+            case StartBroker():
+                return await self._start(request)
+            case StopBroker():
+                self.cluster(request.cluster).stop_broker(request.broker)
+                return {}
+            case Forget():
+                cluster = self._running.pop(request.cluster, None)
+                if cluster is not None:
+                    await cluster.stop()
+                return {}
+            case ReadMetadata():
+                return self._metadata(self.cluster(request.cluster), request.offset)
+            case DescribeLog():
+                return {"log": self._describe_log(request)}
+            case ReadTransaction(transactional_id=name):
+                _, shard = self._coordinator(self.cluster(request.cluster), name)
+                entry = shard.machine.entry(name)
+                if entry is None:
+                    raise LookupError(f"the transactional id {name} is not known")
+                return {"epoch": entry.producer_epoch}
+            case SetEpoch(transactional_id=name):
+                driver, shard = self._coordinator(self.cluster(request.cluster), name)
+                driver.act(lambda: force_epoch(shard, name, request.epoch))
+                return {}
+
+    async def stop(self) -> None:
+        """End everything."""
+        for cluster in self._running.values():
+            await cluster.stop()
+
+    def cluster(self, name: str) -> RunningCluster:
+        """One that runs. Raises LookupError if it does not."""
+        cluster = self._running.get(name)
+        if cluster is None:
+            raise LookupError(f"there is no cluster {name}")
+        return cluster
+
+    # ------------------------------------------------------------------ brokers
+
+    async def _start(self, request: StartBroker) -> Mapping[str, object]:
+        config, dropped = configuration(request)
+        for key, why in dropped.items():
+            print(f"broker {request.broker} of {request.cluster}: {key} is dropped: {why}", file=self._log, flush=True)
+        cluster = self._running.get(request.cluster)
+        if cluster is not None and request.broker in cluster.drivers:
+            cluster.config = config
+            cluster.start_broker(request.broker)
+        else:
+            await self._add(request, config)
+            cluster = self._running[request.cluster]
+        return {"port": cluster.spec.broker(request.broker).port, "dropped": sorted(dropped)}
+
+    async def _add(self, request: StartBroker, config: Config) -> None:
+        bound = socket.create_server(("127.0.0.1", request.port), backlog=BACKLOG)
+        spec = BrokerSpec(request.broker, HOST, bound.getsockname()[1], request.rack)
+        cluster = self._running.get(request.cluster)
+        is_first = cluster is None
+        if cluster is None:
+            cluster = self._running[request.cluster] = RunningCluster(
+                spec=ClusterSpec(request.cluster, controller_id=request.broker, brokers=(spec,)),
+                config=config,
+                log=make_logger(level="error"),
+                random=Random(),
+                events=None,
+                loop=asyncio.get_running_loop(),
+            )
+        else:
+            cluster.config = config
+            cluster.spec.brokers = (*cluster.spec.brokers, spec)
+        driver = cluster.drivers[request.broker] = Driver(
+            cluster.make_node(request.broker), peers=cluster.drivers, loop=cluster.loop
+        )
+        driver.step(Started())
+        if not is_first:
+            controller = cluster.controller
+            controller.act(lambda: controller.node.controlling.admit(spec))
+        await cluster.listen(request.broker, bound)
+
+    # ------------------------------------------------------------------ what is in them
+
+    def _metadata(self, cluster: RunningCluster, offset: int) -> Mapping[str, object]:
+        log = cluster.store.open(METADATA_TOPIC_ID, 0, METADATA_CONFIG)
+        batches = b"".join(bytes(batch.view) for batch in log.batches(offset))
+        return {"batches": base64.b64encode(batches).decode(), "end": log.end_offset}
+
+    def _describe_log(self, request: DescribeLog) -> Mapping[str, object] | None:
+        cluster = self.cluster(request.cluster)
+        for driver in cluster.drivers.values():
+            partition = driver.node.partitions.get((request.topic, request.partition))
+            if partition is not None and not driver.stopped:
+                return describe(partition)
+        return None
+
+    def _coordinator(self, cluster: RunningCluster, transactional_id: str) -> tuple[Driver, Shard[TxnCoordinator]]:
+        for driver in cluster.drivers.values():
+            shard = driver.node.txn_shard(transactional_id)
+            if not driver.stopped and not isinstance(shard, Refused):
+                return driver, shard
+        raise LookupError(f"no broker has loaded the coordinator of {transactional_id}")
+
+
+def configuration(request: StartBroker) -> tuple[Config, dict[str, str]]:
+    """What a broker is told, and what of it Odradek cannot take, with the reason."""
+    given = AS_THE_TESTS_EXPECT | request.config
+    given |= {f"odradek.{name}": str(level) for name, level in request.features.items() if name in FEATURES}
+    dropped: dict[str, str] = {}
+    for key in list(given):
+        try:
+            Config.parse({key: given[key]} | {"odradek.as.kafka": given["odradek.as.kafka"]})
+        except ConfigError as error:
+            dropped[key] = str(error)
+            del given[key]
+    return Config.parse(given), dropped
+
+
+def describe(partition: Partition) -> Mapping[str, object]:
+    """What a replica of it can be asked for."""
+    return {
+        "start": partition.log_start_offset,
+        "end": partition.log_end_offset,
+        "highWatermark": partition.high_watermark,
+        "stable": partition.last_stable_offset,
+        "epoch": partition.leader_epoch,
+        "size": partition.size_bytes,
+        "producers": [
+            {
+                "id": each.producer_id,
+                "epoch": each.producer_epoch,
+                "sequence": each.last_sequence,
+                "timestamp": each.last_timestamp,
+                "coordinatorEpoch": each.coordinator_epoch,
+                "openSince": each.current_txn_start_offset,
+            }
+            for each in partition.describe_producers()
+        ],
+    }
+
+
+async def serve() -> None:
+    clusters = Clusters(sys.stderr)
+
+    async def answer_lines(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while line := await reader.readline():
+                try:
+                    answer = await clusters.answer(msgspec.json.decode(line, type=Request))
+                except Exception as error:  # a test asked for what cannot be; it is told, and the next one goes on
+                    answer = {"error": f"{type(error).__name__}: {error}"}
+                writer.write(msgspec.json.encode(answer) + b"\n")
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer_lines, "127.0.0.1", 0, limit=2**24)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+    server.close()
+    await clusters.stop()
+
+
+if __name__ == "__main__":
+    anyio.run(serve, backend_options={"use_uvloop": True})

@@ -1,0 +1,170 @@
+package odradek;
+
+import static org.mockito.AdditionalAnswers.delegatesTo;
+import static org.mockito.ArgumentMatchers.any;
+import static org.mockito.Mockito.doAnswer;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.withSettings;
+
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Collectors;
+import kafka.coordinator.transaction.TransactionCoordinator;
+import kafka.network.SocketServer;
+import kafka.server.BrokerServer;
+import kafka.server.KafkaApis;
+import kafka.server.KafkaConfig;
+import kafka.server.SharedServer;
+import org.apache.kafka.common.Endpoint;
+import org.apache.kafka.common.config.TopicConfig;
+import org.apache.kafka.common.security.auth.SecurityProtocol;
+import org.apache.kafka.coordinator.group.GroupCoordinator;
+import org.apache.kafka.image.loader.MetadataLoader;
+import org.apache.kafka.metadata.BrokerState;
+import org.apache.kafka.metadata.KRaftMetadataCache;
+import org.apache.kafka.server.BrokerLifecycleManager;
+import org.apache.kafka.server.common.KRaftVersion;
+import org.mockito.stubbing.Answer;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** What stands where a test has made a `BrokerServer`: the broker itself runs in the driver. */
+final class Brokers {
+    private final Cluster cluster;
+    private final KafkaConfig config;
+    private final int id;
+    private volatile BrokerState state = BrokerState.NOT_RUNNING;
+    private volatile int port;
+
+    private Brokers(SharedServer shared) {
+        cluster = Cluster.of(shared.clusterId());
+        config = shared.brokerConfig();
+        id = config.nodeId();
+    }
+
+    static void replace(BrokerServer server, SharedServer shared) {
+        new Brokers(shared).teach(server, shared);
+    }
+
+    private void teach(BrokerServer server, SharedServer shared) {
+        doAnswer(call -> config).when(server).config();
+        doAnswer(call -> shared.time()).when(server).time();
+        doAnswer(call -> shared.clusterId()).when(server).clusterId();
+        doAnswer(call -> state).when(server).brokerState();
+        doAnswer(call -> port).when(server).boundPort(any());
+        doAnswer(call -> Option.empty()).when(server).authorizerPlugin();
+        life(server);
+        parts(server, shared);
+    }
+
+    private void life(BrokerServer server) {
+        Answer<Void> start = call -> {
+            start(server);
+            return null;
+        };
+        Answer<Void> stop = call -> {
+            state = BrokerState.NOT_RUNNING;
+            cluster.stop(server, id);
+            return null;
+        };
+        doAnswer(start).when(server).startup();
+        doAnswer(stop).when(server).shutdown();
+        doAnswer(stop).when(server).shutdown(any(Duration.class));
+        doAnswer(call -> null).when(server).awaitShutdown();
+        doAnswer(call -> state == BrokerState.NOT_RUNNING).when(server).isShutdown();
+    }
+
+    private void start(BrokerServer server) {
+        if (state == BrokerState.RUNNING) {
+            return;
+        }
+        Collection<Endpoint> listeners = config.effectiveAdvertisedBrokerListeners().isEmpty()
+            ? List.of()
+            : CollectionConverters.asJava(config.effectiveAdvertisedBrokerListeners());
+        for (Endpoint listener : listeners) {
+            if (listener.securityProtocol() != SecurityProtocol.PLAINTEXT) {
+                throw new OutOfReach("security: a listener with " + listener.securityProtocol());
+            }
+        }
+        int wanted = listeners.stream().mapToInt(Endpoint::port).filter(each -> each > 0).findFirst().orElse(port);
+        Map<String, String> given = given();
+        port = cluster.start(server, id, given, given.get("broker.rack"), wanted);
+        state = BrokerState.RUNNING;
+    }
+
+    /** What the test has said itself, and not Kafka's defaults. */
+    private Map<String, String> given() {
+        Map<String, String> given = new TreeMap<>();
+        config.originals().forEach((key, value) -> {
+            if (value instanceof Collection<?> values) {
+                given.put(key, values.stream().map(String::valueOf).collect(Collectors.joining(",")));
+            } else if (value != null) {
+                given.put(key, value instanceof Class<?> type ? type.getName() : value.toString());
+            }
+        });
+        return given;
+    }
+
+    private void parts(BrokerServer server, SharedServer made) {
+        Logs logs = new Logs(cluster, config);
+        doAnswer(call -> logs.manager()).when(server).logManager();
+        doAnswer(call -> logs.replicas()).when(server).replicaManager();
+        KRaftMetadataCache cache = metadataCache();
+        doAnswer(call -> cache).when(server).metadataCache();
+
+        SharedServer shared = Stub.of(SharedServer.class);
+        MetadataLoader loader = Stub.of(MetadataLoader.class);
+        doAnswer(call -> cluster.image().offset()).when(loader).lastAppliedOffset();
+        doAnswer(call -> loader).when(shared).loader();
+        doAnswer(call -> made.metaPropsEnsemble()).when(shared).metaPropsEnsemble();
+        doAnswer(call -> made.clusterId()).when(shared).clusterId();
+        doAnswer(call -> id).when(shared).nodeId();
+        doAnswer(call -> shared).when(server).sharedServer();
+
+        SocketServer sockets = Stub.of(SocketServer.class);
+        doAnswer(call -> port).when(sockets).boundPort(any());
+        doAnswer(call -> sockets).when(server).socketServer();
+
+        KafkaApis apis = Stub.of(KafkaApis.class);
+        doAnswer(call -> false).when(apis).isConsumerGroupProtocolEnabled();
+        doAnswer(call -> Option.empty()).when(apis).authorizerPlugin();
+        doAnswer(call -> cache).when(apis).metadataCache();
+        doAnswer(call -> id).when(apis).brokerId();
+        doAnswer(call -> apis).when(server).dataPlaneRequestProcessor();
+
+        GroupCoordinator groups = Stub.of(GroupCoordinator.class);
+        doAnswer(call -> offsetsTopic()).when(groups).groupMetadataTopicConfigs();
+        doAnswer(call -> groups).when(server).groupCoordinator();
+
+        BrokerLifecycleManager lifecycle = Stub.of(BrokerLifecycleManager.class);
+        doAnswer(call -> CompletableFuture.completedFuture(null)).when(lifecycle).initialUnfenceFuture();
+        doAnswer(call -> lifecycle).when(server).lifecycleManager();
+
+        TransactionCoordinator transactions = Transactions.coordinator(cluster);
+        doAnswer(call -> transactions).when(server).transactionCoordinator();
+    }
+
+    /** Kafka's own cache, over an image that is looked up at each question. */
+    private KRaftMetadataCache metadataCache() {
+        KRaftMetadataCache cache = new KRaftMetadataCache(id, () -> KRaftVersion.KRAFT_VERSION_0);
+        Answer<Object> asked = delegatesTo(cache);
+        return mock(KRaftMetadataCache.class, withSettings().stubOnly().defaultAnswer(call -> {
+            cache.setImage(cluster.image());
+            return asked.answer(call);
+        }));
+    }
+
+    private Properties offsetsTopic() {
+        Properties properties = new Properties();
+        properties.put(TopicConfig.CLEANUP_POLICY_CONFIG, TopicConfig.CLEANUP_POLICY_COMPACT);
+        properties.put(TopicConfig.COMPRESSION_TYPE_CONFIG, "producer");
+        properties.put(TopicConfig.SEGMENT_BYTES_CONFIG,
+            String.valueOf(config.groupCoordinatorConfig().offsetsTopicSegmentBytes()));
+        return properties;
+    }
+}

@@ -1,0 +1,154 @@
+package odradek;
+
+import static org.mockito.ArgumentMatchers.any;
+import static org.mockito.ArgumentMatchers.anyBoolean;
+import static org.mockito.Mockito.doAnswer;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Properties;
+import kafka.cluster.Partition;
+import kafka.log.LogManager;
+import kafka.server.KafkaConfig;
+import kafka.server.ReplicaManager;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.config.ConfigResource.Type;
+import org.apache.kafka.coordinator.transaction.TransactionLogConfig;
+import org.apache.kafka.metadata.PartitionRegistration;
+import org.apache.kafka.storage.internals.log.LogOffsetMetadata;
+import org.apache.kafka.storage.internals.log.ProducerStateEntry;
+import org.apache.kafka.storage.internals.log.ProducerStateManager;
+import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import scala.Option;
+import scala.collection.immutable.Seq$;
+import scala.collection.immutable.Set;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** The logs of a broker: those of the partitions that it is a replica of. There is one copy, so all say the same. */
+final class Logs {
+    private final Cluster cluster;
+    private final KafkaConfig config;
+    private final int broker;
+
+    Logs(Cluster cluster, KafkaConfig config) {
+        this.cluster = cluster;
+        this.config = config;
+        this.broker = config.nodeId();
+    }
+
+    LogManager manager() {
+        LogManager manager = Stub.of(LogManager.class);
+        doAnswer(call -> log(call.getArgument(0))).when(manager).getLog(any(), anyBoolean());
+        doAnswer(call -> Seq$.MODULE$.empty()).when(manager).liveLogDirs();
+        doAnswer(call -> producerConfig()).when(manager).producerStateManagerConfig();
+        return manager;
+    }
+
+    /** What the configuration says by now, dynamic values included. */
+    private ProducerStateManagerConfig producerConfig() {
+        Properties dynamic = cluster.image().configs().configProperties(new ConfigResource(Type.BROKER, ""));
+        TransactionLogConfig set = new TransactionLogConfig(config);
+        String expiration = dynamic.getProperty("producer.id.expiration.ms");
+        String verification = dynamic.getProperty("transaction.partition.verification.enable");
+        return new ProducerStateManagerConfig(
+            expiration == null ? set.producerIdExpirationMs() : Integer.parseInt(expiration),
+            verification == null ? set.transactionPartitionVerificationEnable() : Boolean.parseBoolean(verification));
+    }
+
+    ReplicaManager replicas() {
+        ReplicaManager replicas = Stub.of(ReplicaManager.class);
+        doAnswer(call -> log(call.getArgument(0))).when(replicas).localLog(any());
+        doAnswer(call -> log(call.getArgument(0))).when(replicas).getLog(any());
+        doAnswer(call -> partition(call.getArgument(0))).when(replicas).onlinePartition(any());
+        doAnswer(call -> manager()).when(replicas).logManager();
+        doAnswer(call -> broker).when(replicas).localBrokerId();
+        return replicas;
+    }
+
+    private Optional<PartitionRegistration> held(TopicPartition partition) {
+        return cluster.partition(partition).filter(registered -> {
+            for (int replica : registered.replicas) {
+                if (replica == broker) {
+                    return true;
+                }
+            }
+            return false;
+        });
+    }
+
+    private Option<Partition> partition(TopicPartition partition) {
+        if (held(partition).isEmpty()) {
+            return Option.empty();
+        }
+        Partition stub = Stub.of(Partition.class);
+        doAnswer(call -> log(partition)).when(stub).log();
+        doAnswer(call -> leads(partition)).when(stub).isLeader();
+        doAnswer(call -> leads(partition) ? log(partition) : Option.empty()).when(stub).leaderLogIfLocal();
+        doAnswer(call -> log(partition).get()).when(stub).localLogOrException();
+        doAnswer(call -> leader(partition)).when(stub).leaderReplicaIdOpt();
+        doAnswer(call -> leads(partition) ? leader(partition) : Option.empty()).when(stub).leaderIdIfLocal();
+        doAnswer(call -> inSync(partition)).when(stub).inSyncReplicaIds();
+        doAnswer(call -> held(partition).map(found -> found.leaderEpoch).orElse(-1)).when(stub).getLeaderEpoch();
+        return Option.apply(stub);
+    }
+
+    private Option<Object> leader(TopicPartition partition) {
+        int leader = held(partition).map(found -> found.leader).orElse(-1);
+        return leader < 0 ? Option.empty() : Option.apply(leader);
+    }
+
+    private Set<Object> inSync(TopicPartition partition) {
+        HashSet<Object> replicas = new HashSet<>();
+        held(partition).ifPresent(found -> Arrays.stream(found.isr).forEach(replicas::add));
+        return CollectionConverters.asScala(replicas).toSet();
+    }
+
+    private boolean leads(TopicPartition partition) {
+        return held(partition).map(found -> found.leader == broker).orElse(false);
+    }
+
+    private Option<UnifiedLog> log(TopicPartition partition) {
+        if (held(partition).isEmpty() || cluster.log(partition).isEmpty()) {
+            return Option.empty();
+        }
+        UnifiedLog log = Stub.of(UnifiedLog.class);
+        doAnswer(call -> partition).when(log).topicPartition();
+        doAnswer(call -> at(partition, "start")).when(log).logStartOffset();
+        doAnswer(call -> at(partition, "end")).when(log).logEndOffset();
+        doAnswer(call -> new LogOffsetMetadata(at(partition, "end"))).when(log).logEndOffsetMetadata();
+        doAnswer(call -> at(partition, "highWatermark")).when(log).highWatermark();
+        doAnswer(call -> at(partition, "stable")).when(log).lastStableOffset();
+        doAnswer(call -> at(partition, "size")).when(log).size();
+        doAnswer(call -> Optional.of((int) at(partition, "epoch"))).when(log).latestEpoch();
+        ProducerStateManager producers = Stub.of(ProducerStateManager.class);
+        doAnswer(call -> producers(partition)).when(producers).activeProducers();
+        doAnswer(call -> producers).when(log).producerStateManager();
+        return Option.apply(log);
+    }
+
+    private Map<Long, ProducerStateEntry> producers(TopicPartition partition) {
+        Map<Long, ProducerStateEntry> producers = new HashMap<>();
+        JsonNode log = cluster.log(partition).orElseThrow(() -> new OutOfReach("producers without a leader"));
+        for (JsonNode each : log.get("producers")) {
+            long id = each.get("id").asLong();
+            long open = each.get("openSince").asLong();
+            producers.put(id, new ProducerStateEntry(id, (short) each.get("epoch").asInt(),
+                each.get("coordinatorEpoch").asInt(), each.get("timestamp").asLong(),
+                open < 0 ? OptionalLong.empty() : OptionalLong.of(open)));
+        }
+        return producers;
+    }
+
+    private long at(TopicPartition partition, String what) {
+        Optional<JsonNode> log = cluster.log(partition);
+        return log.orElseThrow(() -> new OutOfReach("UnifiedLog of " + partition + " without a leader"))
+            .get(what).asLong();
+    }
+}

@@ -1,0 +1,157 @@
+"""The classes of Kafka's tests that are played: those that talk to brokers as clients do."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["CLASSES", "GROUPS", "SMALL", "chosen"]
+
+SMALL = (
+    "kafka.api.TransactionsTest",
+    "kafka.api.TransactionsBounceTest",
+    "org.apache.kafka.clients.TransactionsExpirationTest",
+    "org.apache.kafka.clients.TransactionsWithMaxInFlightOneTest",
+    "org.apache.kafka.clients.producer.ProducerIntegrationTest",
+    "org.apache.kafka.clients.producer.ProducerIdExpirationTest",
+    "org.apache.kafka.clients.admin.AdminFenceProducersTest",
+    "kafka.server.AddPartitionsToTxnRequestServerTest",
+    "kafka.server.TxnOffsetCommitRequestTest",
+    "kafka.server.WriteTxnMarkersRequestTest",
+    "kafka.server.ProduceRequestTest",
+    "kafka.server.FetchRequestTest",
+)
+"""What every change has to pass: transactions, Produce and Fetch."""
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Transactions": (*SMALL[:10], "org.apache.kafka.clients.admin.DescribeProducersWithBrokerIdTest"),
+    "Producers": (
+        "kafka.api.PlaintextProducerSendTest",
+        "org.apache.kafka.clients.producer.ProducerCompressionTest",
+        "org.apache.kafka.clients.producer.ProducerFailureHandlingTest",
+        "org.apache.kafka.clients.producer.ProducerSendWhileDeletionTest",
+        "org.apache.kafka.clients.producer.SocketServerMemoryPoolTest",
+    ),
+    "Consumers": (
+        "kafka.api.ConsumerBounceTest",
+        "kafka.api.PlaintextConsumerAssignorsTest",
+        "kafka.api.PlaintextConsumerTest",
+        "org.apache.kafka.clients.consumer.ConsumerBounceTest",
+        "org.apache.kafka.clients.consumer.ConsumerIntegrationTest",
+        "org.apache.kafka.clients.consumer.ConsumerTopicCreationTest",
+        "org.apache.kafka.clients.consumer.ConsumerWithLegacyMessageFormatIntegrationTest",
+        "org.apache.kafka.clients.consumer.PlaintextConsumerAssignTest",
+        "org.apache.kafka.clients.consumer.PlaintextConsumerCallbackTest",
+        "org.apache.kafka.clients.consumer.PlaintextConsumerCloseTest",
+        "org.apache.kafka.clients.consumer.PlaintextConsumerCommitTest",
+        "org.apache.kafka.clients.consumer.PlaintextConsumerFetchTest",
+        "org.apache.kafka.clients.consumer.PlaintextConsumerPollTest",
+        "org.apache.kafka.clients.consumer.PlaintextConsumerSubscriptionTest",
+        "org.apache.kafka.clients.consumer.PlaintextConsumerTest",
+        "kafka.server.FetchFromFollowerIntegrationTest",
+    ),
+    "Groups": (
+        "kafka.api.GroupCoordinatorIntegrationTest",
+        "kafka.server.ConsumerProtocolMigrationTest",
+        "kafka.server.DeleteGroupsRequestTest",
+        "kafka.server.DescribeGroupsRequestTest",
+        "kafka.server.HeartbeatRequestTest",
+        "kafka.server.JoinGroupRequestTest",
+        "kafka.server.LeaveGroupRequestTest",
+        "kafka.server.ListGroupsRequestTest",
+        "kafka.server.OffsetCommitRequestTest",
+        "kafka.server.OffsetDeleteRequestTest",
+        "kafka.server.OffsetFetchRequestTest",
+        "kafka.server.SyncGroupRequestTest",
+        "kafka.server.ConsumerGroupDescribeRequestTest",
+        "kafka.server.ConsumerGroupHeartbeatRequestTest",
+        "org.apache.kafka.clients.admin.DynamicGroupConfigIntegrationTest",
+    ),
+    "Administration": (
+        "kafka.admin.AddPartitionsTest",
+        "kafka.api.PlaintextAdminIntegrationTest",
+        "org.apache.kafka.clients.ClientRebootstrapTest",
+        "org.apache.kafka.clients.CreateTopicsRequestWithPolicyTest",
+        "org.apache.kafka.clients.MetadataVersionIntegrationTest",
+        "org.apache.kafka.clients.MetricsDuringTopicCreationDeletionTest",
+        "org.apache.kafka.clients.admin.AdminClientWithPoliciesIntegrationTest",
+        "org.apache.kafka.clients.admin.AutoTopicCreationTest",
+        "org.apache.kafka.clients.admin.ConcurrentListOffsetsRequestTest",
+        "org.apache.kafka.clients.admin.DeleteTopicTest",
+        "org.apache.kafka.clients.admin.DescribeFeaturesTest",
+        "org.apache.kafka.clients.admin.ListOffsetsIntegrationTest",
+        "org.apache.kafka.clients.admin.RackAwareAutoTopicCreationTest",
+        "org.apache.kafka.clients.admin.StaticBrokerConfigTest",
+        "org.apache.kafka.server.EligibleLeaderReplicasIntegrationTest",
+        "org.apache.kafka.server.UncleanLeaderElectionTest",
+        "org.apache.kafka.server.config.DynamicConfigTest",
+        "org.apache.kafka.server.config.MinInSyncReplicasConfigTest",
+    ),
+    "Requests": (
+        "kafka.server.ApiVersionsRequestTest",
+        "kafka.server.CreateTopicsRequestTest",
+        "kafka.server.DeleteRecordsRequestTest",
+        "kafka.server.DeleteTopicsRequestTest",
+        "kafka.server.DeleteTopicsRequestWithDeletionDisabledTest",
+        "kafka.server.DescribeClusterRequestTest",
+        "kafka.server.DescribeLogDirsRequestTest",
+        "kafka.server.DescribeQuorumRequestTest",
+        "kafka.server.EdgeCaseRequestTest",
+        "kafka.server.FetchRequestMaxBytesTest",
+        "kafka.server.FetchRequestTest",
+        "kafka.server.ListOffsetsRequestTest",
+        "kafka.server.LogOffsetTest",
+        "kafka.server.OffsetsForLeaderEpochRequestTest",
+        "kafka.server.ProduceRequestTest",
+        "kafka.server.AlterReplicaLogDirsRequestTest",
+        "kafka.server.epoch.LeaderEpochIntegrationTest",
+        "org.apache.kafka.server.BrokerRegistrationRequestTest",
+        "org.apache.kafka.server.MetadataRequestTest",
+        "org.apache.kafka.server.quota.ClientQuotasRequestTest",
+        "unit.kafka.server.AllocateProducerIdsRequestTest",
+    ),
+    "Tools": (
+        "org.apache.kafka.tools.BrokerApiVersionsCommandTest",
+        "org.apache.kafka.tools.ClusterToolTest",
+        "org.apache.kafka.tools.ConfigCommandIntegrationTest",
+        "org.apache.kafka.tools.DeleteRecordsCommandTest",
+        "org.apache.kafka.tools.FeatureCommandTest",
+        "org.apache.kafka.tools.GetOffsetShellTest",
+        "org.apache.kafka.tools.GroupsCommandTest",
+        "org.apache.kafka.tools.LeaderElectionCommandTest",
+        "org.apache.kafka.tools.LogDirsCommandTest",
+        "org.apache.kafka.tools.MetadataQuorumCommandTest",
+        "org.apache.kafka.tools.TopicCommandTest",
+        "org.apache.kafka.tools.TransactionsCommandTest",
+        "org.apache.kafka.tools.consumer.ConsoleConsumerTest",
+        "org.apache.kafka.tools.consumer.group.DeleteConsumerGroupsTest",
+        "org.apache.kafka.tools.consumer.group.DeleteOffsetsConsumerGroupCommandIntegrationTest",
+        "org.apache.kafka.tools.consumer.group.DescribeConsumerGroupTest",
+        "org.apache.kafka.tools.consumer.group.ListConsumerGroupTest",
+        "org.apache.kafka.tools.consumer.group.ResetConsumerGroupOffsetTest",
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommandTest",
+    ),
+    "Streams": (
+        "org.apache.kafka.streams.integration.AtLeastOnceDeliveryMessageLossIntegrationTest",
+        "org.apache.kafka.streams.integration.EOSUncleanShutdownIntegrationTest",
+        "org.apache.kafka.streams.integration.EosIntegrationTest",
+        "org.apache.kafka.streams.integration.GlobalKTableEOSIntegrationTest",
+        "org.apache.kafka.streams.integration.StandbyTaskEOSIntegrationTest",
+        "org.apache.kafka.streams.integration.StandbyTaskEOSMultiRebalanceIntegrationTest",
+        "org.apache.kafka.streams.integration.SuppressionDurabilityIntegrationTest",
+    ),
+}
+"""All of it, in the order of the page."""
+
+CLASSES = tuple(dict.fromkeys(name for group in GROUPS.values() for name in group))
+
+
+def chosen(*, everything: bool, only: Sequence[str]) -> Iterator[str]:
+    """The classes to play: those whose name, with or without its package, matches a pattern; else the smaller set."""
+    for name in CLASSES:
+        short = name.rpartition(".")[2]
+        if only:
+            if any(fnmatch.fnmatchcase(name, each) or fnmatch.fnmatchcase(short, each) for each in only):
+                yield name
+        elif everything or name in SMALL:
+            yield name
