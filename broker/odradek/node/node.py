@@ -303,6 +303,17 @@ class Node:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    def partition_in(self, topic: str, index: int, leader_epoch: int) -> Partition | Refused:
+        """A partition this node leads, for who believes that this is its leader epoch (KIP-320); -1 believes nothing.
+
+        A replica that does not lead judges the epoch first, too.
+        """
+        partition = self.partition(topic, index)
+        judge = self.replica(topic, index) if isinstance(partition, Refused) else partition
+        if not isinstance(judge, Refused) and (error := judge.check_leader_epoch(leader_epoch)) is not ErrorCode.NONE:
+            return Refused(error)
+        return partition
+
     def replica(self, topic: str, index: int) -> Replica | Refused:
         """A partition of which this node has a replica, whoever leads it."""
         registered = self.image.partition(topic, index)

@@ -180,6 +180,25 @@ def test_groups_are_listed_and_deleted() -> None:
 # ---------------------------------------------------------------------- who coordinates
 
 
+@pytest.mark.parametrize("version", [1, 2, 8])
+def test_before_its_topic_is_there_nobody_is_the_coordinator(version: int) -> None:
+    world = World(topics=["orders:1"], config={"odradek.internal.topics.at.start": False})
+    client = world.client()
+    assert ErrorCode.NOT_COORDINATOR == client.ask(HeartbeatRequest(group_id="g", member_id="m"), 4).error_code
+    if version >= 8:
+        group = OffsetFetchRequestGroup(
+            group_id="g", topics=[OffsetFetchRequestTopics(name="orders", partition_indexes=[0])]
+        )
+        answer = client.ask(OffsetFetchRequest(groups=[group]), version).groups[0].error_code
+    else:
+        request = OffsetFetchRequest(
+            group_id="g", topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
+        )
+        fetched = client.ask(request, version)
+        answer = fetched.topics[0].partitions[0].error_code if version == 1 else fetched.error_code
+    assert ErrorCode.NOT_COORDINATOR == answer
+
+
 def test_another_broker_is_not_the_coordinator() -> None:
     client = world_with_coordinator(brokers=2).client(2)
     refused = client.ask(join_request("mine"), 9)

@@ -18,7 +18,6 @@ __all__ = ["Coordinators"]
 
 _LOADING = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 _NOT_HERE = Refused(ErrorCode.NOT_COORDINATOR)
-_NO_TOPIC = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 class Coordinators:
@@ -53,7 +52,8 @@ class Coordinators:
         node = self._node
         topic = node.image.topic(kind.value)
         if topic is None:
-            return _NO_TOPIC
+            # Only FindCoordinator says that there is none yet, and has the topic made.
+            return _NOT_HERE
         partition = node.partitions.get((kind.value, partition_for(key, len(topic.partitions))))
         if partition is None or not partition.is_leader:
             # A deposed leader that has not read the new metadata must refuse, because its state may be behind.

@@ -241,8 +241,11 @@ class _Reading:
             wanted.topic = topic.name
         if image.partition(wanted.topic, wanted.index) is None:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        failed = _failed(wanted.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._tell_leader(failed, wanted)
+        refused = self.node.partition_in(wanted.topic, wanted.index, wanted.current_leader_epoch)
+        error = refused.error if isinstance(refused, Refused) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        failed = _failed(wanted.index, error)
+        if error is not ErrorCode.UNKNOWN_LEADER_EPOCH:
+            self._tell_leader(failed, wanted)
         return failed
 
     def _tell_leader(self, failed: PartitionData, wanted: SessionPartition) -> None:

@@ -82,13 +82,9 @@ def _list_offset(
     index = wanted.partition_index
     if request.replica_id == ANY_REPLICA and version > 0:
         return _list_offset_of_replica(node, topic, wanted, version)
-    partition = node.partition(topic, index)
+    partition = node.partition_in(topic, index, wanted.current_leader_epoch)
     if isinstance(partition, Refused):
         return _no_offset(index, partition.error)
-    if request.replica_id == CONSUMER or version >= 4:
-        error = partition.check_leader_epoch(wanted.current_leader_epoch if version >= 4 else -1)
-        if error is not ErrorCode.NONE:
-            return _no_offset(index, error)
     if version == 0:
         return _old_style(partition, wanted)
     if _is_unknown(wanted.timestamp, version):
@@ -106,7 +102,7 @@ def _list_offset_of_replica(
     replica = node.replica(topic, index)
     if isinstance(replica, Refused):
         return _no_offset(index, replica.error)
-    error = replica.check_leader_epoch(wanted.current_leader_epoch if version >= 4 else -1)
+    error = replica.check_leader_epoch(wanted.current_leader_epoch)
     if error is not ErrorCode.NONE:
         return _no_offset(index, error)
     if _is_unknown(wanted.timestamp, version):
@@ -152,12 +148,9 @@ async def offset_for_leader_epoch(node: Node, call: Call) -> OffsetForLeaderEpoc
 
 
 def _epoch_end(node: Node, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = node.partition(topic, wanted.partition)
+    partition = node.partition_in(topic, wanted.partition, wanted.current_leader_epoch)
     if isinstance(partition, Refused):
         return EpochEndOffset(partition=wanted.partition, error_code=partition.error)
-    error = partition.check_leader_epoch(wanted.current_leader_epoch)
-    if error is not ErrorCode.NONE:
-        return EpochEndOffset(partition=wanted.partition, error_code=error)
     end = partition.end_offset_for_epoch(wanted.leader_epoch)
     return EpochEndOffset(partition=wanted.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)
 
