@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -13,6 +15,8 @@ from odradek.usage import UsageError
 from odradek_pipeline.needs import need
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from odradek_pipeline.result import Result
     from odradek_pipeline.summary import ScanSummary
 
@@ -123,6 +127,10 @@ def audit_logs_command(
         Option(help="Only these topics; without __transaction_state nothing can be said to hang."),
     ] = None,
     range_mb: Annotated[int, Option(min=1, help="Bytes that a task reads, in MiB.")] = 128,
+    check_crc: Annotated[
+        bool,
+        Option(help="Compare all checksums; without it, those of segments not closed cleanly."),
+    ] = False,
 ) -> None:
     """Transactions that hang, markers, epochs and sequences, from log directories; exit code 1 on anything bad."""
     need("numpy", "pandas", "pyarrow")
@@ -133,17 +141,19 @@ def audit_logs_command(
         check_master(master)
     check_log_directories(directories, topic or ())
     check_folder(out)
+    topics, now = topic or (), time.time_ns() // 1_000_000
     if master == "none":
         from odradek_pipeline.jobs.audit_logs import audit_logs
 
-        _finish(audit_logs(directories, topics=topic or ()), out)
+        _finish(audit_logs(directories, topics=topics, check_crc=check_crc, not_after=now), out)
     from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
     from odradek_pipeline.session import spark_session
 
     with spark_troubles():
         spark = spark_session(None if master == "submit" else master, name="odradek audit logs")
         try:
-            result = audit_logs_on_spark(spark, directories, out, topics=topic or (), range_bytes=range_mb << 20)
+            size, topics = range_mb << 20, topic or ()
+            result = audit_logs_on_spark(spark, directories, out, topics=topics, range_bytes=size, check_crc=check_crc)
         finally:
             spark.stop()
     _finish(result, out)
@@ -284,10 +294,29 @@ def report(
     raise SystemExit(BAD if bad else 0)
 
 
+def _print_incidents(incidents: pd.DataFrame) -> None:
+    for row in incidents.head(SHOWN_MAX).to_dict("records"):
+        since = f" (since {at(row['since'])})" if row["since"] > 0 else ""
+        print(f"{row['incident']}: {row['what']}{since}")
+        for name in ("blocks", "run"):
+            if row[name]:
+                print(f"  {name}: {row[name]}")
+        findings = row["anomalies"] + row["problems"]
+        if findings > 1:
+            print(f"  {findings} findings follow from it")
+
+
+def at(milliseconds: int) -> str:
+    """A time of a log, in UTC."""
+    return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def _finish(result: Result, out: Path) -> NoReturn:
     from odradek_pipeline.result import write_result
 
     write_result(result, out)
+    if result.incidents is not None:
+        _print_incidents(result.incidents)
     for name, severities in sorted(result.counts().items()):
         print(f"{name}: " + ", ".join(f"{count} {severity}" for severity, count in severities.items()))
     for row in result.anomalies.head(SHOWN_MAX).to_dict("records"):

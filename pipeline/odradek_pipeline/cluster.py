@@ -43,6 +43,8 @@ class Cluster:
     image: MetadataImage = EMPTY
     deleted: dict[bytes, str] = field(default_factory=dict)
     """Topics that were removed, by id."""
+    created: dict[str, int] = field(default_factory=dict)
+    """When the topic that has this name now was made, ms; only of those that are in the log, not in a snapshot."""
     levels: list[LevelChange] = field(default_factory=list)
 
     def partitions_of(self, topic: str) -> int | None:
@@ -56,18 +58,22 @@ class Cluster:
 
 
 def read_cluster(tree: Tree) -> Cluster | None:
-    """Fold the newest snapshot and the log behind it; None where there is neither.
+    """Fold the newest snapshot and the log behind it, of the copy that reaches furthest; None where there is none.
 
     What cannot be read is left out here: the scan of the segments tells of it.
     """
-    files = [file for file in tree.files if file.topic == CLUSTER_METADATA]
+    copies: dict[Path, list[LogFile]] = {}
+    for file in tree.files:
+        if file.topic == CLUSTER_METADATA:
+            copies.setdefault(Path(file.path).parent, []).append(file)
+    if not copies:
+        return None
+    files = max(copies.values(), key=lambda of: max((one.base_offset, one.size) for one in of))
     segments = [file for file in files if file.kind is FileKind.SEGMENT]
     snapshots = [file for file in files if file.kind is FileKind.CHECKPOINT]
-    if not segments and not snapshots:
-        return None
     cluster, loader, names = Cluster(), MetadataLoader(), dict[bytes, str]()
     for file in snapshots[-1:]:
-        records = [record for batch in _batches(file) for record in _records(batch, cluster, names)]
+        records = [record for batch in _batches(file) for record in _records(batch, cluster, names, is_snapshot=True)]
         loader.load_snapshot(records, offset=file.base_offset - 1, epoch=0)
     for file in segments:
         for batch in _batches(file):
@@ -85,7 +91,7 @@ def _batches(file: LogFile) -> Iterator[Batch]:
         return
 
 
-def _records(batch: Batch, cluster: Cluster, names: dict[bytes, str]) -> Iterator[Struct]:
+def _records(batch: Batch, cluster: Cluster, names: dict[bytes, str], *, is_snapshot: bool = False) -> Iterator[Struct]:
     """Every record of a batch; what an image forgets is noted on the way."""
     if batch.is_control:
         return
@@ -96,6 +102,8 @@ def _records(batch: Batch, cluster: Cluster, names: dict[bytes, str]) -> Iterato
             continue
         if isinstance(message, TopicRecord):
             names[message.topic_id] = message.name
+            if not is_snapshot:
+                cluster.created[message.name] = record.timestamp
         elif isinstance(message, RemoveTopicRecord):
             cluster.deleted[message.topic_id] = names.get(message.topic_id, "")
         elif isinstance(message, FeatureLevelRecord) and message.name == TRANSACTION_VERSION:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from odradek_pipeline.payload import TransactionRecord
 
-__all__ = ["DECISION_COLUMNS", "decision_frame", "lacking_markers", "undecided", "unmatched"]
+__all__ = ["DECISION_COLUMNS", "decision_frame", "lacking_markers", "undecided", "unmatched", "wrong_outcomes"]
 
 DECISION_COLUMNS: dict[str, str] = {
     "topic": "object",
@@ -34,6 +34,8 @@ that all markers are written, and the transactional id."""
 _KEY = ["topic", "partition", "producer_id", "epoch", "commit"]
 _ORDER = ["path", "position", "offset"]
 Partition = tuple[str, int]
+CLOCKS_MS = 1_000
+"""Coordinators and leaders have clocks of their own."""
 
 
 def decision_frame(decisions: Iterable[TransactionRecord], complete: Set[tuple[int, int]]) -> pd.DataFrame:
@@ -59,12 +61,22 @@ def decision_frame(decisions: Iterable[TransactionRecord], complete: Set[tuple[i
 
 
 def lacking_markers(
-    decisions: pd.DataFrame, txns: pd.DataFrame, starts: Mapping[Partition, int], cleaned: Mapping[Partition, int]
+    decisions: pd.DataFrame,
+    txns: pd.DataFrame,
+    starts: Mapping[Partition, int],
+    cleaned: Mapping[Partition, int],
+    created: Mapping[str, int],
 ) -> pd.DataFrame:
-    """Complete decisions that no marker answers, in partitions of which nothing has been removed."""
+    """Complete decisions that no marker answers, in partitions of which nothing has been removed.
+
+    A topic that was deleted and made again has no marker of what was decided before it was `created`.
+    """
     keys = list(zip(decisions["topic"], decisions["partition"], strict=True))
     whole = np.array([starts.get(key, 1) == 0 and not cleaned.get(key) for key in keys], bool)
-    due = decisions[decisions["complete"] & whole].sort_values(_ORDER, kind="stable", ignore_index=True)
+    since = np.array([created.get(topic, 0) for topic in decisions["topic"]], np.int64)
+    due = decisions[decisions["complete"] & whole & (decisions["timestamp"] >= since)].sort_values(
+        _ORDER, kind="stable", ignore_index=True
+    )
     return _short(due, "timestamp", _markers(txns), "marker_timestamp")
 
 
@@ -73,6 +85,23 @@ def undecided(decisions: pd.DataFrame, txns: pd.DataFrame) -> pd.Series[bool]:
     markers = _markers(txns)
     lacking = _short(markers, "marker_timestamp", decisions, "timestamp", later=False)
     return pd.Series(txns.index.isin(lacking.index), index=txns.index)
+
+
+def wrong_outcomes(decisions: pd.DataFrame, txns: pd.DataFrame, unanswered: pd.Series[bool]) -> pd.Series[bool]:
+    """Which markers say the opposite of what was decided.
+
+    A decision has no marker, and the first one behind it of the same producer and epoch, which answers no other, has
+    the other outcome. `unanswered` are the markers that no decision is there for.
+    """
+    markers = _markers(txns[unanswered])
+    if markers.empty or decisions.empty:
+        return pd.Series(False, index=txns.index)
+    all_markers = _markers(txns)
+    lacking = _short(decisions.sort_values(_ORDER, ignore_index=True), "timestamp", all_markers, "marker_timestamp")
+    pairs = lacking.assign(commit=~lacking["commit"]).merge(markers.reset_index(names="row"), on=_KEY)
+    pairs = pairs[pairs["marker_timestamp"] >= pairs["timestamp"] - CLOCKS_MS]
+    wrong = pairs.sort_values("marker_timestamp", kind="stable").drop_duplicates(["topic", "partition", "offset"])
+    return pd.Series(txns.index.isin(wrong["row"]), index=txns.index)
 
 
 def _markers(txns: pd.DataFrame) -> pd.DataFrame:

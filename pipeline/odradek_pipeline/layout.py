@@ -82,10 +82,23 @@ class Tree:
     problems: list[Problem] = field(default_factory=list)
     cleaned: dict[tuple[str, int], int] = field(default_factory=dict)
     """Up to which offset compaction has gone through a partition."""
+    roots: list[str] = field(default_factory=list)
+    """The log directories, also those without a partition."""
 
     def of(self, kind: FileKind, *, topic: str | None = None) -> list[LogFile]:
         """Files of one kind, in the order of their offsets within each partition."""
         return [file for file in self.files if file.kind is kind and (topic is None or file.topic == topic)]
+
+    def of_topics(self, topics: Iterable[str]) -> Tree:
+        """What is of these topics alone."""
+        wanted = frozenset(topics)
+        return Tree([file for file in self.files if file.topic in wanted], self.problems, self.cleaned, self.roots)
+
+    def of_replicas(self, directories: Iterable[str]) -> Tree:
+        """The segments of these directories of partitions alone."""
+        wanted = frozenset(directories)
+        files = [file for file in self.of(FileKind.SEGMENT) if os.path.dirname(file.path) in wanted]
+        return Tree(files, cleaned=self.cleaned)
 
     def starts(self) -> dict[tuple[str, int], int]:
         """The first offset of each partition that is still there, as far as the names of segments say."""
@@ -95,23 +108,16 @@ class Tree:
         return starts
 
 
-def one_replica_each(tree: Tree) -> Tree:
-    """Of each partition only the replica that reaches furthest; the others are named in `problems`."""
-    replicas: dict[tuple[str, int], dict[str, tuple[int, int]]] = {}
-    for file in tree.of(FileKind.SEGMENT):
-        directory = os.path.dirname(file.path)
-        of = replicas.setdefault((file.topic, file.partition), {})
-        of[directory] = max(of.get(directory, (-1, -1)), (file.base_offset, file.size))
-    left_out: set[str] = set()
-    for ends in replicas.values():
-        best = max(sorted(ends), key=lambda directory: ends[directory])
-        left_out |= ends.keys() - {best}
+def one_replica_each(tree: Tree, chosen: Iterable[str]) -> Tree:
+    """Only the chosen replicas; the others are named in `problems`."""
+    kept = frozenset(chosen)
+    left_out = {os.path.dirname(file.path) for file in tree.of(FileKind.SEGMENT)} - kept
     notes = [
-        problem(directory, -1, "other-replica", "not audited: another one reaches as far", severity="info")
+        problem(directory, -1, "other-replica", "compared with the one that is audited", severity="info")
         for directory in sorted(left_out)
     ]
     files = [file for file in tree.files if os.path.dirname(file.path) not in left_out]
-    return Tree(files, [*tree.problems, *notes], tree.cleaned)
+    return Tree(files, [*tree.problems, *notes], tree.cleaned, tree.roots)
 
 
 def find_files(directories: Iterable[str | Path], *, topics: Iterable[str] = ()) -> Tree:
@@ -150,6 +156,7 @@ def _partition_of(name: str) -> tuple[str, int] | None:
 
 def _add_root(tree: Tree, root: Path, wanted: frozenset[str]) -> None:
     names = _names(root, tree)
+    tree.roots.append(str(root))
     partitions = [name for name in names if _partition_of(name) and (root / name).is_dir()]
     if names and not partitions and _OF_BROKER not in names:
         tree.problems.append(problem(root, -1, "no-partitions", "no directory here is that of a partition"))

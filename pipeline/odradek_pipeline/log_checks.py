@@ -20,6 +20,7 @@ __all__ = [
     "batch_frame",
     "sequence_breaks",
     "sequences",
+    "split_outcomes",
     "transactions",
 ]
 
@@ -55,17 +56,20 @@ TXN_COLUMNS: dict[str, str] = {
     "previous_epoch": "i4",
     "previous_marker": "i4",
     "previous_marker_epoch": "i4",
+    "coordinator_epoch_before": "i4",
     "previous_offset": "i8",
     "next_offset": "i8",
     "lowest_epoch_step": "i4",
     "undecided": "?",
+    "wrong": "?",
     "path": "object",
     "position": "i8",
     "marker_path": "object",
     "marker_position": "i8",
 }
 """A row for each transaction in each partition; outcome is commit, abort, open, or dropped: no marker came before the
-producer went on in another epoch. `undecided`: no decision of a coordinator is there for its marker."""
+producer went on in another epoch. `undecided`: no decision of a coordinator is there for its marker; `wrong`: the
+decision was the opposite."""
 
 BREAK_COLUMNS: dict[str, str] = {
     "anomaly": "object",
@@ -172,7 +176,24 @@ def sequence_breaks(frame: pd.DataFrame) -> pd.DataFrame:
         transactional=(rows["attributes"] & TRANSACTIONAL) != 0,
         previous_offset=previous,
     )
-    return _typed(found[kinds != ""], BREAK_COLUMNS)
+    return _typed(pd.concat([found[kinds != ""], _epoch_breaks(rows)], ignore_index=True), BREAK_COLUMNS)
+
+
+def _epoch_breaks(rows: pd.DataFrame) -> pd.DataFrame:
+    """Batches of an epoch below one that an idempotent producer had before; for transactions: `lowest_epoch_step`."""
+    plain = rows[(rows["attributes"] & TRANSACTIONAL) == 0].sort_values(_ORDER, kind="stable", ignore_index=True)
+    highest = plain.groupby(_PRODUCER, sort=False)["producer_epoch"].cummax()
+    before = plain.groupby(_PRODUCER, sort=False)["producer_epoch"].shift()
+    back = (plain["producer_epoch"] < highest) & (plain["producer_epoch"] != before)
+    return plain.assign(
+        anomaly="producer-epoch-regression",
+        epoch=plain["producer_epoch"],
+        offset=plain["base_offset"],
+        found=plain["producer_epoch"],
+        expected=highest,
+        transactional=False,
+        previous_offset=plain.groupby(_PRODUCER, sort=False)["last_offset"].shift(fill_value=-1),
+    )[back]
 
 
 def sequences(frame: pd.DataFrame) -> pd.DataFrame:
@@ -274,6 +295,9 @@ def _fill(table: pd.DataFrame) -> None:
     )
     table["previous_marker"] = producer["marker_type"].shift()
     table["previous_marker_epoch"] = producer["marker_epoch"].shift()
+    # The highest so far, of markers before this one.
+    highest = table["coordinator_epoch"].groupby([table[key] for key in _PRODUCER], sort=False).cummax()
+    table["coordinator_epoch_before"] = highest.groupby([table[key] for key in _PRODUCER], sort=False).shift()
     table["previous_epoch"] = producer["epoch"].shift()
     table["previous_offset"] = table["before_data"].fillna(table["before_marker"])
     table["lowest_epoch_step"] = table[["data_step", "marker_step"]].min(axis=1)
@@ -284,3 +308,14 @@ def _fill(table: pd.DataFrame) -> None:
             table[column] = False
         empty = "" if kind == "object" else 0 if column in _ZERO_IF_EMPTY else -1
         table[column] = table[column].fillna(empty)
+
+
+def split_outcomes(txns: pd.DataFrame) -> pd.DataFrame:
+    """Transactions that were committed in one partition and aborted in another.
+
+    At level 2 every transaction has an epoch of its own, and its markers the next one: the same producer and epoch of
+    markers are the same transaction (KIP-890).
+    """
+    bumped = txns[(txns["marker_offset"] >= 0) & (txns["batches"] > 0) & (txns["marker_epoch"] == txns["epoch"] + 1)]
+    both = bumped.groupby(["producer_id", "marker_epoch"])["outcome"].transform("nunique") > 1
+    return bumped[both]

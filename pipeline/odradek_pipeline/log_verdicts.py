@@ -15,8 +15,10 @@ import pandas as pd
 from odradek_pipeline.payload import TransactionRecord
 from odradek_pipeline.result import Severity, anomaly
 
-__all__ = ["Coordinators", "LogFacts", "judge", "open_transactions", "suspicious"]
+__all__ = ["Coordinators", "LogFacts", "judge", "open_transactions", "split_anomalies", "suspicious"]
 
+STUCK_MS = 60_000
+"""Markers are written within milliseconds of a decision; where a leader is away, within the seconds that it is."""
 TIMEOUT_SLACK_MS = 20_000
 """Coordinators look for transactions that took too long every 10 s, and may be late."""
 
@@ -69,6 +71,8 @@ class Coordinators:
     """Partition and offset of the decisions whose markers have all been written, says the coordinator."""
     overdue: list[tuple[TransactionRecord, int]] = field(default_factory=list)
     """Transactions that lived longer than their timeout allows, and how long, ms."""
+    stuck: list[tuple[TransactionRecord, int]] = field(default_factory=list)
+    """Decisions that have waited for their markers far too long, and how long, ms."""
 
     @classmethod
     def fold(cls, records: Iterable[TransactionRecord], *, known: bool, now: int) -> Coordinators:
@@ -84,6 +88,8 @@ class Coordinators:
                 self.last[producer_id] = record
             if record.state == "Ongoing":
                 self._check_age(record, now)
+            if record.state.startswith("Prepare") and now - record.last_update > STUCK_MS:
+                self.stuck.append((record, now - record.last_update))
         return self
 
     def _note(self, before: TransactionRecord | None, record: TransactionRecord) -> None:
@@ -141,6 +147,8 @@ def suspicious(txns: pd.DataFrame, level_2: Set[tuple[int, int]]) -> pd.Series[b
         txns["outcome"].isin(["open", "dropped"])
         | (txns["batches"] == 0)
         | (txns["lowest_epoch_step"] < 0)
+        | (txns["coordinator_epoch"].between(0, txns["coordinator_epoch_before"] - 1))
+        | txns["wrong"]
         | not_bumped
     )
 
@@ -172,6 +180,7 @@ def judge(
     found += [_break(row, coordinators, facts) for row in breaks.to_dict("records")]
     found += _missing_markers(found, lacking)
     found += [_overdue(record, age) for record, age in coordinators.overdue]
+    found += [_stuck(record, age) for record, age in coordinators.stuck]
     return found + _unexplained_jumps(jumps, found, facts)
 
 
@@ -200,7 +209,7 @@ def _odd(row: Row, coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFr
         detail = f"no marker before the producer went on in another epoch at offset {row['next_offset']}"
         where = _evidence(row, offset=row["first_offset"], end_offset=row["next_offset"], **known)
         found.append(anomaly("txn-hanging", Severity.BAD, detail, **where))
-    at_marker = row["marker_offset"] >= 0
+    at_marker = bool(row["marker_offset"] >= 0)
     marker = {
         "topic": row["topic"],
         "partition": row["partition"],
@@ -211,7 +220,15 @@ def _odd(row: Row, coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFr
         "position": row["marker_position"],
         **known,
     }
-    if at_marker and row["batches"] == 0:
+    if row["wrong"]:
+        decided = "PrepareAbort" if row["outcome"] == "commit" else "PrepareCommit"
+        detail = f"its coordinator decided {decided}, and the marker here says {row['outcome']}"
+        found.append(anomaly("txn-wrong-outcome", Severity.BAD, detail, **marker))
+    if at_marker and 0 <= row["coordinator_epoch"] < row["coordinator_epoch_before"]:
+        epochs = f"{row['coordinator_epoch']} behind {row['coordinator_epoch_before']}"
+        detail = f"a marker of coordinator epoch {epochs}: a coordinator that had been replaced wrote it"
+        found.append(anomaly("coordinator-epoch-regression", Severity.BAD, detail, **marker))
+    if at_marker and row["batches"] == 0 and not row["wrong"]:
         found += _empty(row, marker, coordinators, facts, jumps)
     if row["lowest_epoch_step"] < 0:
         where = marker if at_marker else _evidence(row, offset=row["first_offset"], **known)
@@ -272,15 +289,15 @@ def _break(row: Row, coordinators: Coordinators, facts: LogFacts) -> dict[str, A
     removed = facts.is_cleaned(row) or (
         name == "seq-first-not-zero" and facts.is_trimmed(row) and not row["earlier_epoch"]
     )
-    severity = Severity.ALLOWED if removed and name != "seq-duplicate" else Severity.BAD
+    removed = removed and name not in ("seq-duplicate", "producer-epoch-regression")
+    severity = Severity.ALLOWED if removed else Severity.BAD
     why = {
         "seq-gap": f"sequence {row['found']} where {row['expected']} was due",
         "seq-duplicate": f"sequence {row['found']} again, {row['expected']} was due",
         "seq-first-not-zero": f"the first batch of the epoch has sequence {row['found']}",
+        "producer-epoch-regression": f"epoch {row['found']} of the producer behind its epoch {row['expected']}",
     }[name]
-    detail = why + (
-        ": compaction or retention has removed batches before it" if removed and name != "seq-duplicate" else ""
-    )
+    detail = why + (": compaction or retention has removed batches before it" if removed else "")
     where = _evidence(
         row,
         offset=row["previous_offset"] + 1,
@@ -292,7 +309,8 @@ def _break(row: Row, coordinators: Coordinators, facts: LogFacts) -> dict[str, A
 
 def _missing_markers(found: list[dict[str, Any]], lacking: pd.DataFrame) -> list[dict[str, Any]]:
     """Decisions that are complete, says the coordinator, but whose marker a partition does not have."""
-    told = {(row["topic"], row["partition"], row["producer_id"]) for row in found if row["anomaly"] == "txn-hanging"}
+    names = ("txn-hanging", "txn-wrong-outcome")
+    told = {(row["topic"], row["partition"], row["producer_id"]) for row in found if row["anomaly"] in names}
     missing = []
     for row in lacking.to_dict("records"):
         if (row["topic"], row["partition"], row["producer_id"]) in told:
@@ -307,19 +325,51 @@ def _missing_markers(found: list[dict[str, Any]], lacking: pd.DataFrame) -> list
 
 def _overdue(record: TransactionRecord, age: int) -> dict[str, Any]:
     detail = f"{record.state} after {age} ms, with a timeout of {record.timeout_ms} ms"
-    return anomaly(
-        "txn-timeout-exceeded",
-        Severity.BAD,
-        detail,
-        topic="__transaction_state",
-        partition=record.partition,
-        offset=record.offset,
-        path=record.path,
-        position=record.position,
-        producer_id=record.producer_id,
-        producer_epoch=record.producer_epoch,
-        transactional_id=record.transactional_id,
-    )
+    return anomaly("txn-timeout-exceeded", Severity.BAD, detail, **_of_record(record))
+
+
+def _stuck(record: TransactionRecord, age: int) -> dict[str, Any]:
+    places = ", ".join(f"{topic}-{partition}" for topic, partition in record.partitions)
+    detail = f"{record.state} since {age} ms, and not all markers are written: {places}"
+    return anomaly("stuck-prepare", Severity.BAD, detail, **_of_record(record))
+
+
+def _of_record(record: TransactionRecord) -> dict[str, Any]:
+    return {
+        "topic": "__transaction_state",
+        "partition": record.partition,
+        "offset": record.offset,
+        "path": record.path,
+        "position": record.position,
+        "producer_id": record.producer_id,
+        "producer_epoch": record.producer_epoch,
+        "transactional_id": record.transactional_id,
+    }
+
+
+def split_anomalies(rows: pd.DataFrame, coordinators: Coordinators) -> list[dict[str, Any]]:
+    """One for each transaction with both outcomes, at the marker of the outcome that fewer partitions have."""
+    found = []
+    for (producer_id, epoch), txn in rows.groupby(["producer_id", "marker_epoch"], sort=False):
+        outcomes = {
+            outcome: sorted(f"{row['topic']}-{row['partition']}" for row in of.to_dict("records"))
+            for outcome, of in txn.groupby("outcome")
+        }
+        rare = min(outcomes, key=lambda outcome: len(outcomes[outcome]))
+        row = txn[txn["outcome"] == rare].iloc[0]
+        detail = "; ".join(f"{outcome} in {', '.join(places)}" for outcome, places in outcomes.items())
+        where = {
+            "topic": row["topic"],
+            "partition": row["partition"],
+            "offset": row["marker_offset"],
+            "path": row["marker_path"],
+            "position": row["marker_position"],
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "transactional_id": coordinators.transactional_id(int(producer_id)),
+        }
+        found.append(anomaly("txn-split-outcome", Severity.BAD, detail, **where))
+    return found
 
 
 def _unexplained_jumps(jumps: pd.DataFrame, found: list[dict[str, Any]], facts: LogFacts) -> list[dict[str, Any]]:

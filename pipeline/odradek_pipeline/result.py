@@ -31,8 +31,9 @@ ANOMALY_COLUMNS = (
     "process",
     "txn",
     "detail",
+    "incident",
 )
-_NUMBERS = frozenset(("partition", "offset", "end_offset", "producer_id", "producer_epoch", "position"))
+_NUMBERS = frozenset(("incident", "partition", "offset", "end_offset", "producer_id", "producer_epoch", "position"))
 
 
 class Severity(StrEnum):
@@ -71,6 +72,10 @@ class Result:
     bytes: int = 0
     seconds: float = 0.0
     facts: dict[str, Any] = field(default_factory=dict)
+    incidents: pd.DataFrame | None = None
+    """The causes of what is bad, where an audit looks for them; `anomalies` names each one's by its place here."""
+    incident_of: dict[int, int] = field(default_factory=dict)
+    """The same for problems."""
 
     @property
     def is_bad(self) -> bool:
@@ -92,6 +97,7 @@ class Result:
             "audit": self.audit,
             "verdict": "bad" if self.is_bad else "ok",
             "anomalies": self.counts(),
+            **({} if self.incidents is None else {"incidents": self.incidents["incident"].value_counts().to_dict()}),
             "problems": len(self.problems),
             "files": self.files,
             "bytes": self.bytes,
@@ -103,7 +109,11 @@ class Result:
 def write_result(result: Result, out: Path) -> None:
     """The tables as Parquet files and summary.json, below `out`."""
     out.mkdir(parents=True, exist_ok=True)
-    tables = {"anomalies": result.anomalies, "problems": problems_frame(result.problems), **result.tables}
+    problems = problems_frame(result.problems)
+    problems["incident"] = [result.incident_of.get(at, -1) for at in range(len(problems))]
+    tables = {"anomalies": result.anomalies, "problems": problems.astype({"incident": "int64"}), **result.tables}
+    if result.incidents is not None:
+        tables["incidents"] = result.incidents
     for name, table in tables.items():
         path = out / f"{name}.parquet"
         if path.is_dir():  # an earlier run on Spark left its parts there

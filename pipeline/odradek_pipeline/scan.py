@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from odradek.records.batch import Batch, InvalidBatch, parse_batch
 from odradek.records.control import read_marker
 from odradek.records.record import iterate_records
-from odradek_pipeline.layout import FileKind, LogFile, Problem, problem
+from odradek_pipeline.layout import CLUSTER_METADATA, FileKind, LogFile, Problem, problem
+from odradek_pipeline.log_dirs import read_log_dir
+from odradek_pipeline.segment_checks import BesideSegment
 
 __all__ = [
     "BATCHES_PER_CHUNK",
@@ -44,6 +46,8 @@ __all__ = [
 
 BATCHES_PER_CHUNK = 65_536
 RANGE_BYTES = 128 << 20
+SEARCHED_BYTES, SEARCHED_PLACES = 16 << 20, 100_000
+"""How far behind damage the next whole batch is looked for, where no index says where one begins."""
 
 HEADER = np.dtype(
     [
@@ -65,7 +69,9 @@ HEADER = np.dtype(
 HEADER_BYTES = HEADER.itemsize
 _LENGTH_BASE = 12
 _LENGTH_MIN = 14  # the smallest message of the oldest format
+_CRC_AT = 17
 _CHECKSUMMED_AT = 21
+_MAGIC_AT = 16
 _length_at = Struct(">i").unpack_from
 _offset_at = Struct(">q").unpack_from
 
@@ -124,6 +130,10 @@ class ByteRange:
     end: int = -1
     active: bool = False
     """The last segment of its partition: a broker may be writing to it."""
+    unflushed: bool = False
+    """It may have been written to when its broker crashed: its checksums are compared."""
+    cleaned_upto: int = 1 << 62
+    """Below this offset batches may have lost records to compaction."""
 
 
 @dataclass(slots=True)
@@ -151,21 +161,23 @@ class Scan:
         self.problems.append(problem(file.path, position, name, detail, severity=severity))
 
 
-def active_segments(files: Iterable[LogFile]) -> frozenset[str]:
-    """The last segment of each partition."""
-    last: dict[tuple[str, str, int], str] = {}
-    for file in files:
-        if file.kind is FileKind.SEGMENT:
-            last[str(Path(file.path).parent.parent), file.topic, file.partition] = file.path
-    return frozenset(last.values())
+def following_segments(files: Iterable[LogFile]) -> dict[str, int | None]:
+    """Where the segment behind each one begins; None for the last of its partition."""
+    segments = [file for file in files if file.kind is FileKind.SEGMENT]
+    following: dict[str, int | None] = {file.path: None for file in segments}
+    by_directory: dict[str, list[LogFile]] = {}
+    for file in segments:
+        by_directory.setdefault(str(Path(file.path).parent), []).append(file)
+    for of in by_directory.values():
+        for one, after in pairwise(of):
+            following[one.path] = after.base_offset
+    return following
 
 
 def scan_segments(files: Sequence[LogFile], scan: Scan) -> Iterator[Chunk]:
     """The headers of every segment."""
-    active = active_segments(files)
-    for file in files:
-        if file.kind is FileKind.SEGMENT:
-            yield from scan_range(ByteRange(file, active=file.path in active), scan)
+    for part in plan_ranges(files, range_bytes=0):
+        yield from scan_range(part, scan)
 
 
 def scan_range(part: ByteRange, scan: Scan) -> Iterator[Chunk]:
@@ -192,6 +204,7 @@ class _Chase:
     def __init__(self, part: ByteRange, mapped: mmap.mmap, end: int, scan: Scan) -> None:
         self.part, self.file, self.mapped, self.end, self.scan = part, part.file, mapped, end, scan
         self.position = part.start
+        self.beside = BesideSegment(part, scan) if part.file.topic != CLUSTER_METADATA else None
 
     def chunks(self) -> Iterator[Chunk]:
         while self.position < self.end:
@@ -200,6 +213,8 @@ class _Chase:
                 chunk = self.gather(np.array(positions, np.int64), np.array(lengths, np.int64))
                 self.scan.batches += len(chunk)
                 if len(chunk):
+                    if self.beside is not None:
+                        self.beside.check(chunk, is_last=self.position >= self.end)
                     yield chunk
             if len(positions) < BATCHES_PER_CHUNK and self.position < self.end:
                 self.skip()
@@ -239,6 +254,8 @@ class _Chase:
             )
             self.position = self.end
             return
+        if self.is_old_message(rest):
+            return
         begins = self.next_start()
         length = _length_at(self.mapped, self.position + 8)[0] if rest >= _LENGTH_BASE else None
         whole = length is not None and length >= _LENGTH_MIN
@@ -255,6 +272,23 @@ class _Chase:
             what = f"a batch length of {length}" if length is not None else "no batch"
             self.scan.note(self.file, self.position, "broken", f"{what}; {begins - self.position} bytes skipped")
         self.position = begins
+
+    def is_old_message(self, rest: int) -> bool:
+        """Notes messages of the formats before 0.11 that are shorter than the header of a batch, and goes past them."""
+        if rest < _LENGTH_BASE + _LENGTH_MIN:
+            return False
+        following = self.position + _LENGTH_BASE + int(_length_at(self.mapped, self.position + 8)[0])
+        magic = self.mapped[self.position + _MAGIC_AT]
+        if magic > 1 or not self.position + _LENGTH_BASE + _LENGTH_MIN <= following <= self.end:
+            return False
+        self.note_old(self.position, magic)
+        self.scan.bytes_read += following - self.position
+        self.position = following
+        return True
+
+    def note_old(self, position: int, magic: int) -> None:
+        detail = f"a message set of format v{magic}, from before 0.11: not audited"
+        self.scan.note(self.file, position, "old-magic", detail, severity="info")
 
     def is_zero(self) -> bool:
         return not any(
@@ -273,8 +307,24 @@ class _Chase:
         """The first position behind this one at which the index says a batch begins, and one does."""
         for offset, position in index_entries(self.file.path):
             if self.position < position < self.end and batch_begins(self.mapped, position, self.end, offset):
+                return min(position, self.searched(position))
+        return self.searched(self.end)
+
+    def searched(self, limit: int) -> int:
+        """The first place before the limit where a batch begins whose checksum is right; else the limit."""
+        end = min(limit, self.position + SEARCHED_BYTES)
+        magics = np.frombuffer(self.mapped, np.uint8, offset=0)[self.position + 1 + _MAGIC_AT : end + _MAGIC_AT]
+        for found in np.flatnonzero(magics == 2)[:SEARCHED_PLACES].tolist():
+            position = self.position + 1 + found
+            if position < end and batch_begins(self.mapped, position, self.end) and self.is_sealed(position):
                 return position
-        return self.end
+        return limit
+
+    def is_sealed(self, position: int) -> bool:
+        """Whether the bytes here are those of a batch by its checksum."""
+        end = position + _LENGTH_BASE + int(_length_at(self.mapped, position + 8)[0])
+        wanted = int.from_bytes(self.mapped[position + _CRC_AT : position + _CHECKSUMMED_AT])
+        return crc32c(self.mapped[position + _CHECKSUMMED_AT : end]) == wanted
 
     # ------------------------------------------------------------------ columns
 
@@ -295,16 +345,12 @@ class _Chase:
         keep = (magic == 2) & (lengths >= HEADER_BYTES - _LENGTH_BASE)
         for at in np.flatnonzero(~keep):
             number = int(magic[at])
-            name = "old-magic" if number in (0, 1) else "unknown-magic" if number != 2 else "broken"
-            detail = (
-                f"a message set of format v{number}, from before 0.11: not audited"
-                if name == "old-magic"
-                else f"magic {number}, length {lengths[at]}"
-            )
-            self.scan.note(
-                self.file, int(positions[at]), name, detail, severity="info" if name == "old-magic" else "bad"
-            )
-        if self.scan.check_crc:
+            if number in (0, 1):
+                self.note_old(int(positions[at]), number)
+                continue
+            name = "unknown-magic" if number != 2 else "broken"
+            self.scan.note(self.file, int(positions[at]), name, f"magic {number}, length {lengths[at]}")
+        if self.scan.check_crc or self.part.unflushed:
             self.check_crc(positions[keep], lengths[keep], headers["crc"][keep])
         return keep
 
@@ -431,13 +477,18 @@ def batch_begins(mapped: mmap.mmap | bytes, position: int, end: int, relative_of
 
 
 def plan_ranges(files: Sequence[LogFile], *, range_bytes: int = RANGE_BYTES) -> list[ByteRange]:
-    """Segments as ranges of about `range_bytes`, cut where the sparse index says a batch begins."""
-    active = active_segments(files)
+    """Segments as ranges of about `range_bytes`, cut where the sparse index says a batch begins; 0 cuts none."""
     ranges: list[ByteRange] = []
+    following = following_segments(files)
     for file in files:
         if file.kind is FileKind.SEGMENT and file.size:
-            cuts = [0, *_cuts(file, range_bytes), -1]
-            ranges += [ByteRange(file, start, end, file.path in active) for start, end in pairwise(cuts)]
+            after = following[file.path]
+            log_dir = read_log_dir(str(Path(file.path).parent.parent))
+            unflushed = log_dir.is_unflushed(file, after)
+            active = after is None and not log_dir.was_stopped_cleanly
+            cleaned = log_dir.cleaned_upto((file.topic, file.partition))
+            cuts = [0, *(_cuts(file, range_bytes) if range_bytes else ()), -1]
+            ranges += [ByteRange(file, start, end, active, unflushed, cleaned) for start, end in pairwise(cuts)]
     return ranges
 
 

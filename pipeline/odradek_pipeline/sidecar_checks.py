@@ -66,9 +66,13 @@ class Beside:
     """Segments with an index beside them; where there is none, only segments were copied."""
     snapshots: Mapping[Partition, list[tuple[int, str]]] = field(default_factory=dict)
     """Offset and path of each snapshot that can be read, in order."""
+    created: Mapping[str, int] = field(default_factory=dict)
+    """When topics were made, where the metadata log tells."""
 
     @classmethod
-    def of(cls, tree: Tree, ends: Mapping[Partition, int], problems: Iterable[Problem]) -> Beside:
+    def of(
+        cls, tree: Tree, ends: Mapping[Partition, int], problems: Iterable[Problem], created: Mapping[str, int]
+    ) -> Beside:
         """Of a listing; `problems` are of the files beside the segments."""
         unread = {found.path for found in problems}
         snapshots: dict[Partition, list[tuple[int, str]]] = {}
@@ -77,7 +81,7 @@ class Beside:
                 snapshots.setdefault((file.topic, file.partition), []).append((file.base_offset, file.path))
         last = {(file.topic, file.partition): file.path for file in tree.of(FileKind.SEGMENT)}
         indexed = frozenset(_segment_of(file.path) for file in tree.of(FileKind.INDEX))
-        return cls(tree.starts(), tree.cleaned, ends, frozenset(last.values()), indexed, snapshots)
+        return cls(tree.starts(), tree.cleaned, ends, frozenset(last.values()), indexed, snapshots, created)
 
     def column(self, frame: pd.DataFrame, of: Mapping[Partition, int], otherwise: int) -> pd.Series[int]:
         """A value of each row's partition."""

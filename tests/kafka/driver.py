@@ -19,6 +19,8 @@ from typing import TextIO
 import anyio
 import msgspec
 from msgspec import Struct
+from odradek.node.controlling import METADATA_CONFIG, METADATA_TOPIC_ID
+from odradek.node.shards import Shard
 
 from odradek.config import Config, ConfigError
 from odradek.log.machine import Refused
@@ -27,9 +29,7 @@ from odradek.logs import make_logger
 from odradek.net.cluster import BACKLOG, RunningCluster
 from odradek.net.driver import Driver
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
-from odradek.node.controlling import METADATA_CONFIG, METADATA_TOPIC_ID
 from odradek.node.events import Started
-from odradek.node.shards import Shard
 from odradek.releases import FEATURES
 from odradek.testing.epochs import force_epoch
 from odradek.txn.coordinator import TxnCoordinator

@@ -46,8 +46,10 @@ def _nth(found: list[Batch], wanted: Callable[[Batch], bool], number: int) -> in
 
 
 def rewrite(directory: Path, partition: str, found: list[bytes]) -> None:
-    """Write the segment anew."""
-    segment(directory, partition).write_bytes(b"".join(found))
+    """Write the segment anew, and its index empty, as if nothing had been indexed yet."""
+    path = segment(directory, partition)
+    path.write_bytes(b"".join(found))
+    path.with_suffix(".index").write_bytes(b"")
 
 
 def drop(directory: Path, partition: str, wanted: Callable[[Batch], bool], number: int) -> Batch:

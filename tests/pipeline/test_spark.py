@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan
+from tests.pipeline.corpus.__main__ import unpack
+from tests.pipeline.corpus.edit import Log, is_commit
 from tests.pipeline.planting import (
     add,
     drop,
@@ -106,6 +108,27 @@ def test_what_is_healthy_or_cannot_be_known_is_so_on_spark(
     assert [("txn-hanging", "info") if missing else ("txn-orphan-marker", "allowed")] == [
         (row["anomaly"], row["severity"]) for row in found(spread)
     ]
+
+
+def test_causes_are_the_same_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Replicas that differ, a segment that is missing, both outcomes of one transaction, and an old decision."""
+    three = unpack("three_brokers", tmp_path)
+    Log(three, "orders-0", 3).drop(is_data, 2)
+    Log(three, "orders-1").change(is_commit, 1, 69, b"\0")
+    many = unpack("deleted_records", tmp_path)
+    log = Log(many, "orders-2")
+    log.remove(log.segments[1])
+    for directories in (sorted(three.glob("broker-*")), [many / "broker-1"]):
+        here = audit_logs(directories)
+        spread = audit_logs_on_spark(spark, directories, tmp_path / "out")
+        assert here.incidents is not None
+        assert spread.incidents is not None
+        assert len(here.incidents) == len(directories) - (len(directories) > 1)
+        key = ["incident", "path"]
+        one, other = (
+            frame.sort_values(key, ignore_index=True).to_dict("records") for frame in (here.incidents, spread.incidents)
+        )
+        assert one == other
 
 
 def test_its_tables(spark: SparkSession, recorded: Recorded) -> None:

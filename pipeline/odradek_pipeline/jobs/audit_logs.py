@@ -17,14 +17,34 @@ import numpy as np
 import pandas as pd
 
 from odradek.node.coordinators import partition_for
-from odradek_pipeline.cluster import read_cluster
-from odradek_pipeline.decisions import decision_frame, lacking_markers, undecided
-from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files, one_replica_each
-from odradek_pipeline.log_checks import BATCH_COLUMNS, batch_frame, sequence_breaks, sequences, transactions
-from odradek_pipeline.log_verdicts import Coordinators, LogFacts, judge, open_transactions, suspicious
+from odradek_pipeline.cluster import Cluster, read_cluster
+from odradek_pipeline.decisions import decision_frame, lacking_markers, undecided, wrong_outcomes
+from odradek_pipeline.incidents import Findings, find_incidents, incidents_frame
+from odradek_pipeline.layout import (
+    CLUSTER_METADATA,
+    TRANSACTION_STATE,
+    FileKind,
+    LogFile,
+    Problem,
+    Tree,
+    find_files,
+    one_replica_each,
+)
+from odradek_pipeline.log_checks import (
+    BATCH_COLUMNS,
+    batch_frame,
+    sequence_breaks,
+    sequences,
+    split_outcomes,
+    transactions,
+)
+from odradek_pipeline.log_dirs import PartitionDir, Surroundings, read_surroundings
+from odradek_pipeline.log_verdicts import Coordinators, LogFacts, judge, open_transactions, split_anomalies, suspicious
 from odradek_pipeline.payload import TransactionRecord, transaction_log
+from odradek_pipeline.replicas import choose_replicas, compare_replicas
 from odradek_pipeline.result import Result, anomalies_frame
 from odradek_pipeline.scan import Scan, scan_segments
+from odradek_pipeline.shape import shape_anomalies, shape_problems
 from odradek_pipeline.sidecar_checks import Beside, check_claims, claims_of
 from odradek_pipeline.sidecars import read_sidecars
 
@@ -41,25 +61,84 @@ class Evidence:
     jumps: pd.DataFrame
     lacking: pd.DataFrame
     """Decisions without their marker."""
+    split: pd.DataFrame
+    """Transactions with both outcomes."""
+    ends: dict[tuple[str, int], int]
+    """The last offset of each partition."""
 
 
-def audit_logs(directories: Iterable[str | Path], *, topics: Iterable[str] = ()) -> Result:
-    """Audit in this process, without Spark: for logs whose batches fit into memory."""
+@dataclass(slots=True)
+class Place:
+    """What is audited, and what stands around it."""
+
+    everything: Tree
+    tree: Tree
+    """One replica of each partition."""
+    around: Surroundings
+    cluster: Cluster | None
+    topics: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, directories: Iterable[str | Path], topics: Iterable[str]) -> Place:
+        """List the directories, read what is beside the segments, and choose a replica of each partition."""
+        everything = find_files(directories)
+        around, cluster = read_surroundings(everything), read_cluster(everything)
+        wanted = tuple(topics)
+        if wanted:
+            everything = everything.of_topics(wanted)
+        chosen = choose_replicas(around.replicas, everything.files, cluster)
+        return cls(everything, one_replica_each(everything, chosen), around, cluster, wanted)
+
+    @property
+    def created(self) -> Mapping[str, int]:
+        """When topics were made, as far as the metadata log tells."""
+        return {} if self.cluster is None else self.cluster.created
+
+    def audited(self) -> list[PartitionDir]:
+        """The replicas that are audited."""
+        paths = {str(Path(file.path).parent) for file in self.tree.of(FileKind.SEGMENT)}
+        return [one for one in self.around.replicas if one.path in paths]
+
+    def several(self) -> list[tuple[PartitionDir, list[PartitionDir]]]:
+        """Each audited replica that is not alone, and the others."""
+        listed = {str(Path(file.path).parent) for file in self.everything.of(FileKind.SEGMENT)}
+        found = []
+        for one in self.audited():
+            others = [other for other in self.around.of(one.key) if other is not one and other.path in listed]
+            if others and one.topic != CLUSTER_METADATA:
+                found.append((one, others))
+        return found
+
+
+def audit_logs(
+    directories: Iterable[str | Path],
+    *,
+    topics: Iterable[str] = (),
+    check_crc: bool = False,
+    not_after: int | None = None,
+) -> Result:
+    """Audit in this process, without Spark: for logs whose batches fit into memory. For `not_after` see `clock`."""
     began = time.perf_counter()
-    tree = one_replica_each(find_files(directories, topics=topics))
-    scan = Scan(problems=list(tree.problems))
+    place = Place.of(directories, topics)
+    tree = place.tree
+    scan = Scan(check_crc=check_crc, problems=list(tree.problems))
     decided = transaction_log(tree.files, Scan())
     batches = read_batches(tree.files, scan)
     txns = transactions(batches)
-    coordinators = read_coordinators(tree, scan, decided, now=newest(batches))
+    coordinators = read_coordinators(place, scan, decided, now=newest(batches, not_after))
     decisions = decision_frame(coordinators.decisions, coordinators.complete)
     txns["undecided"] = undecided(decisions, txns)
-    lacking = lacking_markers(decisions, txns, tree.starts(), tree.cleaned)
-    evidence = Evidence(txns, sequence_breaks(batches), real_jumps(batches, tree.cleaned), lacking)
+    txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"])
+    lacking = lacking_markers(decisions, txns, tree.starts(), tree.cleaned, place.created)
+    jumps = real_jumps(batches, tree.cleaned)
+    split = split_outcomes(txns)
+    evidence = Evidence(txns, sequence_breaks(batches), jumps, lacking, split, ends_of(batches))
     claims = claims_of(read_sidecars(tree.files), scan.problems)
-    beside = Beside.of(tree, ends_of(batches), scan.problems)
+    beside = Beside.of(tree, evidence.ends, scan.problems, place.created)
     scan.problems += problems_of(check_claims(batches, txns, claims, beside))
-    result = conclude(tree, scan, evidence, coordinators)
+    for audited, others in place.several():
+        scan.problems += compare_replicas(place.everything, audited, others)
+    result = conclude(place, scan, evidence, coordinators)
     result.tables |= {"log_txns": txns, "sequences": sequences(batches)}
     result.seconds = time.perf_counter() - began
     return result
@@ -73,9 +152,15 @@ def read_batches(files: Iterable[LogFile], scan: Scan) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def newest(batches: pd.DataFrame) -> int:
-    """The newest timestamp of any batch: the clock of the audit."""
-    return int(batches["max_timestamp"].max()) if len(batches) else 0
+def newest(batches: pd.DataFrame, not_after: int | None) -> int:
+    """The clock of the audit by its batches."""
+    return clock(int(batches["max_timestamp"].max()) if len(batches) else 0, not_after)
+
+
+def clock(newest_timestamp: int, not_after: int | None) -> int:
+    """The newest timestamp of any batch is the clock of an audit; producers give them as they like, so none is later
+    than the time on the wall, where that is given."""
+    return newest_timestamp if not_after is None else min(newest_timestamp, not_after)
 
 
 def ends_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
@@ -109,12 +194,13 @@ def real_jumps(rows: pd.DataFrame, cleaned: Mapping[tuple[str, int], int]) -> pd
     return ordered[~(gap & (internal | (ordered["base_offset"] < upto)))]
 
 
-def read_coordinators(tree: Tree, scan: Scan, decided: list[TransactionRecord], *, now: int) -> Coordinators:
+def read_coordinators(place: Place, scan: Scan, decided: list[TransactionRecord], *, now: int) -> Coordinators:
     """The coordinators' log, read behind the data; `decided` is what it said before.
 
     The directories may be those of a living broker. What was complete before the data were read must have its markers
     among them; what is open in the data must be under way afterwards, or have ended meanwhile (see `ended_meanwhile`).
     """
+    tree = place.tree
     second = Scan()
     records = transaction_log(tree.files, second)
     known = set(scan.problems)
@@ -123,29 +209,28 @@ def read_coordinators(tree: Tree, scan: Scan, decided: list[TransactionRecord], 
     coordinators = Coordinators.fold(records, known=known_topic, now=now)
     coordinators.complete = Coordinators.fold(decided, known=known_topic, now=now).complete
     names = {(record.transactional_id, record.partition) for record in records}
-    astray = any(partition_for(name, coordinator_count(tree)) != partition for name, partition in names)
-    coordinators.missing = missing_coordinators(tree, scan.problems, astray=astray)
+    astray = any(partition_for(name, coordinator_count(place)) != partition for name, partition in names)
+    coordinators.missing = missing_coordinators(place, scan.problems, astray=astray)
     coordinators.shortened = shortened_coordinators(tree)
     return coordinators
 
 
-def coordinator_count(tree: Tree) -> int:
+def coordinator_count(place: Place) -> int:
     """How many partitions the coordinators' log has: the metadata log knows; else as many as there seem to be."""
-    cluster = read_cluster(tree)
-    known = cluster.partitions_of(TRANSACTION_STATE) if cluster is not None else None
-    there = {file.partition for file in tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)}
+    known = place.cluster.partitions_of(TRANSACTION_STATE) if place.cluster is not None else None
+    there = {file.partition for file in place.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)}
     return known or max(there, default=0) + 1
 
 
-def missing_coordinators(tree: Tree, problems: Iterable[Problem], *, astray: bool) -> frozenset[int]:
+def missing_coordinators(place: Place, problems: Iterable[Problem], *, astray: bool) -> frozenset[int]:
     """Partitions of the coordinators' log that are not there, or cannot be read as a whole.
 
     `astray`: an id lies elsewhere than it would among so many partitions, so there are more; which is not known (-1).
     """
-    segments = tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)
+    segments = place.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)
     broken = {found.path for found in problems if found.severity == "bad"}
     damaged = {file.partition for file in segments if file.path in broken}
-    absent = set(range(coordinator_count(tree))) - {file.partition for file in segments}
+    absent = set(range(coordinator_count(place))) - {file.partition for file in segments}
     return frozenset(damaged | absent | ({-1} if astray else set()))
 
 
@@ -176,8 +261,9 @@ def _partition(row: Mapping[str, Any]) -> tuple[str, int]:
     return row["topic"], row["partition"]
 
 
-def conclude(tree: Tree, scan: Scan, evidence: Evidence, coordinators: Coordinators) -> Result:
-    """The verdicts."""
+def conclude(place: Place, scan: Scan, evidence: Evidence, coordinators: Coordinators) -> Result:
+    """The verdicts, and their causes."""
+    tree = place.tree
     opened = open_transactions(evidence.txns, coordinators)
     ended = [row["status"] == "hanging" and ended_meanwhile(row, tree) for row in opened.to_dict("records")]
     opened = opened[[not one for one in ended]].reset_index(drop=True)
@@ -193,7 +279,20 @@ def conclude(tree: Tree, scan: Scan, evidence: Evidence, coordinators: Coordinat
         coordinators=coordinators,
         facts=facts,
     )
+    audited = place.audited()
+    found += split_anomalies(evidence.split, coordinators)
+    found += shape_anomalies(audited, evidence.ends)
+    ends = {one.path: evidence.ends.get(one.key, -1) for one in audited}
+    scan.problems += place.around.problems
+    scan.problems += shape_problems(place.around, ends, place.cluster, place.topics)
+    times = {
+        (row["topic"], row["partition"], row["first_offset"]): row["first_timestamp"]
+        for row in opened.to_dict("records")
+    }
+    incidents = find_incidents(Findings(found, scan.problems, evidence.jumps, evidence.ends, times))
     result = Result("logs", anomalies_frame(found), scan.problems, files=len(tree.files), bytes=scan.bytes_read)
+    result.incidents = incidents_frame(incidents)
+    result.incident_of = {at: number for number, one in enumerate(incidents) for at in one.problems}
     result.tables["open_txns"] = opened
     result.facts = {
         "batches": scan.batches,

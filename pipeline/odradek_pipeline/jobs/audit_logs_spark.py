@@ -18,10 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from odradek.node.coordinators import partition_for
-from odradek_pipeline.decisions import DECISION_COLUMNS, lacking_markers, undecided
+from odradek_pipeline.decisions import DECISION_COLUMNS, lacking_markers, undecided, wrong_outcomes
 from odradek_pipeline.jobs.audit_logs import (
     Evidence,
+    Place,
     audit_logs,
+    clock,
     conclude,
     coordinator_count,
     missing_coordinators,
@@ -29,7 +31,7 @@ from odradek_pipeline.jobs.audit_logs import (
     real_jumps,
     shortened_coordinators,
 )
-from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files, one_replica_each
+from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files
 from odradek_pipeline.log_checks import (
     BATCH_COLUMNS,
     BREAK_COLUMNS,
@@ -37,11 +39,13 @@ from odradek_pipeline.log_checks import (
     TXN_COLUMNS,
     sequence_breaks,
     sequences,
+    split_outcomes,
     transactions,
 )
 from odradek_pipeline.log_source import TABLES, spark_schema
 from odradek_pipeline.log_verdicts import Coordinators, suspicious
 from odradek_pipeline.payload import TransactionRecord
+from odradek_pipeline.replicas import compare_replicas
 from odradek_pipeline.result import Result
 from odradek_pipeline.scan import Scan
 from odradek_pipeline.sidecar_checks import (
@@ -117,17 +121,19 @@ def audit_logs_on_spark(
     *,
     topics: Iterable[str] = (),
     range_bytes: int = 128 << 20,
+    check_crc: bool = False,
+    not_after: int | None = None,
 ) -> Result:
     """Audit; the tables that grow with the logs are written by Spark below `out`."""
     began = time.perf_counter()
     directories = [Path(directory).absolute() for directory in directories]
-    tree = one_replica_each(find_files(directories, topics=topics))
-    if not tree.of(FileKind.SEGMENT):
-        return audit_logs(directories, topics=topics)
+    place = Place.of(directories, topics)
+    if not place.tree.of(FileKind.SEGMENT):
+        return audit_logs(directories, topics=topics, check_crc=check_crc, not_after=not_after)
     out.mkdir(parents=True, exist_ok=True)
     work = out.absolute() / "work"
     try:
-        result = _Audit(spark, tree, out.absolute(), work, range_bytes).result()
+        result = _Audit(spark, place, out.absolute(), work, range_bytes, check_crc, not_after).result()
     finally:
         shutil.rmtree(work, ignore_errors=True)
     result.seconds = time.perf_counter() - began
@@ -137,11 +143,18 @@ def audit_logs_on_spark(
 @dataclass(slots=True)
 class _Audit:
     spark: SparkSession
-    tree: Tree
+    place: Place
     out: Path
     work: Path
     """Tables that are only needed on the way."""
     range_bytes: int
+    check_crc: bool
+    not_after: int | None
+
+    @property
+    def tree(self) -> Tree:
+        """One replica of each partition."""
+        return self.place.tree
 
     def result(self) -> Result:
         scan = Scan(problems=list(self.tree.problems))
@@ -149,7 +162,8 @@ class _Audit:
         # The directories may be those of a living broker: see `read_coordinators` for what is read when.
         before = self.states_directories()
         decided = self.states("decided", list(before))
-        rows = read_logs(self.spark, partitions, table="audit", rangeBytes=str(self.range_bytes))
+        options = {"rangeBytes": str(self.range_bytes), "checkCrc": str(self.check_crc).lower()}
+        rows = read_logs(self.spark, partitions, table="audit", **options)
         stored = self.stored("batches", rows, folder=self.out)
         scan.problems += self.problems(stored)
         batches = stored.where("problem is null")
@@ -164,21 +178,27 @@ class _Audit:
             states = self.states("states", list(before))
         known = set(scan.problems)
         scan.problems += [found for found in self.problems(states) if found not in known]
-        facts = self.facts(decided, states, now=max((row["newest"] for row in totals), default=0))
+        now = clock(max((row["newest"] for row in totals), default=0), self.not_after)
+        facts = self.facts(decided, states, now=now)
         claims, wrong = self.claims()
         scan.problems += wrong
-        beside = Beside.of(self.tree, {(row["topic"], row["partition"]): row["end"] for row in totals}, wrong)
+        ends = {(row["topic"], row["partition"]): row["end"] for row in totals}
+        beside = Beside.of(self.tree, ends, wrong, self.place.created)
         checked = self.checked(
             batches, self.with_facts(claims, facts), self.groups(scan.batches, ROWS_PER_GROUP), beside
         )
-        for name, kind in (("log_txns", "txn"), ("sequences", "sequence")):
+        txns, _ = (
             self.stored(name, checked.where(F.col("kind") == kind).select(*_CHECKED_TABLES[kind]), folder=self.out)
+            for name, kind in (("log_txns", "txn"), ("sequences", "sequence"))
+        )
         small = _frame(checked.where(~F.col("kind").isin(*_LARGE)), _CHECKED)
         tables = {kind: small[small["kind"] == kind][list(of)] for kind, of in _CHECKED_TABLES.items()}
         scan.problems += problems_of(tables["problem"])
-        evidence = Evidence(tables["odd"], tables["break"], self.jumps(batches), tables["lacking"])
+        scan.problems += self.compared()
+        jumps, split = self.jumps(batches), self.split(txns)
+        evidence = Evidence(tables["odd"], tables["break"], jumps, tables["lacking"], split, ends)
         coordinators = self.coordinators(facts, tables, scan.problems, known=bool(before))
-        return conclude(self.tree, scan, evidence, coordinators)
+        return conclude(self.place, scan, evidence, coordinators)
 
     # ------------------------------------------------------------------ what is read
 
@@ -217,7 +237,7 @@ class _Audit:
     def facts(self, decided: DataFrame, states: DataFrame, *, now: int) -> DataFrame:
         """The coordinators' log, folded by transactional id."""
         same = decided is states
-        count = coordinator_count(self.tree)
+        count = coordinator_count(self.place)
 
         def fold(frame: pd.DataFrame) -> pd.DataFrame:
             ordered = frame.sort_values(["partition", "path", "position", "offset"], kind="stable")
@@ -288,6 +308,7 @@ class _Audit:
             txns = transactions(batches)
             decisions = _decisions(claims)
             txns["undecided"] = undecided(decisions, txns)
+            txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"])
             level_2 = _pairs(claims[claims["source"] == "level_2"])
             odd = txns[suspicious(txns, level_2)]
             tables = {
@@ -296,7 +317,7 @@ class _Audit:
                 "break": sequence_breaks(batches),
                 "problem": check_claims(batches, txns, claims, beside),
                 "odd": odd,
-                "lacking": lacking_markers(decisions, txns, beside.starts, beside.cleaned),
+                "lacking": lacking_markers(decisions, txns, beside.starts, beside.cleaned, beside.created),
                 "level_2": pd.DataFrame(sorted(level_2 & _pairs(odd)), columns=["producer_id", "epoch"]),
             }
             return pd.concat([_widened(kind, table) for kind, table in tables.items()], ignore_index=True)
@@ -322,21 +343,43 @@ class _Audit:
             )
         return real_jumps(_frame(edges.select(*columns), {**BATCH_COLUMNS, "last": "?"}), self.tree.cleaned)
 
+    def split(self, txns: DataFrame) -> pd.DataFrame:
+        """The transactions with both outcomes: see `split_outcomes`, which looks at what this leaves."""
+        key = ["producer_id", "marker_epoch"]
+        bumped = txns.where("marker_offset >= 0 and batches > 0 and marker_epoch = epoch + 1")
+        both = bumped.groupBy(*key).agg(F.countDistinct("outcome").alias("outcomes")).where("outcomes > 1")
+        return split_outcomes(_frame(bumped.join(F.broadcast(both), key).select(*TXN_COLUMNS), TXN_COLUMNS))
+
+    def compared(self) -> list[Problem]:
+        """What replicas say of each other; each partition by one task."""
+        several = self.place.several()
+        if not several:
+            return []
+        everything = self.place.everything
+        context = self.spark.sparkContext
+        tasks = [
+            (everything.of_replicas([one.path for one in (audited, *others)]), audited, others)
+            for audited, others in several
+        ]
+        compared = context.parallelize(tasks, min(len(tasks), GROUPS_PER_CORE * context.defaultParallelism))
+        return compared.flatMap(lambda task: compare_replicas(*task)).collect()
+
     def coordinators(
         self, facts: DataFrame, tables: dict[str, pd.DataFrame], problems: list[Problem], *, known: bool
     ) -> Coordinators:
         """As much of the coordinators' log as the verdicts ask for."""
         producers = sorted({int(one) for name in ("odd", "break") for one in tables[name]["producer_id"]})
         last = (F.col("fact") == "last") & F.col("of_producer").isin(producers)
-        rows = facts.where(F.col("fact").isin("overdue", "astray") | last).collect() if known else []
+        rows = facts.where(F.col("fact").isin("overdue", "stuck", "astray") | last).collect() if known else []
         astray = any(row["fact"] == "astray" for row in rows)
         return Coordinators(
             known,
             last={row["of_producer"]: _record(row) for row in rows if row["fact"] == "last"},
             level_2=_pairs(tables["level_2"]),
-            missing=missing_coordinators(self.tree, problems, astray=astray),
+            missing=missing_coordinators(self.place, problems, astray=astray),
             shortened=shortened_coordinators(self.tree),
             overdue=[(_record(row), row["age"]) for row in rows if row["fact"] == "overdue"],
+            stuck=[(_record(row), row["age"]) for row in rows if row["fact"] == "stuck"],
         )
 
 
@@ -379,8 +422,8 @@ def _fact_frame(late: Coordinators, early: Coordinators, count: int) -> pd.DataF
     for record in late.decisions:
         complete = (record.partition, record.offset) in early.complete
         rows.append(record.row() | {"fact": "decision", "of_producer": record.producer_id, "age": int(complete)})
-    for record, age in late.overdue:
-        rows.append(record.row() | {"fact": "overdue", "of_producer": record.producer_id, "age": age})
+    for fact, found in (("overdue", late.overdue), ("stuck", late.stuck)):
+        rows += [record.row() | {"fact": fact, "of_producer": record.producer_id, "age": age} for record, age in found]
     for record in late.begun_at_level_2.values():
         rows.append(record.row() | {"fact": "level_2", "of_producer": record.producer_id, "age": -1})
     return pd.DataFrame(rows, columns=_FACT_COLUMNS)

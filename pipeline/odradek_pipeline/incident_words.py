@@ -1,0 +1,141 @@
+"""What is said of an incident: one sentence on what is wrong, what it blocks, and what to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["SENTENCES", "words_of"]
+
+Partition = tuple[str, int]
+
+_ABORT = (
+    "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} --partition {partition} "
+    "--start-offset {offset}"
+)
+_DESCRIBE = "kafka-transactions.sh --bootstrap-server HOST:PORT describe --transactional-id {transactional_id}"
+_COPY_AGAIN = (
+    "Where another replica is whole: stop the broker, remove the directory of {topic}-{partition}, start it; it is "
+    "copied from the leader. Else restore it from a backup."
+)
+_REBUILD = "Stop the broker, remove {path}, start it: it is built again from the segment."
+_LATER = "When this replica becomes the leader, consumers read something else than before."
+
+SENTENCES: dict[str, tuple[str, str, str]] = {
+    "lost-tail": (
+        "{topic}-{partition} has lost {range}, which were acknowledged.",
+        "Consumers that were further on start again from where the log ends, and see other records at these offsets.",
+        _COPY_AGAIN,
+    ),
+    "missing-segment": (
+        "{topic}-{partition} lacks the segments that held {range}.",
+        "Whoever reads there skips these records; transactions whose markers were in them look open.",
+        _COPY_AGAIN,
+    ),
+    "lost-batches": (
+        "{topic}-{partition} lacks {range}, in the middle of a segment.",
+        "Whoever reads there skips these records; if one was a marker, its transaction stays open.",
+        _COPY_AGAIN,
+    ),
+    "swapped-batches": (
+        "{topic}-{partition} has {range} in another order than they were written.",
+        "Consumers that ask for an offset in between get others, or none.",
+        _COPY_AGAIN,
+    ),
+    "repeated-batches": (
+        "{topic}-{partition} has {range} more than once.",
+        "Consumers may read them twice.",
+        _COPY_AGAIN,
+    ),
+    "damaged-segment": (
+        "{path} is damaged at position {position}: {problem}, {detail}.",
+        "Brokers and consumers stop with CORRUPT_MESSAGE there, or skip what follows.",
+        _COPY_AGAIN,
+    ),
+    "wrong-outcome": (
+        "{topic}-{partition} has a marker at offset {offset} that contradicts its coordinator: {detail}.",
+        "Records that were committed are hidden from read_committed consumers, or aborted ones are shown.",
+        "No command mends it. " + _DESCRIBE,
+    ),
+    "split-outcome": (
+        "One transaction of producer {producer_id} was committed in some partitions and aborted in others: {detail}.",
+        "It is visible in part: it was not atomic.",
+        "No command mends it. " + _DESCRIBE,
+    ),
+    "stuck-prepare": (
+        "{transactional_id} was decided and its markers never came: {detail}.",
+        "read_committed consumers of these partitions stop there; its producer gets CONCURRENT_TRANSACTIONS.",
+        "Restart or move the leader of __transaction_state-{partition}, which sends them again. " + _DESCRIBE,
+    ),
+    "hanging-transaction": (
+        "A transaction of producer {producer_id}{named} hangs in {topic}-{partition} since offset {offset}: {detail}.",
+        "read_committed consumers of {topic}-{partition} stop at offset {offset}; {behind} offsets wait behind it.",
+        _ABORT,
+    ),
+    "bad-index": ("{path} lies: {detail}.", "Fetches from these offsets begin at a wrong place.", _REBUILD),
+    "bad-txn-index": (
+        "{path} lies: {detail}.",
+        "read_committed consumers may be shown aborted records, or miss committed ones.",
+        _REBUILD,
+    ),
+    "bad-snapshot": (
+        "{path} lies: {detail}.",
+        "After a restart the broker refuses good batches of this producer, or takes duplicates.",
+        _REBUILD,
+    ),
+    "replica-lacks": ("{path} lacks what another replica has: {detail}.", _LATER, _COPY_AGAIN),
+    "replica-has-more": ("{path} lacks what another replica has: {detail}.", _LATER, _COPY_AGAIN),
+    "replica-differs": ("{path} is no copy of its leader: {detail}.", _LATER, _COPY_AGAIN),
+    "replica-lost-tail": ("{path} has lost its end: {detail}.", _LATER, _COPY_AGAIN),
+    "txn-timeout-exceeded": (
+        "{transactional_id} is under way far beyond its timeout: {detail}.",
+        "read_committed consumers of its partitions stop at its first record.",
+        "Restart or move the leader of __transaction_state-{partition}, which aborts it. " + _DESCRIBE,
+    ),
+    "txn-epoch-not-bumped": (
+        "{topic}-{partition}, marker at offset {offset}: {detail}.",
+        "Nothing yet; a late batch of this transaction would be taken for the next one.",
+        _DESCRIBE,
+    ),
+    "bad-epoch-checkpoint": (
+        "The leader epochs of {path} and those of the batches differ: {detail}.",
+        "Followers and consumers that truncate by epochs may cut at a wrong place.",
+        _COPY_AGAIN,
+    ),
+    "bad-checkpoint": (
+        "{path} cannot be believed: {detail}.",
+        "When the broker starts it may cut the log, or check all of it.",
+        "Stop the broker, remove {path}, start it: it is written again.",
+    ),
+    "missing-partition": (
+        "{path} is not there: {detail}.",
+        "One replica less than the cluster counts on.",
+        "Start the broker: it copies the partition from its leader, if there is one.",
+    ),
+}
+"""By incident: what is wrong, what it blocks, what to run."""
+
+_OTHER = ("{topic}-{partition}: {detail}.", "", "")
+_OF_FILE = ("{path}: {detail}.", "", "")
+
+
+def words_of(name: str, row: Mapping[str, Any], ends: Mapping[Partition, int]) -> dict[str, str]:
+    """The three sentences of an incident."""
+    texts = SENTENCES.get(name) or (_OF_FILE if "anomaly" not in row and row.get("producer_id") is None else _OTHER)
+    key = (row.get("topic", ""), row.get("partition", -1))
+    fill = {
+        "detail": "",
+        "problem": "",
+        "producer_id": -1,
+        "transactional_id": "",
+        **row,
+        "range": _range(int(row.get("offset", -1)), int(row.get("end_offset", -1)) - 1),
+        "named": f" ({row['transactional_id']})" if row.get("transactional_id") else "",
+        "behind": max(0, ends.get(key, -1) + 1 - int(row.get("offset", 0))),
+    }
+    texts = tuple(text.format_map(fill) for text in texts)  # type: ignore[assignment]
+    return dict(zip(("what", "blocks", "run"), texts, strict=True))
+
+
+def _range(first: int, last: int) -> str:
+    return f"offset {first}" if first >= last else f"offsets {first:,} to {last:,}"

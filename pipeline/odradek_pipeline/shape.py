@@ -1,0 +1,142 @@
+"""Where logs should begin and end, and which there should be: what was read, against what a broker keeps beside it.
+
+A harmless torn tail ends at or behind the high watermark: nobody was told that it was there. What ends before it has
+lost records that were acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from odradek.metadata.image import PartitionImage
+from odradek_pipeline.cluster import Cluster
+from odradek_pipeline.layout import CLUSTER_METADATA, TRANSACTION_STATE, Problem, problem
+from odradek_pipeline.log_dirs import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    PARTITION,
+    RECOVERY_POINTS,
+    LogDir,
+    PartitionDir,
+    Surroundings,
+)
+from odradek_pipeline.result import Severity, anomaly
+
+__all__ = ["shape_anomalies", "shape_problems"]
+
+Partition = tuple[str, int]
+
+
+def shape_anomalies(audited: Iterable[PartitionDir], ends: Mapping[Partition, int]) -> list[dict[str, Any]]:
+    """Logs that begin too late or end too early; `ends` are the last offsets that were read."""
+    found: list[dict[str, Any]] = []
+    for one in audited:
+        if one.topic != CLUSTER_METADATA:
+            found += _missing_beginning(one)
+            found += _lost_tail(one, max(ends.get(one.key, -1) + 1, one.last_segment))
+    return found
+
+
+def _missing_beginning(one: PartitionDir) -> Iterator[dict[str, Any]]:
+    """The first leader epoch of the checkpoint begins where the log does, also after retention."""
+    start = max(one.log_dir.log_starts.get(one.key, 0), one.epochs[0][1] if one.epochs else 0)
+    if not one.epochs or one.first_segment <= start:
+        return
+    detail = f"the log begins at offset {start}, say its checkpoints; its first segment at {one.first_segment}"
+    yield anomaly("missing-segment", Severity.BAD, detail, **_where(one, start, one.first_segment))
+
+
+def _lost_tail(one: PartitionDir, end: int) -> Iterator[dict[str, Any]]:
+    high = one.log_dir.high_watermarks.get(one.key, 0)
+    recovered = one.log_dir.recovery_points.get(one.key, 0)
+    if end >= max(high, recovered):
+        return
+    name = HIGH_WATERMARKS if high >= recovered else RECOVERY_POINTS
+    detail = f"the log ends at offset {end}; up to {max(high, recovered)} it was written and acknowledged, says {name}"
+    yield anomaly("lost-tail", Severity.BAD, detail, **_where(one, end, max(high, recovered)))
+
+
+def _where(one: PartitionDir, offset: int, end: int) -> dict[str, Any]:
+    return {"topic": one.topic, "partition": one.partition, "offset": offset, "end_offset": end, "path": one.path}
+
+
+def shape_problems(
+    around: Surroundings, ends: Mapping[str, int], cluster: Cluster | None, topics: Sequence[str] = ()
+) -> list[Problem]:
+    """Checkpoints that contradict themselves, and partitions that should be there, or should not.
+
+    `ends` are the last offsets of the replicas that were read.
+    """
+    found: list[Problem] = []
+    for one in around.replicas:
+        if topics and one.topic not in topics:
+            continue
+        if one.path in ends:
+            found += _checkpoints(one, max(ends[one.path] + 1, one.last_segment), cluster)
+        if cluster is not None:
+            found += _known(one, cluster)
+    if cluster is not None:
+        for log_dir in around.log_dirs.values():
+            here = {one.key for one in around.replicas if one.log_dir is log_dir}
+            found += _absent(log_dir, here, cluster, topics)
+    return found
+
+
+def _checkpoints(one: PartitionDir, end: int, cluster: Cluster | None) -> Iterator[Problem]:
+    log_dir = one.log_dir
+    high, start = log_dir.high_watermarks.get(one.key), log_dir.log_starts.get(one.key, 0)
+    path = Path(log_dir.path)
+    if start > end:
+        yield problem(path / LOG_STARTS, 0, "bad-checkpoint", f"{one.name} begins at {start}, and ends at {end}")
+    if log_dir.cleaned and log_dir.cleaned.get(one.key, 0) > end:
+        detail = f"{one.name} is compacted up to {log_dir.cleaned[one.key]}, and ends at {end}"
+        yield problem(path / "cleaner-offset-checkpoint", 0, "bad-checkpoint", detail)
+    if high is None or not log_dir.was_stopped_cleanly or one.topic == CLUSTER_METADATA:
+        return
+    replicas = _image(one, cluster)
+    if replicas is not None and len(replicas.replicas) == 1 and high < end:
+        detail = f"{one.name} has its high watermark at {high}; it is the only replica, ends at {end}, and was closed"
+        yield problem(path / HIGH_WATERMARKS, 0, "bad-checkpoint", detail)
+
+
+def _image(one: PartitionDir, cluster: Cluster | None) -> PartitionImage | None:
+    return None if cluster is None else cluster.image.partition(one.topic, one.partition)
+
+
+def _known(one: PartitionDir, cluster: Cluster) -> Iterator[Problem]:
+    """A directory whose topic the cluster does not have, or has under another id."""
+    if one.topic == CLUSTER_METADATA:
+        return
+    topic = cluster.image.topic(one.topic)
+    path = Path(one.path) / PARTITION
+    if one.topic_id in cluster.deleted or (topic is None and not one.topic_id):
+        detail = "its topic was deleted; the broker removes it when it starts"
+        yield problem(path, 0, "deleted-topic", detail, severity="info")
+    elif topic is None:
+        yield problem(path, 0, "stray-partition", "the cluster's metadata know no such topic", severity="info")
+    elif one.topic_id and topic.id != one.topic_id:
+        yield problem(path, 0, "wrong-topic-id", "the cluster's metadata have this topic under another id")
+    elif one.partition not in topic.partitions:
+        yield problem(path, 0, "stray-partition", "the cluster's metadata know no such partition", severity="info")
+    elif one.log_dir.node_id >= 0 and one.log_dir.node_id not in topic.partitions[one.partition].replicas:
+        detail = f"broker {one.log_dir.node_id} is no replica of it any more"
+        yield problem(path, 0, "stray-partition", detail, severity="info")
+
+
+def _absent(log_dir: LogDir, here: set[Partition], cluster: Cluster, topics: Sequence[str]) -> Iterator[Problem]:
+    """Partitions that the metadata put into this very directory."""
+    if not log_dir.directory_id:
+        return
+    for topic in cluster.image.topics.values():
+        if topics and topic.name not in topics:
+            continue
+        for number, partition in sorted(topic.partitions.items()):
+            placed = dict(zip(partition.replicas, partition.directories, strict=False))
+            if placed.get(log_dir.node_id) == log_dir.directory_id and (topic.name, number) not in here:
+                detail = f"broker {log_dir.node_id} has {topic.name}-{number} in this directory, say the metadata"
+                # Copies often leave the coordinators' log out; then what hangs is info, and so is that it is not here.
+                severity = "info" if topic.name == TRANSACTION_STATE else "bad"
+                path = Path(log_dir.path) / f"{topic.name}-{number}"
+                yield problem(path, -1, "missing-partition", detail, severity=severity)

@@ -1,0 +1,100 @@
+"""One incident for each cause: every fault of the corpus, every healthy situation, and the words of some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.pipeline.corpus.__main__ import audited, healthy, play, unpack
+from tests.pipeline.corpus.edit import Log, is_commit, is_marker
+from tests.pipeline.corpus.faults import FAULTS, Fault
+
+from odradek_pipeline.jobs.audit_logs import audit_logs
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_fault_is_one_incident(tmp_path: Path, fault: Fault) -> None:
+    outcome = play(fault, tmp_path)
+    assert outcome.is_found, outcome.told
+    assert () == outcome.others
+
+
+@pytest.mark.parametrize("name", healthy())
+def test_nothing_healthy_is_bad(tmp_path: Path, name: str) -> None:
+    result = audited(unpack(name, tmp_path))
+    assert result.incidents is not None
+    assert [] == result.incidents.to_dict("records")
+    assert not result.is_bad
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len({str(fault) for fault in FAULTS}) == len(FAULTS) >= 80
+    assert len(healthy()) >= 20
+
+
+def test_every_bad_finding_has_a_cause(tmp_path: Path) -> None:
+    """A missing segment and a lost marker at once: two causes, and all the rest follows from them."""
+    root = unpack("deleted_records", tmp_path)
+    log = Log(root, "orders-2")
+    log.remove(log.segments[1])
+    other = Log(root, "orders-1")
+    other.drop(is_marker, 0, path=other.segments[3])
+    result = audited(root)
+    assert result.incidents is not None
+    assert [("missing-segment", "orders", 2), ("lost-batches", "orders", 1)] == [
+        (row["incident"], row["topic"], row["partition"])
+        for row in result.incidents.sort_values("partition", ascending=False).to_dict("records")
+    ]
+    bad = result.anomalies[result.anomalies["severity"] == "bad"]
+    assert {0, 1} == set(bad["incident"]) | set(result.incident_of.values())
+    assert len(bad) == result.incidents["anomalies"].sum()
+    assert (result.anomalies.loc[result.anomalies["severity"] != "bad", "incident"] == -1).all()
+
+
+def test_what_is_said_of_a_hanging_transaction(tmp_path: Path) -> None:
+    result = audited(unpack("hang", tmp_path))
+    assert result.incidents is not None
+    (row,) = result.incidents.to_dict("records")
+    assert row["what"].startswith("A transaction of producer 1 (shop) hangs in orders-0 since offset 36")
+    assert "stop at offset 36; 1 offsets wait behind it" in row["blocks"]
+    assert row["run"].endswith("abort --topic orders --partition 0 --start-offset 36")
+    assert row["since"] > 1_700_000_000_000
+
+
+def test_a_flipped_bit_of_a_closed_log_is_found_when_asked_for(tmp_path: Path) -> None:
+    root = unpack("java_level_2_clean_stop", tmp_path)
+    Log(root, "orders-0").change(lambda batch: not batch.is_control, 0, 70, b"\x7e", seal=False)
+    assert not audited(root).is_bad
+    result = audit_logs([root / "broker-1"], check_crc=True)
+    assert result.incidents is not None
+    assert ["damaged-segment"] == result.incidents["incident"].tolist()
+
+
+def test_a_leader_that_lost_its_tail(tmp_path: Path) -> None:
+    root = unpack("three_brokers", tmp_path)
+    log = Log(root, "orders-0", 1)
+    log.write(log.read()[:-3])
+    end = int.from_bytes(log.read()[-1][:8]) + 1
+    result = audited(root)
+    assert result.incidents is not None
+    (row,) = result.incidents.to_dict("records")
+    assert ("lost-tail", str(log.path), end, 24) == tuple(
+        row[key] for key in ("incident", "path", "offset", "end_offset")
+    )
+    assert f"orders-0 has lost offsets {end} to 23" in row["what"]
+    assert row["anomalies"] == 2, "the marker that its coordinator has noted was among them"
+
+
+def test_a_wrong_outcome_names_the_marker(tmp_path: Path) -> None:
+    root = unpack("java_level_2_clean_stop", tmp_path)
+    log = Log(root, "orders-1")
+    place = log.places(is_commit)[1]
+    offset = int.from_bytes(log.read()[place][:8])
+    log.change(is_commit, 1, 69, b"\0")
+    result = audited(root)
+    assert result.incidents is not None
+    (row,) = result.incidents.to_dict("records")
+    assert ("wrong-outcome", "orders", 1, offset) == tuple(
+        row[key] for key in ("incident", "topic", "partition", "offset")
+    )
+    assert "decided PrepareCommit, and the marker here says abort" in row["what"]
