@@ -19,10 +19,8 @@ from typing import TextIO
 import anyio
 import msgspec
 from msgspec import Struct
-from odradek.node.controlling import METADATA_CONFIG, METADATA_TOPIC_ID
-from odradek.node.shards import Shard
 
-from odradek.config import Config, ConfigError
+from odradek.config.table import Config, ConfigError
 from odradek.log.machine import Refused
 from odradek.log.partition import Partition
 from odradek.logs import make_logger
@@ -30,9 +28,10 @@ from odradek.net.cluster import BACKLOG, RunningCluster
 from odradek.net.driver import Driver
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
 from odradek.node.events import Started
+from odradek.node.hosting.controller import METADATA_CONFIG, METADATA_TOPIC_ID
+from odradek.node.hosting.transactions import TransactionShard
 from odradek.releases import FEATURES
 from odradek.testing.epochs import force_epoch
-from odradek.txn.coordinator import TxnCoordinator
 
 __all__ = ["Clusters"]
 
@@ -208,9 +207,9 @@ class Clusters:
                 return describe(partition)
         return None
 
-    def _coordinator(self, cluster: RunningCluster, transactional_id: str) -> tuple[Driver, Shard[TxnCoordinator]]:
+    def _coordinator(self, cluster: RunningCluster, transactional_id: str) -> tuple[Driver, TransactionShard]:
         for driver in cluster.drivers.values():
-            shard = driver.node.txn_shard(transactional_id)
+            shard = driver.node.coordinators.transactional(transactional_id)
             if not driver.stopped and not isinstance(shard, Refused):
                 return driver, shard
         raise LookupError(f"no broker has loaded the coordinator of {transactional_id}")
