@@ -1,20 +1,21 @@
-"""Play runs by hand: `python -m tests.sim SEED [COUNT]`; a line for each, with the digest of its trace."""
+"""Play runs by hand: `python -m tests.sim SEED [COUNT [FOCUS]]`; a line for each, with the digest of its trace."""
 
 from __future__ import annotations
 
 import sys
 from traceback import print_exc
 
+from tests.sim.focus import FOCUSES
 from tests.sim.scenario import run
 
 
 def main(arguments: list[str]) -> int:
     """Play the runs; 1 if something did not hold in one of them."""
-    first = int(arguments[0])
+    first, count, focus = (*arguments, *("1", "general")[len(arguments) - 1 :])
     failed = False
-    for seed in range(first, first + int(arguments[1]) if len(arguments) > 1 else first + 1):
+    for seed in range(int(first), int(first) + int(count)):
         try:
-            report = run(seed)
+            report = run(seed, FOCUSES[focus])
         except AssertionError:
             failed = True
             print(f"{seed} failed")

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from odradek.sim import Answer, SimClient, World
 
-__all__ = ["Actor", "Ask", "Script", "Sleep", "Stage"]
+__all__ = ["Actor", "Ask", "AskAll", "Script", "Sleep", "Stage"]
 
 
 class Sleep(Struct, frozen=True):
@@ -27,11 +27,22 @@ class Ask(Struct, frozen=True):
     timeout_ms: int = 3_000
 
 
-Script = Generator[Sleep | Ask, Any, Any]
+class AskAll(Struct, frozen=True):
+    """Send requests at once, one behind the other; a response or None for each comes back."""
+
+    node_id: int
+    requests: tuple[Struct, ...]
+    version: int
+    timeout_ms: int = 3_000
+    hangs_up: bool = True
+    """Whether the broker learns that nobody waits any more, or the connection seems to stand."""
+
+
+Script = Generator[Sleep | Ask | AskAll, Any, Any]
 
 
 class Actor:
-    """One script on its way; it has one connection to each broker, and one request under way."""
+    """One script on its way; it has one connection to each broker, and waits for one thing at a time."""
 
     def __init__(self, world: World, name: str, script: Script) -> None:
         self.name = name
@@ -39,8 +50,9 @@ class Actor:
         self._world = world
         self._script = script
         self._clients: dict[int, SimClient] = {}
-        self._answer: Answer | None = None
-        self._asked = -1
+        self._wanted: Sleep | Ask | AskAll = Sleep(0)
+        self._answers: list[Answer] = []
+        self._half_open: list[SimClient] = []
         self.wake_at = world.now
 
     @property
@@ -48,32 +60,41 @@ class Actor:
         """Whether there is something to go on with."""
         if self.done:
             return False
-        answer = self._answer
-        return self._world.now >= self.wake_at or (answer is not None and (answer.arrived or answer.lost))
+        if self._world.now >= self.wake_at:
+            return True
+        return bool(self._answers) and all(answer.arrived or answer.lost for answer in self._answers)
 
     def step(self) -> None:
         """Go on to the next thing to wait for."""
-        outcome, answer = None, self._answer
-        if answer is not None:
-            self._answer = None
-            if answer.arrived:
-                outcome = answer.response
-            else:
-                # As real clients do: what has no answer in time costs the connection; the request may still arrive.
-                self._clients.pop(self._asked).close()
+        outcome = self._outcome() if self._answers else None
+        self._answers = []
         try:
-            wanted = self._script.send(outcome)
+            wanted = self._wanted = self._script.send(outcome)
         except StopIteration:
             self.done = True
-            for client in self._clients.values():
+            for client in (*self._clients.values(), *self._half_open):
                 client.close()
             return
         if isinstance(wanted, Sleep):
             self.wake_at = self._world.now + wanted.milliseconds
             return
-        self._answer = self._client(wanted.node_id).send(wanted.request, wanted.version)
-        self._asked = wanted.node_id
+        client = self._client(wanted.node_id)
+        requests = wanted.requests if isinstance(wanted, AskAll) else (wanted.request,)
+        self._answers = [client.send(request, wanted.version) for request in requests]
         self.wake_at = self._world.now + wanted.timeout_ms
+
+    def _outcome(self) -> Any:
+        wanted, answers = self._wanted, self._answers
+        assert not isinstance(wanted, Sleep), "nobody answers who sleeps"
+        if not all(answer.arrived for answer in answers):
+            # As real clients do: what has no answer in time costs the connection; the request may still arrive.
+            client = self._clients.pop(wanted.node_id)
+            if isinstance(wanted, Ask) or wanted.hangs_up:
+                client.close()
+            else:
+                self._half_open.append(client)
+        responses = [answer.response if answer.arrived else None for answer in answers]
+        return responses if isinstance(wanted, AskAll) else responses[0]
 
     def _client(self, node_id: int) -> SimClient:
         client = self._clients.get(node_id)

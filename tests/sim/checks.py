@@ -45,7 +45,7 @@ class Checks:
 
     def problems(self) -> Iterator[str]:
         """Everything that is not as it must be."""
-        yield from self._open_ends()
+        yield from self.open_ends()
         seen = {partition: read_committed(self._world, partition) for partition in PARTITIONS}
         for partition, (_, stable, end) in seen.items():
             if stable != end:
@@ -60,7 +60,8 @@ class Checks:
         yield from self._wrong_markers()
         yield from self._wrong_offsets(values)
 
-    def _open_ends(self) -> Iterator[str]:
+    def open_ends(self) -> Iterator[str]:
+        """What the brokers have not brought to an end: requests, transactions, markers."""
         for node in self._world.nodes.values():
             if len(node.purgatory):
                 yield f"broker {node.node_id} still has requests parked"

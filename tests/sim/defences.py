@@ -1,12 +1,27 @@
-"""The defences that the simulation must miss, each with how it is taken away; and the search for seeds that need it."""
+"""The defences that the simulation must miss, each with how it is taken away; and the search for seeds that need it.
+
+`python -m tests.sim.defences FIRST COUNT [NAME ...]` says of each what the runs with these seeds find.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from tests.sim.focus import (
+    DUPLICATES,
+    GENERAL,
+    IN_FLIGHT,
+    LATE_MARKERS,
+    LATE_RECORDS,
+    LATE_VERDICTS,
+    WALKING_AWAY,
+    Focus,
+)
 from tests.sim.scenario import run
 
 from odradek.group.offset_protocol import OffsetProtocol
@@ -16,9 +31,10 @@ from odradek.log.machine import Answered
 from odradek.log.partition import Partition
 from odradek.log.producers import ProducerState
 from odradek.txn.coordinator import TxnCoordinator
+from odradek.txn.ledger import AbortTimedOut
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["DEFENCES", "broken_runs", "first_problem"]
+__all__ = ["DEFENCES", "Defence"]
 
 Patch = pytest.MonkeyPatch
 
@@ -34,8 +50,13 @@ def without_sequences(patch: Patch) -> None:
 
 
 def without_aborts_of_timed_out_transactions(patch: Patch) -> None:
-    """The coordinator sees that a transaction has timed out, and does nothing."""
-    patch.setattr(TxnCoordinator, "abort_timed_out", lambda self, work, **how: Answered(None))
+    """The coordinator sees that a transaction has timed out, and forgets it."""
+
+    def forget(self: TxnCoordinator, work: AbortTimedOut, **how: Any) -> Answered[None]:
+        self._open.drop(work.transactional_id)
+        return Answered(None)
+
+    patch.setattr(TxnCoordinator, "abort_timed_out", forget)
 
 
 def without_epochs_of_coordinators(patch: Patch) -> None:
@@ -70,47 +91,56 @@ def with_wrong_offsets_of_duplicates(patch: Patch) -> None:
     patch.setattr(Partition, "_duplicate", told_wrongly)
 
 
-DEFENCES: dict[str, Callable[[Patch], None]] = {
-    function.__name__: function
-    for function in (
-        without_second_look_at_the_guard,
-        without_sequences,
-        without_aborts_of_timed_out_transactions,
-        without_epochs_of_coordinators,
-        without_generations,
-        with_wrong_offsets_of_duplicates,
-    )
-}
+def _with_everything(patch: Patch) -> None:
+    """What is missing is switched off by the configuration."""
 
 
-def first_problem(seed: int, **how: Any) -> str | None:
-    """What does not hold in the run of a seed; None if everything does."""
-    try:
-        run(seed, **how)
-    except AssertionError as problem:
-        return str(problem).partition("\n")[0] or type(problem).__name__
-    return None
+class Defence(Struct, frozen=True):
+    """A defence that is missing, and the runs that look for what it is there for."""
 
+    focus: Focus
+    remove: Callable[[Patch], None] = _with_everything
+    how: Mapping[str, Any] = MappingProxyType({})
+    """How the run is configured."""
 
-def broken_runs(seeds: Iterable[int], **how: Any) -> Iterator[tuple[int, str]]:
-    """The seeds whose runs do not hold, with the first problem of each."""
-    for seed in seeds:
-        problem = first_problem(seed, **how)
-        if problem is not None:
-            yield seed, problem
-
-
-def main(first: int, count: int) -> None:
-    """Look for seeds that need each defence."""
-    seeds = range(first, first + count)
-    for name, remove in DEFENCES.items():
+    def problem(self, seed: int) -> str | None:
+        """What does not hold in the run of a seed without it; None if everything does."""
         with Patch.context() as patch:
-            remove(patch)
-            for seed, problem in broken_runs(seeds):
-                print(name, seed, problem, flush=True)
-    for seed, problem in broken_runs(seeds, verifies=False):
-        print("without verification", seed, problem, flush=True)
+            self.remove(patch)
+            try:
+                run(seed, self.focus, **self.how)
+            except AssertionError as problem:
+                return str(problem).partition("\n")[0] or type(problem).__name__
+        return None
+
+
+DEFENCES: Mapping[str, Defence] = MappingProxyType(
+    {
+        "second look at the guard": Defence(LATE_VERDICTS, without_second_look_at_the_guard),
+        "sequences": Defence(IN_FLIGHT, without_sequences),
+        "aborts of timed-out transactions": Defence(WALKING_AWAY, without_aborts_of_timed_out_transactions),
+        "epochs of coordinators": Defence(LATE_MARKERS, without_epochs_of_coordinators),
+        "generations": Defence(GENERAL, without_generations),
+        "offsets of duplicates": Defence(DUPLICATES, with_wrong_offsets_of_duplicates),
+        "verification at level 0": Defence(LATE_RECORDS, how={"verifies": False, "levels": (0,)}),
+        "verification at level 1": Defence(LATE_RECORDS, how={"verifies": False, "levels": (1,)}),
+    }
+)
+
+
+def main(arguments: list[str]) -> None:
+    """Say which seeds need each defence."""
+    first, count = int(arguments[0]), int(arguments[1])
+    for name in arguments[2:] or DEFENCES:
+        found = {}
+        for seed in range(first, first + count):
+            problem = DEFENCES[name].problem(seed)
+            if problem is not None:
+                found[seed] = problem
+        print(f"{name}: {'found' if found else 'NOT FOUND'} by {len(found)} of {count}", flush=True)
+        for seed, problem in found.items():
+            print(f"    {seed} {problem}", flush=True)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(sys.argv[1:])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from random import Random
+from typing import Any
 
-from tests.sim.actors import Ask, Script, Sleep
+from tests.sim.actors import Ask, AskAll, Script, Sleep
 
 from odradek.node.coordinators import CoordinatorKind
 from odradek.node.events import Command
@@ -17,21 +18,31 @@ from odradek.node.transport.router import Call
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker
 from odradek.wire.registry import ApiKey
 
-__all__ = ["Nemesis"]
+__all__ = ["Deed", "Nemesis"]
+
+
+Outcome = str | Generator[Sleep | Ask | AskAll, Any, str]
+"""What was done; a deed that takes its time says so in the end."""
 
 
 class Nemesis:
     """Does something bad every now and then, and sets everything right in the end."""
 
-    def __init__(self, world: World, *, random: Random, duration_ms: int, levels: tuple[int, ...]) -> None:
+    def __init__(
+        self, world: World, *, random: Random, duration_ms: int, levels: tuple[int, ...], weights: Mapping[Deed, int]
+    ) -> None:
         self.world = world
         self.random = random
         self.duration_ms = duration_ms
         self.levels = levels
+        self.weights = weights
         self.deeds: list[tuple[int, str]] = []
         self._faults: list[tuple[int, Fault]] = []
+        self._late_markers: dict[int, Call] = {}
+        """What a coordinator has said that was replaced since, by the identity of the fault that holds it."""
         self._gone: set[int] = set()
         """Brokers that are called gone, and live."""
         self._deaf: dict[int, int] = {}
@@ -39,37 +50,14 @@ class Nemesis:
 
     def script(self) -> Script:
         """The whole of it."""
-        deeds: list[Callable[[], str]] = [
-            self._move_a_leader,
-            self._move_a_leader,
-            self._move_a_coordinator,
-            self._move_a_coordinator,
-            self._lose_connections,
-            self._lose_requests,
-            self._lose_answers,
-            self._delay_requests,
-            self._delay_records,
-            self._delay_records,
-            self._delay_records,
-            self._hold_markers,
-            self._remove_a_broker,
-            self._return_a_broker,
-            self._crash_a_broker,
-            self._restart_a_broker,
-            self._restart_a_broker,
-            self._deafen_a_broker,
-        ]
+        deeds, weights = list(self.weights), list(self.weights.values())
         end = self.world.now + self.duration_ms
         while self.world.now < end:
             self._lift_what_is_over()
             self._let_hear(now=self.world.now)
-            chance = self.random.random()
-            if chance < 0.08:
-                yield from self._change_the_level()
-            elif chance < 0.2:
-                yield from self._replace_a_coordinator_amid_markers()
-            else:
-                self._did(self.random.choice(deeds)())
+            [deed] = self.random.choices(deeds, weights)
+            done = deed(self)
+            self._did(done if isinstance(done, str) else (yield from done))
             yield Sleep(self.random.randint(20, 250))
         self._set_right()
 
@@ -78,10 +66,10 @@ class Nemesis:
 
     # ------------------------------------------------------------------ leaders
 
-    def _move_a_leader(self) -> str:
+    def move_a_leader(self) -> str:
         return self._move("t")
 
-    def _move_a_coordinator(self) -> str:
+    def move_a_coordinator(self) -> str:
         return self._move(self.random.choice([kind.topic for kind in CoordinatorKind]))
 
     def _move(self, topic: str, index: int | None = None) -> str:
@@ -102,7 +90,7 @@ class Nemesis:
     def _controller(self) -> Node:
         return self.world.nodes[self.world.spec.controller_id]
 
-    def _remove_a_broker(self) -> str:
+    def remove_a_broker(self) -> str:
         """A broker is called gone; it lives, and need not know."""
         if self._gone:
             return "nobody else may go"
@@ -111,14 +99,14 @@ class Nemesis:
         self._do(partial(self._controller.controlling.fence, node_id))
         return f"broker {node_id} is gone"
 
-    def _return_a_broker(self) -> str:
+    def return_a_broker(self) -> str:
         for node_id in sorted(self._gone):
             self._gone.discard(node_id)
             self._do(partial(self._controller.controlling.admit, self.world.spec.broker(node_id)))
             return f"broker {node_id} is back"
         return "nobody was gone"
 
-    def _crash_a_broker(self) -> str:
+    def crash_a_broker(self) -> str:
         """A broker dies, the controller like any other, with everything that is not in a log."""
         if len(self.world.running) == 1:
             return "the last one may not die"
@@ -128,7 +116,7 @@ class Nemesis:
         self.world.stop_broker(node_id)
         return f"broker {node_id} dies"
 
-    def _restart_a_broker(self) -> str:
+    def restart_a_broker(self) -> str:
         dead = sorted(self.world.nodes.keys() - set(self.world.running))
         if not dead:
             return "nobody was dead"
@@ -138,7 +126,7 @@ class Nemesis:
         self.world.nodes[node_id].coordinators.load_ms = load_ms
         return f"broker {node_id} starts again"
 
-    def _deafen_a_broker(self) -> str:
+    def deafen_a_broker(self) -> str:
         """For a while a broker hears nothing of the metadata: it believes to lead what others lead by now."""
         node_id = self.random.choice(self.world.running)
         if node_id in self._deaf or node_id == self.world.spec.controller_id:
@@ -158,15 +146,15 @@ class Nemesis:
 
     # ------------------------------------------------------------------ messages
 
-    def _lose_connections(self) -> str:
+    def lose_connections(self) -> str:
         self.world.loss = self.random.choice((0.0, 0.05, 0.2))
         return f"loss {self.world.loss}"
 
-    def _lose_requests(self) -> str:
+    def lose_requests(self) -> str:
         api_key = self.random.choice((ApiKey.WRITE_TXN_MARKERS, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE))
         return self._fault(Fault(api_key, disconnect=True, times=self.random.randint(1, 3)))
 
-    def _lose_answers(self) -> str:
+    def lose_answers(self) -> str:
         api_key = self.random.choice(
             (
                 ApiKey.WRITE_TXN_MARKERS,
@@ -180,22 +168,35 @@ class Nemesis:
         )
         return self._fault(Fault(api_key, drop_reply=True, times=self.random.randint(1, 3)))
 
-    def _delay_requests(self) -> str:
+    def delay_requests(self) -> str:
         # A Produce that is delayed for longer than its client waits is the late message of KIP-890.
         api_key = self.random.choice((ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT))
         delay_ms = self.random.choice((20, 200, 4_000))
         return self._fault(Fault(api_key, delay_ms=delay_ms, times=self.random.randint(1, 3), matches=_is_harmless))
 
-    def _delay_records(self) -> str:
+    def lose_answers_of_records(self) -> str:
+        return self._fault(Fault(ApiKey.PRODUCE, drop_reply=True, times=self.random.randint(1, 8)))
+
+    def delay_verdicts(self) -> str:
+        # The transaction may be over, and its markers written, when the leader hears that it is open.
+        delay_ms = self.random.choice((30, 100, 300, 1_000))
+        times = self.random.randint(1, 4)
+        return self._fault(
+            Fault(
+                ApiKey.ADD_PARTITIONS_TO_TXN, reply_delay_ms=delay_ms, times=times, matches=lambda call: call.is_broker
+            )
+        )
+
+    def delay_records(self) -> str:
         delay_ms = self.random.choice((60, 200, 800))
         return self._fault(Fault(ApiKey.PRODUCE, delay_ms=delay_ms, times=self.random.randint(2, 5)))
 
-    def _hold_markers(self) -> str:
+    def hold_markers(self) -> str:
         # Only those that the epoch protects: an older client's transaction may be ended by the late marker of the one
         # before, which is what KIP-890 cannot cure.
         return self._fault(Fault(ApiKey.WRITE_TXN_MARKERS, hold=True, times=self.random.randint(1, 3), matches=_is_new))
 
-    def _replace_a_coordinator_amid_markers(self) -> Script:
+    def replace_a_coordinator_amid_markers(self) -> Generator[Sleep, Any, str]:
         """A marker is on its way when its coordinator is replaced, and arrives long after that of the successor.
 
         The epoch of the coordinator tells it from the others, so that an older client is safe from it as well.
@@ -206,21 +207,43 @@ class Nemesis:
         leader = topic.partitions[index].leader
         shard = self.world.nodes[leader].coordinators.at(topic.name, index) if leader in self.world.running else None
         if not isinstance(shard, TransactionShard) or self._deaf:
-            return
+            return "no coordinator to replace"
         producer_ids = {entry.producer_id for entry in shard.machine.entries()}
-        fault = Fault(
-            ApiKey.WRITE_TXN_MARKERS,
-            hold=True,
-            times=1,
-            matches=lambda call: all(marker.producer_id in producer_ids for marker in call.request.markers),
-        )
-        self.world.fault(fault)
+        late: list[Call] = []
+
+        def is_late(call: Call) -> bool:
+            if not all(marker.producer_id in producer_ids for marker in call.request.markers):
+                return False
+            late.append(call)
+            return True
+
+        fault = self.world.fault(Fault(ApiKey.WRITE_TXN_MARKERS, hold=True, times=1, matches=is_late))
         for _ in range(40):
             yield Sleep(5)
-            if fault.hits:
-                self._did(f"a marker is late, {self._move(topic.name, index)}")
-                break
-        self._faults.append((self.world.now + (self.random.randint(200, 2_000) if fault.hits else 0), fault))
+            if late:
+                self._late_markers[id(fault)] = late[0]
+                self._faults.append((self.world.now + self.random.randint(200, 2_000), fault))
+                return f"a marker is late, {self._move(topic.name, index)}"
+        self.world.lift(fault)
+        return "no marker was late"
+
+    def _is_awaited(self, fault: Fault) -> bool:
+        """Whether a late marker would end the next transaction of its producer, if nothing told them apart."""
+        call = self._late_markers.get(id(fault))
+        return call is not None and any(
+            self._is_open_again(marker, (topic.name, index))
+            for marker in call.request.markers
+            for topic in marker.topics
+            for index in topic.partition_indexes
+        )
+
+    def _is_open_again(self, marker: WritableTxnMarker, key: tuple[str, int]) -> bool:
+        for node_id in self.world.running:
+            partition = self.world.nodes[node_id].partitions.get(key)
+            producer = None if partition is None else partition.producers.producers.get(marker.producer_id)
+            if producer is not None and producer.coordinator_epoch > marker.coordinator_epoch:
+                return producer.first_offset >= 0
+        return False
 
     def _fault(self, fault: Fault) -> str:
         node_id = self.random.choice(self.world.running)
@@ -230,14 +253,16 @@ class Nemesis:
         return f"broker {node_id} {what} {fault.api_key.name}"
 
     def _lift_what_is_over(self) -> None:
-        for until, fault in self._faults:
-            if until <= self.world.now:
+        faults, self._faults = self._faults, []
+        for until, fault in faults:
+            if until <= self.world.now or self._is_awaited(fault):
                 self.world.lift(fault)
-        self._faults = [(until, fault) for until, fault in self._faults if until > self.world.now]
+            else:
+                self._faults.append((until, fault))
 
     # ------------------------------------------------------------------ the cluster
 
-    def _change_the_level(self) -> Script:
+    def change_the_level(self) -> Generator[Ask, Any, str]:
         level = self.random.choice(self.levels)
         upgrade_type = 1 if level >= self._controller.transaction_version else 2
         update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=upgrade_type)
@@ -246,7 +271,7 @@ class Nemesis:
         )
         assert response is not None
         assert response.error_code == ErrorCode.NONE, response
-        self._did(f"transaction.version {level}")
+        return f"transaction.version {level}"
 
     def _set_right(self) -> None:
         self.world.loss = 0.0
@@ -255,9 +280,9 @@ class Nemesis:
         self._faults = []
         self._let_hear(now=self.world.now + 60_000)
         while len(self.world.running) < len(self.world.nodes):
-            self._did(self._restart_a_broker())
+            self._did(self.restart_a_broker())
         while self._gone:
-            self._did(self._return_a_broker())
+            self._did(self.return_a_broker())
         self._did("all is well")
 
     def _do(self, act: Callable[[], object], *, node_id: int | None = None) -> None:
@@ -282,3 +307,7 @@ def _is_harmless(call: Call) -> bool:
     if call.api_key is ApiKey.ADD_PARTITIONS_TO_TXN:
         return call.is_broker
     return call.api_key is not ApiKey.TXN_OFFSET_COMMIT or call.version >= 5
+
+
+Deed = Callable[[Nemesis], Outcome]
+"""Something bad that can be done."""

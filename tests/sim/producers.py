@@ -12,7 +12,8 @@ from random import Random
 from typing import Any
 
 from msgspec import Struct
-from tests.sim.actors import Ask, Script, Sleep
+from tests.sim.actors import Ask, AskAll, Script, Sleep
+from tests.sim.habits import Habits
 
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.record import Record, build_batch
@@ -48,8 +49,6 @@ AGAIN = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
     }
 )
-GIVES_UP = 0.25
-"""How often a client does not send a batch again that was not answered, but aborts."""
 ABORTABLE = frozenset(
     {
         ErrorCode.TRANSACTION_ABORTABLE,
@@ -63,6 +62,13 @@ ABORTABLE = frozenset(
 
 NOT_A_MEMBER = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 """What a TxnOffsetCommit hears whose work has been given to another member."""
+
+
+class _Sent(Struct):
+    """A batch that is on its way."""
+
+    values: list[bytes]
+    request: ProduceRequest
 
 
 class Transaction(Struct):
@@ -103,6 +109,7 @@ class Producer:
         name: str,
         *,
         tid: str,
+        habits: Habits,
         new: bool,
         random: Random,
         partitions: list[TopicPartition],
@@ -112,6 +119,7 @@ class Producer:
         self.world = world
         self.name = name
         self.tid = tid
+        self.habits = habits
         self.new = new
         self.random = random
         self.partitions = partitions
@@ -162,7 +170,7 @@ class Producer:
     # ------------------------------------------------------------------ one transaction
 
     def _transact(self, transaction: Transaction) -> Script:
-        commit = self.random.random() < 0.7
+        commit = self.random.random() < self.habits.commits
         chosen = self.random.sample(self.partitions, self.random.randint(1, len(self.partitions)))
         try:
             if not self.new:
@@ -173,7 +181,7 @@ class Producer:
                     yield Sleep(self.random.choice((0, 0, 0, 20)))
             if self.random.random() < 0.5:
                 yield from self._commit_own_offset(transaction)
-            if not self.goes_on() and self.random.random() < 0.5:
+            if self.random.random() < (self.habits.walks_away if self.goes_on() else 0.5):
                 raise _WalksAway
         except MustAbort:
             yield from self._end(transaction, commit=False)
@@ -198,46 +206,73 @@ class Producer:
         )
 
     def _produce(self, transaction: Transaction, partition: TopicPartition, round_number: int) -> Script:
-        topic, index = partition
-        values = [
-            f"{self.name}/{transaction.number}/{index}/{round_number}/{each}".encode()
-            for each in range(self.random.randint(1, 3))
-        ]
-        # What is on its way counts: it may be in the log even if nobody says so.
-        transaction.values.setdefault(partition, []).extend(values)
+        """Send batches to a partition, and again those that were not taken, in the order of their sequences."""
+        waiting = self._batches(transaction, partition, round_number)
+        gives_up = self.random.random() < self.habits.gives_up
+        patience_ms = self.random.choice((10, 40, 150)) if gives_up else 3_000
+        hangs_up = self.random.random() < self.habits.hangs_up
+        for _ in range(50):
+            leader = self._leader(partition)
+            if leader >= 0:
+                requests = tuple(sent.request for sent in waiting)
+                responses = yield AskAll(leader, requests, 12 if self.new else 11, patience_ms, hangs_up)
+                lost = self._take_answers(transaction, partition, waiting, responses)
+                if not waiting:
+                    return
+                if lost and gives_up:
+                    # The batch may still be on its way when the transaction is over and the next one has begun.
+                    raise MustAbort
+            yield Sleep(self.random.randint(5, 60))
+        raise MustAbort
+
+    def _batches(self, transaction: Transaction, partition: TopicPartition, round_number: int) -> list[_Sent]:
+        waiting = []
+        sequence = self.sequences.get(partition, 0)
+        for batch_number in range(self.random.randint(1, self.habits.in_flight)):
+            name = f"{self.name}/{transaction.number}/{partition[1]}/{round_number}/{batch_number}"
+            values = [f"{name}/{each}".encode() for each in range(self.random.randint(1, 3))]
+            # What is on its way counts: it may be in the log even if nobody says so.
+            transaction.values.setdefault(partition, []).extend(values)
+            waiting.append(_Sent(values, self._request(partition, values, sequence)))
+            sequence += len(values)
+        return waiting
+
+    def _request(self, partition: TopicPartition, values: list[bytes], sequence: int) -> ProduceRequest:
         records = build_batch(
             [Record(timestamp=self.world.now, value=value) for value in values],
             producer_id=self.pair[0],
             producer_epoch=self.pair[1],
-            base_sequence=self.sequences.get(partition, 0),
+            base_sequence=sequence,
             transactional=True,
         )
-        data = PartitionProduceData(index=index, records=memoryview(records))
-        request = ProduceRequest(
+        data = PartitionProduceData(index=partition[1], records=memoryview(records))
+        return ProduceRequest(
             transactional_id=self.tid,
             acks=-1,
             timeout_ms=2_000,
-            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+            topic_data=[TopicProduceData(name=partition[0], partition_data=[data])],
         )
-        gives_up = self.random.random() < GIVES_UP
-        patience_ms = self.random.choice((10, 40, 150)) if gives_up else 3_000
-        for _ in range(50):
-            leader = self._leader(partition)
-            response = None if leader < 0 else (yield Ask(leader, request, 12 if self.new else 11, patience_ms))
+
+    def _take_answers(
+        self, transaction: Transaction, partition: TopicPartition, waiting: list[_Sent], responses: list[Any]
+    ) -> bool:
+        """Forget the batches that were taken; whether an answer is missing."""
+        taken: list[_Sent] = []
+        for position, (sent, response) in enumerate(zip(waiting, responses, strict=True)):
             answer = None if response is None else response.responses[0].partition_responses[0]
             error = None if answer is None else answer.error_code
             self._meet("PRODUCE", error)
             if answer is not None and error == ErrorCode.NONE:
-                self.sequences[partition] = self.sequences.get(partition, 0) + len(values)
-                transaction.told.append((partition, answer.base_offset, values))
-                return
-            if error is None and gives_up and leader >= 0:
-                # The batch may still be on its way when the transaction is over and the next one has begun.
-                raise MustAbort
-            if error is not None and error not in AGAIN:
+                taken.append(sent)
+                self.sequences[partition] = self.sequences.get(partition, 0) + len(sent.values)
+                transaction.told.append((partition, answer.base_offset, sent.values))
+            elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and len(taken) < position:
+                # One before it has not been taken: both are sent again.
+                continue
+            elif error is not None and error not in AGAIN:
                 raise MustAbort if error in ABORTABLE else _MustRestart
-            yield Sleep(self.random.randint(5, 60))
-        raise MustAbort
+        waiting[:] = [sent for sent in waiting if sent not in taken]
+        return None in responses
 
     def _commit_own_offset(self, transaction: Transaction) -> Script:
         transaction.with_offset = True
@@ -299,7 +334,7 @@ class Producer:
     def _init(self, pair: tuple[int, int]) -> Script:
         request = InitProducerIdRequest(
             transactional_id=self.tid,
-            transaction_timeout_ms=8_000,
+            transaction_timeout_ms=self.habits.timeout_ms,
             producer_id=pair[0],
             producer_epoch=pair[1],
         )

@@ -1,7 +1,7 @@
 """Transactions under faults, from seeds: exactly once all the same, and the same again for the same seed.
 
 `ODRADEK_SIM_SEEDS=N` plays N seeds in place of the default, `ODRADEK_SIM_FIRST_SEED=S` begins with another one.
-`python -m tests.sim S` repeats one by hand.
+`python -m tests.sim S 1 FOCUS` repeats one by hand.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.sim.focus import FOCUSES
 from tests.sim.scenario import Report, run
 
 FIRST_SEED = int(os.environ.get("ODRADEK_SIM_FIRST_SEED", "1"))
 SEEDS = int(os.environ.get("ODRADEK_SIM_SEEDS", "48"))
+FOCUSED_SEEDS = max(1, SEEDS // 8)
+"""Of each focus but the general one: together they play nearly as many runs as that."""
 ROOT = Path(__file__).parents[2]
 
 
-def played(seed: int) -> Report:
+def played(seed: int, focus: str = "general") -> Report:
     """The run of a seed; what fails tells how to repeat it."""
     try:
-        return run(seed)
+        return run(seed, FOCUSES[focus])
     except Exception as error:
-        error.add_note(f"Repeat it with: {sys.executable} -m tests.sim {seed}")
+        error.add_note(f"Repeat it with: {sys.executable} -m tests.sim {seed} 1 {focus}")
         raise
 
 
@@ -33,6 +36,14 @@ def played(seed: int) -> Report:
 def test_exactly_once_under_faults(seed: int) -> None:
     report = played(seed)
     assert report.committed + report.aborted + report.unknown == report.transactions
+    assert report.committed > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("focus", [each for each in FOCUSES if each != "general"])
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + FOCUSED_SEEDS))
+def test_exactly_once_where_one_race_is_looked_for(focus: str, seed: int) -> None:
+    report = played(seed, focus)
     assert report.committed > 0
 
 

@@ -1,0 +1,25 @@
+"""How the producers of a run behave."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+__all__ = ["Habits"]
+
+
+class Habits(Struct, frozen=True):
+    """What is not a number of something is how often they do it."""
+
+    newer: float = 0.6
+    """How many are of the newer style, where the level allows it."""
+    gives_up: float = 0.25
+    """Not to send a batch again that was not answered in time, but to abort."""
+    hangs_up: float = 1.0
+    """To close the connection then; a broker that is not told goes on with what is parked there."""
+    commits: float = 0.7
+    walks_away: float = 0.0
+    """To die in the middle of a transaction; they do so besides when the trouble is over."""
+    in_flight: int = 1
+    """Batches that are sent to a partition before the first of them is answered."""
+    timeout_ms: int = 8_000
+    """Of a transaction."""
