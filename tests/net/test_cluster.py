@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from odradek.log.machine import Fact
+from odradek.node.events import Dial
 from odradek.testing import ApiKey, Cluster, Fault
 from odradek.usage import UsageError
 
@@ -130,6 +131,15 @@ def test_a_broker_that_is_stopped_leads_nothing_and_comes_back() -> None:
         assert 42 == struct.unpack_from(">i", ask(cluster.bootstrap.split(",")[0], API_VERSIONS))[0]
         cluster.move_leader("t", 0, to=1)
         assert 1 == cluster.leader("t", 0)
+
+
+async def test_a_broker_that_has_dialled_itself_can_be_stopped() -> None:
+    async with Cluster() as cluster:
+        driver = cluster._running.drivers[1]
+        driver._dial(Dial(node_id=1, conn=-99))
+        cluster.stop_broker(1)
+        assert driver.stopped
+        assert not driver._links
 
 
 def test_what_there_is_not_is_said_in_a_sentence() -> None:

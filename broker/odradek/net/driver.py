@@ -150,8 +150,9 @@ class Driver:
             self._timer.cancel()
             self._timer = None
         self.hang_up_clients()
-        for conn, (peer, peer_conn) in list(self._links.items()):
-            del self._links[conn]
+        while self._links:
+            # A broker may have dialled itself, and then both ends are here.
+            _, (peer, peer_conn) = self._links.popitem()
             peer.link_lost(peer_conn)
 
     # ------------------------------------------------------------------ effects
