@@ -7,6 +7,7 @@ each claims the findings that follow from it, and what nobody has claimed at the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -43,7 +44,10 @@ Row = dict[str, Any]
 Partition = tuple[str, int]
 
 _DAMAGE = frozenset(("broken", "half-written", "unknown-magic", "bad-crc", "bad-count", "bad-records"))
-_BESIDE = frozenset(("bad-snapshot", "bad-txn-index", "bad-index", "no-segment"))
+_BESIDE = frozenset(
+    ("bad-snapshot", "bad-txn-index", "bad-index", "no-segment", "replica-lacks", "replica-has-more", "replica-differs")
+)
+_DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
 _OF_BATCHES = frozenset(
     (
         "offset-gap",
@@ -182,8 +186,10 @@ def _damage(search: _Search) -> None:
 
 
 def _key_of(path: str) -> Partition:
-    topic, _, number = PurePath(path).parent.name.rpartition("-")
-    return topic, int(number) if number.isdigit() else -1
+    """The partition of a directory, or of a file in one."""
+    one = PurePath(path)
+    found = _DIRECTORY.fullmatch(one.name) or _DIRECTORY.fullmatch(one.parent.name)
+    return (found["topic"], int(found["partition"])) if found else ("", -1)
 
 
 def _at(key: Partition) -> Callable[[Row], bool]:

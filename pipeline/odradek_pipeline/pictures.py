@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -180,27 +179,10 @@ def unseen_and_lag(audit: Path) -> str | None:
     return _svg(figure)
 
 
-def anomaly_counts(audit: Path) -> str | None:
-    """How often each anomaly was found."""
-    counts = json.loads((audit / "summary.json").read_text()).get("anomalies", {})
-    if not counts:
-        return None
-    figure, axes = _figure("Anomalies", "", "found")
-    names = sorted(counts)
-    axes.bar(
-        names,
-        [sum(counts[name].values()) for name in names],
-        color=["#b00020" if "bad" in counts[name] else "#bf8700" for name in names],
-    )
-    axes.tick_params(axis="x", rotation=20)
-    return _svg(figure)
-
-
 PICTURES: tuple[Callable[[Path], str | None], ...] = (
     lso_lag,
     durations,
     verification,
     throughput,
     unseen_and_lag,
-    anomaly_counts,
 )

@@ -13,8 +13,10 @@ from tests.pipeline.planting import add, drop, is_data, is_marker, mark_not_bump
 
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch
-from odradek_pipeline.jobs.audit_logs import audit_logs, read_coordinators
+from odradek_pipeline.jobs.audit_logs import audit_logs
+from odradek_pipeline.payload import TransactionRecord, transaction_log
 from odradek_pipeline.result import Result
+from odradek_pipeline.scan import Scan
 
 Recorded = Callable[[str], Path]
 
@@ -183,12 +185,19 @@ def test_a_marker_that_comes_while_the_audit_reads(recorded: Recorded, monkeypat
     directory = recorded("tv2")
     whole = segment(directory, "orders-0").read_bytes()
     drop(directory, "orders-0", is_marker, -1)
+    (directory / "replication-offset-checkpoint").unlink()  # written every five seconds: it may be behind
 
-    def read_late(*arguments: Any, **named: Any) -> Any:
+    reads: list[int] = []
+
+    def read_twice(files: Any, scan: Scan) -> list[TransactionRecord]:
+        """Before the data it says nothing of the transaction; behind them it is complete, and its marker is there."""
+        reads.append(len(reads))
+        if reads == [0]:
+            return []
         segment(directory, "orders-0").write_bytes(whole)
-        return read_coordinators(arguments[0], arguments[1], [], **named)
+        return transaction_log(files, scan)
 
-    monkeypatch.setattr("odradek_pipeline.jobs.audit_logs.read_coordinators", read_late)
+    monkeypatch.setattr("odradek_pipeline.jobs.audit_logs.transaction_log", read_twice)
     assert [] == found(audit_logs([directory]))
 
 
@@ -203,3 +212,29 @@ def test_of_two_replicas_the_longer_one_is_audited(recorded: Recorded, tmp_path:
     assert {("other-replica", "info")} == {(one.problem, one.severity) for one in result.problems}
     assert str(other / "orders-0") in {one.path for one in result.problems}
     assert 1 == len(result.tables["open_txns"])
+
+
+def test_the_timeline_of_each_transaction(recorded: Recorded) -> None:
+    """Begin, records, decision, markers, complete: in this order, over all partitions of a transaction (level 2)."""
+    result = audit_logs([recorded("tv2")])
+    table = result.tables["timelines"]
+    assert ["commit", "commit", "abort"] * 4 + ["open"] == table["outcome"].tolist()
+    assert {2} == set(table["level"])
+    assert [1, 2, 3] * 4 + [1] == table["partitions"].tolist() == table["written"].tolist()
+    assert [3, 6, 9] * 4 + [1] == table["records"].tolist()
+    ended = table[table["outcome"] != "open"]
+    assert (ended["marker_epoch"] == ended["epoch"] + 1).all()
+    for before, after in (("begin", "prepare"), ("first_record", "first_marker"), ("prepare", "complete")):
+        assert (ended[before] <= ended[after]).all()
+    assert (ended["prepare"] <= ended["last_marker"]).all()
+    assert {-1} == set(table[table["outcome"] == "open"][["prepare", "last_marker", "complete"]].to_numpy().ravel())
+    assert result.facts["delays_ms"]["begin to decision"]["p50"] > 0
+
+
+def test_timelines_of_one_epoch_are_told_apart(recorded: Recorded) -> None:
+    """Before level 2 all transactions of a producer have one epoch: times tell which marker is whose."""
+    table = audit_logs([recorded("tv1")]).tables["timelines"]
+    ended = table[(table["outcome"] != "open") & (table["written"] > 0)]
+    assert len(ended) >= 10
+    assert (ended["written"] == ended["partitions"]).all()
+    assert (ended["first_marker"] >= ended["prepare"]).all()

@@ -58,6 +58,10 @@ def test_it_finds_what_one_process_finds(spark: SparkSession, recorded: Recorded
     keys = ["topic", "partition", "producer_id", "first_offset"]
     expected = here.tables["log_txns"].sort_values(keys, ignore_index=True)
     assert expected.equals(txns.astype(expected.dtypes).sort_values(keys, ignore_index=True))
+    lines: Any = spark.read.parquet(str(tmp_path / "out" / "timelines.parquet")).toPandas()
+    wanted = here.tables["timelines"].sort_values("begin", ignore_index=True)
+    assert len(wanted) >= 9
+    assert wanted.equals(lines.astype(wanted.dtypes).sort_values("begin", ignore_index=True))
     write_result(spread, tmp_path / "out")
     assert (tmp_path / "out" / "summary.json").exists()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ from odradek_pipeline.scan import Scan, scan_segments
 from odradek_pipeline.shape import shape_anomalies, shape_problems
 from odradek_pipeline.sidecar_checks import Beside, check_claims, claims_of
 from odradek_pipeline.sidecars import read_sidecars
+from odradek_pipeline.timelines import delays, timelines
 
 __all__ = ["audit_logs", "Evidence"]
 
@@ -125,7 +126,8 @@ def audit_logs(
     decided = transaction_log(tree.files, Scan())
     batches = read_batches(tree.files, scan)
     txns = transactions(batches)
-    coordinators = read_coordinators(place, scan, decided, now=newest(batches, not_after))
+    records = read_states(tree, scan)
+    coordinators = read_coordinators(place, scan, decided, records, now=newest(batches, not_after))
     decisions = decision_frame(coordinators.decisions, coordinators.complete)
     txns["undecided"] = undecided(decisions, txns)
     txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"])
@@ -139,7 +141,12 @@ def audit_logs(
     for audited, others in place.several():
         scan.problems += compare_replicas(place.everything, audited, others)
     result = conclude(place, scan, evidence, coordinators)
-    result.tables |= {"log_txns": txns, "sequences": sequences(batches)}
+    result.tables |= {
+        "log_txns": txns,
+        "sequences": sequences(batches),
+        "timelines": timelines(state_frame(records), txns),
+    }
+    result.facts["delays_ms"] = delays(result.tables["timelines"])
     result.seconds = time.perf_counter() - began
     return result
 
@@ -194,17 +201,30 @@ def real_jumps(rows: pd.DataFrame, cleaned: Mapping[tuple[str, int], int]) -> pd
     return ordered[~(gap & (internal | (ordered["base_offset"] < upto)))]
 
 
-def read_coordinators(place: Place, scan: Scan, decided: list[TransactionRecord], *, now: int) -> Coordinators:
-    """The coordinators' log, read behind the data; `decided` is what it said before.
+def read_states(tree: Tree, scan: Scan) -> list[TransactionRecord]:
+    """The coordinators' log; what the pass over all segments has noted already is not noted again."""
+    second = Scan()
+    records = transaction_log(tree.files, second)
+    known = set(scan.problems)
+    scan.problems += [found for found in second.problems if found not in known]
+    return records
+
+
+def state_frame(records: Iterable[TransactionRecord]) -> pd.DataFrame:
+    """The coordinators' log as the table `txnlog`."""
+    columns = [*(one.name for one in fields(TransactionRecord) if one.name != "partitions"), "partitions"]
+    return pd.DataFrame([record.row() for record in records], columns=columns)
+
+
+def read_coordinators(
+    place: Place, scan: Scan, decided: list[TransactionRecord], records: list[TransactionRecord], *, now: int
+) -> Coordinators:
+    """What the coordinators' log says, read behind the data; `decided` is what it said before.
 
     The directories may be those of a living broker. What was complete before the data were read must have its markers
     among them; what is open in the data must be under way afterwards, or have ended meanwhile (see `ended_meanwhile`).
     """
     tree = place.tree
-    second = Scan()
-    records = transaction_log(tree.files, second)
-    known = set(scan.problems)
-    scan.problems += [found for found in second.problems if found not in known]
     known_topic = bool(tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE))
     coordinators = Coordinators.fold(records, known=known_topic, now=now)
     coordinators.complete = Coordinators.fold(decided, known=known_topic, now=now).complete

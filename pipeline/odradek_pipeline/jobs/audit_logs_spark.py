@@ -56,6 +56,7 @@ from odradek_pipeline.sidecar_checks import (
     claims_of,
 )
 from odradek_pipeline.sidecars import is_sidecar, read_sidecars
+from odradek_pipeline.timelines import TIMELINE_COLUMNS, timelines
 
 __all__ = ["audit_logs_on_spark", "read_logs"]
 
@@ -194,6 +195,7 @@ class _Audit:
         small = _frame(checked.where(~F.col("kind").isin(*_LARGE)), _CHECKED)
         tables = {kind: small[small["kind"] == kind][list(of)] for kind, of in _CHECKED_TABLES.items()}
         scan.problems += problems_of(tables["problem"])
+        self.timelines(states, txns)
         scan.problems += self.compared()
         jumps, split = self.jumps(batches), self.split(txns)
         evidence = Evidence(tables["odd"], tables["break"], jumps, tables["lacking"], split, ends)
@@ -342,6 +344,17 @@ class _Audit:
                 f"upto is null or not ({inside})"
             )
         return real_jumps(_frame(edges.select(*columns), {**BATCH_COLUMNS, "last": "?"}), self.tree.cleaned)
+
+    def timelines(self, states: DataFrame, txns: DataFrame) -> None:
+        """The table of all transactions: those of a producer in one piece."""
+
+        def join(states: pd.DataFrame, txns: pd.DataFrame) -> pd.DataFrame:
+            return timelines(states, txns.astype(TXN_COLUMNS))
+
+        records = states.where("problem is null").select(*TABLES["txnlog"])
+        groups = self.groups(records.count(), STATES_PER_GROUP)
+        both = self.grouped(records, groups, "producer_id").cogroup(self.grouped(txns, groups, "producer_id"))
+        self.stored("timelines", both.applyInPandas(join, ddl(TIMELINE_COLUMNS)), folder=self.out)
 
     def split(self, txns: DataFrame) -> pd.DataFrame:
         """The transactions with both outcomes: see `split_outcomes`, which looks at what this leaves."""

@@ -1,0 +1,58 @@
+"""Numbers, times and names as people read them; tables of HTML."""
+
+from __future__ import annotations
+
+import datetime
+import html
+from typing import Any
+
+import pandas as pd
+
+__all__ = ["number", "table_of", "time_of", "words"]
+
+_TIMES = frozenset(
+    ("since", "begin", "first record", "prepare", "first marker", "last marker", "complete", "timestamp")
+)
+_NAMES = frozenset(("partition", "producer id", "producer epoch", "epoch", "leader epoch", "marker epoch", "incident"))
+"""Columns of numbers that name something, and are not counted."""
+
+
+def number(value: float) -> str:
+    """With separators; no more digits behind the point than say something."""
+    if isinstance(value, int) or float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def time_of(milliseconds: float) -> str:
+    """A time of a log, in UTC; nothing where there is none."""
+    if milliseconds <= 0:
+        return ""
+    when = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+    return when.strftime("%Y-%m-%d %H:%M:%S.") + f"{int(milliseconds) % 1000:03} UTC"
+
+
+def words(name: str) -> str:
+    """A name of a column or of an incident."""
+    return name.replace("_", " ").replace("-", " ")
+
+
+def table_of(frame: pd.DataFrame, *, marked: pd.Series[bool] | None = None) -> str:
+    """An HTML table; what is -1 or empty is left blank."""
+    headings = [words(str(column)) for column in frame.columns]
+    rows = ["<tr>" + "".join(f"<th>{html.escape(one)}</th>" for one in headings) + "</tr>"]
+    marks = [False] * len(frame) if marked is None else marked.tolist()
+    for mark, row in zip(marks, frame.itertuples(index=False), strict=True):
+        cells = "".join(_cell(name, value) for name, value in zip(headings, row, strict=True))
+        rows.append(f'<tr class="here">{cells}</tr>' if mark else f"<tr>{cells}</tr>")
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _cell(heading: str, value: Any) -> str:
+    if value is None or value == -1 or value == "" or (isinstance(value, float) and value != value):
+        return "<td></td>"
+    if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
+        return f"<td>{html.escape(str(value))}</td>"
+    name = str(int(value)) if heading in _NAMES else number(float(value))
+    text = time_of(float(value)) if heading in _TIMES else name
+    return f'<td class="n">{html.escape(text)}</td>'
