@@ -238,7 +238,7 @@ class Node:
             return
         connection = self.connections.pop(event.conn, None)
         if connection is not None:
-            connection.disconnected()
+            connection.gone()
 
     def _clogged(self, event: Clogged) -> None:
         connection = self.connections.get(event.conn)

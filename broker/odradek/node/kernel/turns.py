@@ -12,12 +12,13 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from odradek.node.events import Effect, NextTurn
+from odradek.node.kernel.flow import Wait
 
 if TYPE_CHECKING:
-    from odradek.node.kernel.flow import Kernel, Wait
+    from odradek.node.kernel.flow import Kernel
     from odradek.node.transport.router import Call
 
-__all__ = ["Share", "TooManyEntries", "Turns"]
+__all__ = ["Pause", "Share", "TooManyEntries", "Turns"]
 
 
 T = TypeVar("T")
@@ -30,6 +31,12 @@ CODEC_ENTRIES = 256
 
 class TooManyEntries(Exception):
     """A request with more entries than the broker serves at once."""
+
+
+class Pause(Wait[None]):
+    """What a request waits for that has nothing to wait for, and only lets others go on first."""
+
+    __slots__ = ()
 
 
 def _at_once() -> bool:
@@ -72,9 +79,9 @@ class Turns:
         """Go on with this in a later turn."""
         self._waiting.append(go_on)
 
-    def next(self) -> Wait[None]:
+    def next(self) -> Pause:
         """Something to await that lets everybody else go on first."""
-        wait: Wait[None] = self._kernel.wait()
+        wait = Pause(self._kernel)
         self._waiting.append(lambda: wait.settle(None))
         return wait
 

@@ -12,7 +12,7 @@ from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any
 
 from odradek.node.kernel.flow import Flow
-from odradek.node.kernel.turns import TooManyEntries
+from odradek.node.kernel.turns import Pause, TooManyEntries
 from odradek.node.transport.router import Call, CloseConnection, Handler
 from odradek.node.transport.serving import begin
 from odradek.wire.errors import DecodeError, EncodeError
@@ -56,6 +56,7 @@ class Connection:
         "_flow",
         "_frames",
         "_gave_way",
+        "_gone",
         "_held",
         "_next",
         "_node",
@@ -84,6 +85,7 @@ class Connection:
         self._next: memoryview | None = None
         """The request with which the connection goes on in its next turn."""
         self._gave_way = False
+        self._gone = False
         self._flow: Flow | None = None
         self._postponed = False
         self._held = False
@@ -119,8 +121,18 @@ class Connection:
         if not self.closing:
             self._go_on()
 
+    def gone(self) -> None:
+        """The client is gone; what it has sent before and what only gave way is served up to the first answer.
+
+        A producer with acks=0 sends and hangs up, and nothing of that is lost.
+        """
+        if self._gives_way and not self._clogged:
+            self._gone = True
+        else:
+            self.disconnected()
+
     def disconnected(self) -> None:
-        """The client is gone; a parked request ends, what it has appended stands."""
+        """The connection is over; a parked request ends, what it has appended stands."""
         self.closing = True
         self._next = None
         self._frames = FrameBuffer(0)
@@ -141,6 +153,11 @@ class Connection:
     def idle(self) -> bool:
         """Whether no request is being served or waiting."""
         return self._flow is None and self._next is None
+
+    @property
+    def _gives_way(self) -> bool:
+        """Whether it waits for nothing but its next turn."""
+        return self._gave_way or (self._flow is not None and isinstance(self._flow.waiting, Pause))
 
     def _go_on(self) -> None:
         """Serve what has arrived until a request parks or the turn is over."""
@@ -163,7 +180,10 @@ class Connection:
                 self._gave_way = True
                 self._node.turns.later(self.turn)
                 break
-        if frame is not None and self._frames.held >= WAITING_BYTES_MAX:
+        if self._gone:
+            if not self._gives_way:
+                self.disconnected()
+        elif frame is not None and self._frames.held >= WAITING_BYTES_MAX:
             self._hold()
         elif self._held and frame is None and not self.closing:
             self._held = False
@@ -348,6 +368,9 @@ class Connection:
         self._send(chunks, size + 4)
 
     def _send(self, chunks: Iterable[Chunk], size: int) -> None:
+        if self._gone:
+            self.disconnected()
+            return
         if not self.out:
             self._node.dirty.append(self)
         self.out_bytes += size

@@ -6,11 +6,13 @@ import struct
 from collections.abc import Sequence
 
 import pytest
+from tests.unit.node.helpers import batch, produce_request
 
 from odradek.node.events import Clogged, Drained, Effect, Hold, NextTurn, Received, Resume, Send, Turn
 from odradek.node.transport import connection as connections
 from odradek.sim import SimClient, World
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+from odradek.wire.registry import encode
 
 ASKED = 40
 
@@ -154,3 +156,29 @@ def test_a_request_that_is_still_arriving_is_waited_for(monkeypatch: pytest.Monk
     node = world.nodes[1]
     assert [] == node.step(Received(client.conn, large[:500]), world.now)
     assert ["Send"] == kinds(node.step(Received(client.conn, large[500:]), world.now))
+
+
+def unanswered(count: int) -> bytes:
+    """So many requests to produce a record with acks=0, whose client waits for nothing."""
+    body = encode(produce_request(batch(b"x"), acks=0), 3)
+    return b"".join(struct.pack(">ihhih", 10 + len(body), 0, 3, number, -1) + body for number in range(count))
+
+
+def end_offset(world: World) -> int:
+    return world.nodes[1].partitions["t", 0].log.end_offset
+
+
+def test_what_was_sent_before_the_client_went_away_is_not_lost() -> None:
+    world, client = connected()
+    client.send_bytes(unanswered(ASKED))
+    client.close()
+    world.run()
+    assert end_offset(world) == ASKED
+
+
+def test_of_who_went_away_nothing_is_served_after_the_first_answer() -> None:
+    world, client = connected()
+    client.send_bytes(unanswered(2) + frames(1) + unanswered(ASKED))
+    client.close()
+    world.run()
+    assert end_offset(world) == 2
