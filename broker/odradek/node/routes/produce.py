@@ -73,10 +73,15 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
     version = call.version
     admitted: list[list[Write | PartitionProduceResponse]] = []
     transactional: list[Write] = []
+    read = False
     for topic in request.topic_data:
         name = _name_of(node, topic, version)
         writes: list[Write | PartitionProduceResponse] = []
         for data in topic.partition_data:
+            if read:
+                # A batch may hold a thousand times what was sent.
+                await node.turns.breathe(call)
+            read = True
             write = _admit(node, name, data, call)
             writes.append(write)
             if isinstance(write, Write) and write.batch.is_transactional:

@@ -12,6 +12,7 @@ from odradek.node.events import Clogged, Drained, Effect, Hold, NextTurn, Receiv
 from odradek.node.transport import connection as connections
 from odradek.sim import SimClient, World
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
+from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest
 from odradek.wire.registry import encode
 
 ASKED = 40
@@ -182,3 +183,36 @@ def test_of_who_went_away_nothing_is_served_after_the_first_answer() -> None:
     client.close()
     world.run()
     assert end_offset(world) == 2
+
+
+def everywhere(count: int, *, acks: int) -> ProduceRequest:
+    """A batch for each of so many partitions."""
+    request = produce_request(batch(b"x"), acks=acks)
+    data = request.topic_data[0].partition_data[0]
+    request.topic_data[0].partition_data = [PartitionProduceData(index, data.records) for index in range(count)]
+    return request
+
+
+def test_others_are_served_between_two_batches_of_a_request() -> None:
+    world = World(topics=["t:10"])
+    node, greedy, modest = world.nodes[1], world.client(), world.client()
+    world.run()
+    written = greedy.send(everywhere(10, acks=1), 9)
+    served = 0
+    while not written.arrived:
+        between = modest.send(ApiVersionsRequest(), 0)
+        while not between.arrived and not written.arrived:
+            world._deliver()
+        served += between.arrived
+    assert served >= 3
+    assert [1] * 10 == [node.partitions["t", index].log.end_offset for index in range(10)]
+
+
+def test_a_request_between_two_of_its_batches_outlives_its_client() -> None:
+    world = World(topics=["t:10"])
+    client = world.client()
+    world.run()
+    client.send(everywhere(10, acks=0), 9)
+    client.close()
+    world.run()
+    assert [1] * 10 == [world.nodes[1].partitions["t", index].log.end_offset for index in range(10)]
