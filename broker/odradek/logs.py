@@ -15,7 +15,12 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 def make_logger(*, level: str = "info", as_json: bool = False) -> Logger:
-    """A logger that writes what is at or above the level, and costs next to nothing below it."""
+    """A logger that writes what is at or above the level, and costs next to nothing below it.
+
+    Raises ValueError, whose text is one clear sentence, for a level that there is not.
+    """
+    if level not in LEVELS:
+        raise ValueError(f"A log level is one of {', '.join(LEVELS)}, not {level!r}.")
     return _DeferredLogger(level=level, as_json=as_json)
 
 

@@ -8,6 +8,7 @@ import struct
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -216,3 +217,15 @@ def test_clients_are_disconnected_and_may_come_back() -> None:
             while connection.recv(65_536):
                 pass  # what was sent before it was closed
         assert 42 == struct.unpack_from(">i", ask(cluster.bootstrap, API_VERSIONS))[0]
+
+
+@pytest.mark.parametrize("level", ["loud", "DEBUG", "", None, 10])
+def test_a_log_level_that_there_is_not(level: Any) -> None:
+    with pytest.raises(ValueError, match="A log level is one of debug, info, warning, error, not"):
+        Cluster(log_level=level)
+
+
+@pytest.mark.parametrize("events", [3, b"events.jsonl", []])
+def test_events_that_have_nowhere_to_go(events: Any) -> None:
+    with pytest.raises(TypeError, match=r"Events go to the path of a file or to an object with emit\(node_id, facts\)"):
+        Cluster(events=events)

@@ -72,6 +72,10 @@ class Cluster:
             "topics": [topic if isinstance(topic, StartTopic) else StartTopic.parse(topic) for topic in listed],
             "seed": seed,
         }
+        if events is not None and not isinstance(events, str | PathLike) and not hasattr(events, "emit"):
+            raise TypeError(
+                f"Events go to the path of a file or to an object with emit(node_id, facts), not to {events!r}."
+            )
         self._events = events
         self._cluster: RunningCluster | None = None
         self._portal: BlockingPortal | None = None
