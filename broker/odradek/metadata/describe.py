@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from odradek.config.keys import Kind, Scope, name_of, text_of
+from odradek.config.keys import Key, Kind, Rule, Scope, boolean, choices, integer, name_of, string, text_of
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config, ConfigSource, inherited
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS
 
@@ -41,6 +41,25 @@ GROUP_KEYS: Mapping[str, str] = {
     "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
 }
 """Keys of a group, and the broker key of the default."""
+
+_INERT_OF_GROUPS: Mapping[str, Rule] = {
+    """
+    consumer.assignment.interval.ms share.session.timeout.ms share.heartbeat.interval.ms share.record.lock.duration.ms
+    share.delivery.count.limit share.partition.max.record.locks share.assignment.interval.ms streams.session.timeout.ms
+    streams.heartbeat.interval.ms streams.assignment.interval.ms
+    """: integer(1),
+    "streams.num.standby.replicas streams.initial.rebalance.delay.ms": integer(0),
+    """
+    consumer.assignor.offload.enable share.assignor.offload.enable share.renew.acknowledge.enable
+    streams.assignor.offload.enable
+    """: boolean(),
+    "share.isolation.level": choices("read_committed", "read_uncommitted"),
+    "share.auto.offset.reset": string(),
+}
+INERT_GROUP_KEYS: Mapping[str, Key] = {
+    name: Key(name, "", None, rule) for names, rule in _INERT_OF_GROUPS.items() for name in names.split()
+}
+"""Keys of a group that change nothing here, most of them for share and streams groups: kept, and shown if set."""
 
 
 class Synonym(Struct, frozen=True):
@@ -129,6 +148,10 @@ def group_entries(overrides: Mapping[str, str], config: Config) -> list[Entry]:
         value = overrides.get(name, text_of(getattr(config, BROKER_KEYS[default].attribute)))
         own = (Synonym(name, value, ConfigSource.GROUP),) if name in overrides else ()
         entries.append(_entry(name, value, Kind.INT, own + _of_broker((default,), config)))
+    for name, value in overrides.items():
+        if name in INERT_GROUP_KEYS:
+            own = (Synonym(name, value, ConfigSource.GROUP),)
+            entries.append(_entry(name, value, INERT_GROUP_KEYS[name].rule.kind, own))
     return entries
 
 

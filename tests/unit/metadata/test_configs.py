@@ -15,6 +15,7 @@ from odradek.wire.messages import incremental_alter_configs_request as increment
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
 from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 
+ONE_OF = "String must be one of"
 TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
 SET, DELETE, APPEND, SUBTRACT = Operation
 BEFORE = image_of(broker(1), topic("t"), topic("u"), override("retention.ms", "5", of="t"))
@@ -179,6 +180,16 @@ def test_validate_only_writes_nothing() -> None:
             resource("g", ("consumer.session.timeout.ms", SET, "x"), kind=GROUP),
             ErrorCode.INVALID_CONFIG,
             "Invalid value x for configuration consumer.session.timeout.ms: Not a number of type INT",
+        ),
+        (
+            resource("g", ("streams.num.standby.replicas", SET, "-1"), kind=GROUP),
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value -1 for configuration streams.num.standby.replicas: Value must be at least 0",
+        ),
+        (
+            resource("g", ("share.isolation.level", SET, "none"), kind=GROUP),
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid value none for configuration share.isolation.level: {ONE_OF}: read_committed, read_uncommitted",
         ),
         (
             resource("g", ("nope", SET, "1"), kind=GROUP),

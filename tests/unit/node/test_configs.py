@@ -205,3 +205,16 @@ def test_what_has_configs(world: World) -> None:
     assert (ErrorCode.UNSUPPORTED_VERSION, []) == listed(world, 1, 99)
     assert (0, []) == listed(world, 0)
     assert ("46000", 8) == value(world, GROUP, "g", "consumer.session.timeout.ms")
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("streams.num.standby.replicas", "1"),
+        ("share.auto.offset.reset", "earliest"),
+        ("share.assignor.offload.enable", "true"),
+    ],
+)
+def test_what_a_group_can_be_told_without_effect_is_kept_and_shown(world: World, key: str, text: str) -> None:
+    assert ErrorCode.NONE == change(world, GROUP, "g", key, text).error_code
+    assert (text, 8) == value(world, GROUP, "g", key)
