@@ -53,7 +53,7 @@ def without_aborts_of_timed_out_transactions(patch: Patch) -> None:
     """The coordinator sees that a transaction has timed out, and forgets it."""
 
     def forget(self: TxnCoordinator, work: AbortTimedOut, **how: Any) -> Answered[None]:
-        self._open.drop(work.transactional_id)
+        self._deadlines.drop(work.transactional_id)
         return Answered(None)
 
     patch.setattr(TxnCoordinator, "abort_timed_out", forget)
