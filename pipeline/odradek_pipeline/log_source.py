@@ -8,9 +8,11 @@ stream it tails the directories: whole batches only.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,7 +45,8 @@ from pyspark.sql.types import (
 
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, find_files
 from odradek_pipeline.payload import records_of, transaction_log_range
-from odradek_pipeline.scan import COLUMNS, ByteRange, Chunk, Scan, plan_ranges, scan_range
+from odradek_pipeline.scan import COLUMNS, ByteRange, Chunk, Scan, index_entries, plan_ranges, scan_range
+from odradek_pipeline.sidecars import read_sidecar
 
 __all__ = ["TABLES", "KafkaLogSource"]
 
@@ -56,6 +59,10 @@ _TYPES: dict[str, tuple[DataType, pa.DataType]] = {
     "s": (StringType(), pa.string()),
     "b": (BinaryType(), pa.binary()),
     "[s]": (ArrayType(StringType()), pa.list_(pa.string())),
+    "[h]": (
+        ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    ),
 }
 
 _WHERE = {"topic": "s", "partition": "i4", "path": "s", "segment": "i8"}
@@ -92,6 +99,7 @@ TABLES: dict[str, dict[str, str]] = {
         "transactional": "?",
         "key": "b",
         "value": "b",
+        "headers": "[h]",
     },
     "txnlog": _STATES,
     "audit": {**_BATCHES, "previous_offset": "i8", "jump": "?", "last": "?", **_PROBLEM},
@@ -165,7 +173,11 @@ class _Options:
         paths = options.get("paths") or options.get("path")
         if not paths:
             raise ValueError("kafka_log needs a log directory: load(DIRECTORY)")
-        directories = json.loads(paths) if paths.startswith("[") else [paths]
+        directories = _listed(paths)
+        for directory in directories:
+            if not Path(directory).is_dir():
+                what = "is no directory" if Path(directory).exists() else "is not there"
+                raise ValueError(f"kafka_log cannot read {directory}: it {what}")
         unknown = [name for name in schema.names if name not in TABLES[table]]
         if unknown:
             raise ValueError(f"kafka_log's table {table} has no column {', '.join(unknown)}")
@@ -185,6 +197,14 @@ class _Options:
         return [
             file for file in find_files(self.directories, topics=self.topics).files if file.kind is FileKind.SEGMENT
         ]
+
+
+def _listed(paths: str) -> list[str]:
+    """One path, or several as Spark hands them on; the name of a directory may begin with a bracket too."""
+    if paths.startswith("["):
+        with contextlib.suppress(ValueError):
+            return [str(path) for path in json.loads(paths)]
+    return [paths]
 
 
 class LogReader(DataSourceReader):
@@ -213,6 +233,7 @@ class PushdownReader(LogReader):
         super().__init__(options)
         self.wanted: dict[str, set[Any]] = {}
         self.offset_from, self.offset_to = -1, 1 << 63
+        self.time_from = -1
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         for one in filters:
@@ -228,6 +249,8 @@ class PushdownReader(LogReader):
             return True
         if column in ("base_offset", "offset", "last_offset"):
             self.narrow(column, one)
+        if column in ("max_timestamp", "timestamp") and isinstance(one, EqualTo | GreaterThan | GreaterThanOrEqual):
+            self.time_from = max(self.time_from, int(one.value))
         return False
 
     def narrow(self, column: str, one: Filter) -> None:
@@ -249,7 +272,7 @@ class PushdownReader(LogReader):
 
     def may_hold(self, file: LogFile, after: LogFile | None) -> bool:
         """Whether a segment may hold wanted offsets; it ends where the next one of its partition begins."""
-        if file.base_offset > self.offset_to:
+        if file.base_offset > self.offset_to or not self.may_be_as_new(file, after):
             return False
         same = after is not None and (file.topic, file.partition) == (after.topic, after.partition)
         return not (
@@ -259,9 +282,37 @@ class PushdownReader(LogReader):
             and file.base_offset < after.base_offset
         )
 
+    def may_be_as_new(self, file: LogFile, after: LogFile | None) -> bool:
+        """Whether a segment may hold wanted times, by the last entry of its index of times.
+
+        Entries have the newest timestamp so far, and a closed segment gets one for its last batch; the last segment of
+        a partition may hold more than its index says.
+        """
+        is_last = after is None or (file.topic, file.partition) != (after.topic, after.partition)
+        if self.time_from < 0 or is_last:
+            return True
+        path = Path(file.path).with_suffix(FileKind.TIME_INDEX)
+        size = path.stat().st_size if path.exists() else 0
+        times = LogFile(str(path), FileKind.TIME_INDEX, file.topic, file.partition, file.base_offset, size)
+        found = read_sidecar(times)
+        return bool(found.problems) or not len(found.entries) or int(found.entries["timestamp"][-1]) >= self.time_from
+
+
+@dataclass(frozen=True)
+class TailWork(InputPartition):
+    """A range of a tail, and the offsets in it that are new."""
+
+    part: ByteRange
+    start: int
+    end: int
+
 
 class TailReader(DataSourceStreamReader):
-    """New batches as they are appended; an offset is how far each file has been read."""
+    """New batches as they are appended; a stream's offset is the next Kafka offset of each directory of a partition.
+
+    So it goes on where it was after retention has deleted segments, and after compaction has put others in their
+    place. The driver reads the headers behind the last entry of each active segment's index, and no more.
+    """
 
     def __init__(self, options: _Options) -> None:
         self.options = options
@@ -270,33 +321,52 @@ class TailReader(DataSourceStreamReader):
         return {}
 
     def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:  # noqa: N802 - Spark's name
-        end = dict(start)
-        for file in self.options.files():
-            end[file.path] = whole_end(file, int(start.get(file.path, 0)))
+        end = {directory: int(offset) for directory, offset in start.items()}
+        for directory, files in self.directories().items():
+            end[directory] = max(end.get(directory, 0), next_offset(files[-1]))
         return end
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        ranges = [
-            ByteRange(file, int(start.get(file.path, 0)), int(end[file.path]))
-            for file in self.options.files()
-            if int(end.get(file.path, 0)) > int(start.get(file.path, 0))
-        ]
-        return pack(ranges, self.options.range_bytes)
+        found: list[InputPartition] = []
+        for directory, files in self.directories().items():
+            low, high = int(start.get(directory, 0)), int(end.get(directory, 0))
+            following = [*(file.base_offset for file in files[1:]), 1 << 63]
+            for file, after in zip(files, following, strict=True):
+                if low < high and low < after and file.base_offset < high:
+                    found.append(TailWork(ByteRange(file, _position_of(file, low), active=True), low, high))
+        return found
+
+    def directories(self) -> dict[str, list[LogFile]]:
+        """The segments of each partition as they are now."""
+        listed: dict[str, list[LogFile]] = {}
+        for file in self.options.files():
+            listed.setdefault(str(Path(file.path).parent), []).append(file)
+        return listed
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Work)
-        return read_ranges(partition.ranges, self.options)
+        assert isinstance(partition, TailWork)
+        return read_ranges([partition.part], self.options, (partition.start, partition.end))
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing is kept."""
 
 
-def whole_end(file: LogFile, start: int) -> int:
-    """Where the last whole batch of a file ends; a broker may be writing the next one."""
-    position = start
-    for chunk in scan_range(ByteRange(file, start, active=True), Scan()):
-        position = int(chunk.columns["position"][-1]) + int(chunk.columns["size"][-1])
-    return position
+def next_offset(file: LogFile) -> int:
+    """The offset behind the last whole batch of an active segment; a broker may be writing the next one."""
+    entries = index_entries(file.path)
+    following = file.base_offset
+    for start in (entries[-1][1] if entries else 0, 0):
+        for chunk in scan_range(ByteRange(file, start, active=True), Scan()):
+            following = int(chunk.columns["last_offset"].max()) + 1
+        if following > file.base_offset or not start:
+            break
+    return following
+
+
+def _position_of(file: LogFile, offset: int) -> int:
+    """Where to begin for an offset, by the index: at or before its batch."""
+    positions = [position for relative, position in index_entries(file.path) if file.base_offset + relative < offset]
+    return positions[-1] if positions else 0
 
 
 def pack(ranges: Sequence[ByteRange], range_bytes: int) -> list[Work]:
@@ -316,15 +386,21 @@ def pack(ranges: Sequence[ByteRange], range_bytes: int) -> list[Work]:
 # ---------------------------------------------------------------------- rows
 
 
-def read_ranges(ranges: Iterable[ByteRange], options: _Options) -> Iterator[pa.RecordBatch]:
-    """Arrow batches of the wanted table."""
+Offsets = tuple[int, int]
+_ALL: Offsets = (0, 1 << 63)
+
+
+def read_ranges(ranges: Iterable[ByteRange], options: _Options, offsets: Offsets = _ALL) -> Iterator[pa.RecordBatch]:
+    """Arrow batches of the wanted table, of batches that begin within these offsets."""
+    low, high = offsets
     for part in ranges:
         scan = Scan(check_crc=options.check_crc)
         if options.table in _OF_COORDINATORS:
-            yield from _rows((_NO_PROBLEM | record.row() for record in transaction_log_range(part, scan)), options)
+            records = (record for record in transaction_log_range(part, scan) if low <= record.offset < high)
+            yield from _rows((_NO_PROBLEM | record.row() for record in records), options)
         else:
             for chunk in scan_range(part, scan):
-                yield from _chunk(chunk, scan, options)
+                yield from _chunk(_within(chunk, offsets), scan, options)
         if options.table in _WITH_PROBLEMS and scan.problems:
             yield _problems(part, scan.problems, options)
 
@@ -332,7 +408,17 @@ def read_ranges(ranges: Iterable[ByteRange], options: _Options) -> Iterator[pa.R
 _NO_PROBLEM: dict[str, Any] = dict.fromkeys(_PROBLEM)
 
 
+def _within(chunk: Chunk, offsets: Offsets) -> Chunk:
+    if offsets == _ALL:
+        return chunk
+    last, base = chunk.columns["last_offset"], chunk.columns["base_offset"]
+    kept = (last >= offsets[0]) & (base < offsets[1])
+    return Chunk(chunk.file, {name: column[kept] for name, column in chunk.columns.items()})
+
+
 def _chunk(chunk: Chunk, scan: Scan, options: _Options) -> Iterator[pa.RecordBatch]:
+    if not len(chunk):
+        return
     if options.table == "records":
         yield from _rows(_records(chunk, scan), options)
     elif options.table == "audit":
@@ -405,7 +491,13 @@ def _records(chunk: Chunk, scan: Scan) -> Iterator[dict[str, Any]]:
             "transactional": bool(columns["attributes"][at] & 0x10),
             "key": record.key,
             "value": record.value,
+            "headers": [{"key": _text(name), "value": value} for name, value in record.headers],
         }
+
+
+def _text(name: str) -> str:
+    """A header's name; bytes of it that are no UTF-8 as U+FFFD, since a column of strings has no other way."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _rows(rows: Iterable[dict[str, Any]], options: _Options) -> Iterator[pa.RecordBatch]:

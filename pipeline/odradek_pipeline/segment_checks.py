@@ -29,7 +29,7 @@ class BesideSegment:
         self.epoch_before = -1
         epochs = np.array(epochs_of(Path(part.file.path).parent), np.int64).reshape(-1, 2)
         self.epochs, self.epoch_starts = epochs[:, 0], epochs[:, 1]
-        self.index = np.array(_raw_index(part.file.path), np.int64).reshape(-1, 2)
+        self.index = _raw_index(part.file.path)
 
     def check(self, chunk: Chunk, *, is_last: bool) -> None:
         """Check the batches of one chunk; the last one of its range says where the segment ends."""
@@ -101,12 +101,12 @@ class BesideSegment:
             self.scan.problems.append(problem(path, 0, "bad-index", f"{says}; {found}{more}"))
 
 
-def _raw_index(segment_path: str) -> list[tuple[int, int]]:
+def _raw_index(segment_path: str) -> NDArray[np.int64]:
     """The entries of the sparse index, without the zeros that it is allocated with."""
     try:
         content = Path(segment_path).with_suffix(".index").read_bytes()
     except OSError:
-        return []
-    pairs = np.frombuffer(content[: len(content) // 8 * 8], ">i4").reshape(-1, 2)
+        content = b""
+    pairs = np.frombuffer(content[: len(content) // 8 * 8], ">i4").reshape(-1, 2).astype(np.int64)
     used = np.flatnonzero(pairs.any(axis=1))
-    return [(int(a), int(b)) for a, b in pairs[: used[-1] + 1]] if len(used) else []
+    return pairs[: used[-1] + 1 if len(used) else 0]

@@ -15,7 +15,7 @@ import pandas as pd
 from odradek_pipeline.decisions import CLOCKS_MS
 from odradek_pipeline.payload import TransactionRecord
 
-__all__ = ["TIMELINE_COLUMNS", "delays", "timelines"]
+__all__ = ["PERCENTILES", "STEPS", "TIMELINE_COLUMNS", "delays", "timelines"]
 
 TIMELINE_COLUMNS: dict[str, str] = {
     "transactional_id": "object",
@@ -39,6 +39,12 @@ TIMELINE_COLUMNS: dict[str, str] = {
 """Times are in milliseconds, -1 where the logs do not tell; `partitions` are those that were added, `written` those
 that have its records; `coordinator` is the partition of its log."""
 
+STEPS = {
+    "begin to decision": ("begin", "prepare"),
+    "decision to last marker": ("prepare", "last_marker"),
+    "decision to complete": ("prepare", "complete"),
+}
+PERCENTILES = (50, 90, 99)
 _ORDER = ["partition", "path", "position", "offset"]
 
 
@@ -129,16 +135,11 @@ def _with_partitions(table: pd.DataFrame, txns: pd.DataFrame) -> pd.DataFrame:
 
 def delays(table: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Percentiles of the steps, in milliseconds."""
-    steps = {
-        "begin to decision": ("begin", "prepare"),
-        "decision to last marker": ("prepare", "last_marker"),
-        "decision to complete": ("prepare", "complete"),
-    }
     found: dict[str, dict[str, float]] = {}
-    for name, (first, last) in steps.items():
+    for name, (first, last) in STEPS.items():
         known = table[(table[first] > 0) & (table[last] > 0)]
         if len(known):
             lengths = np.maximum(known[last] - known[first], 0)
-            found[name] = {f"p{part}": float(np.percentile(lengths, part)) for part in (50, 90, 99)}
+            found[name] = {f"p{part}": float(np.percentile(lengths, part)) for part in PERCENTILES}
             found[name]["max"] = float(lengths.max())
     return found

@@ -226,14 +226,63 @@ def test_tailing_ends_at_a_whole_batch(tmp_path: Path) -> None:
     path.write_bytes(batch + batch[:20])
     reader = TailReader(_Options([str(tmp_path)], "batches", ["base_offset"], [], False, 1 << 20))
     end = reader.latestOffset({})
-    assert {str(path): len(batch)} == end
+    assert {str(path.parent): 1} == end
     assert [] == reader.partitions(end, end)
-    path.write_bytes(batch * 2)
-    assert {str(path): 2 * len(batch)} == reader.latestOffset(end)
+    path.write_bytes(batch + bytes(build_batch([Record(value=b"y", timestamp=1)], base_offset=1)))
+    assert {str(path.parent): 2} == reader.latestOffset(end)
+    (work,) = reader.partitions(end, reader.latestOffset(end))
+    assert [[1]] == [batch.column(0).to_pylist() for batch in reader.read(work)]
+
+
+def test_a_tail_goes_on_behind_retention_and_compaction(tmp_path: Path) -> None:
+    """Segments go, and others take their place: offsets stay what they were."""
+    directory = _segments(tmp_path) / "a-0"
+    reader = TailReader(_Options([str(directory)], "batches", ["base_offset"], [], False, 1 << 20))
+    end = reader.latestOffset({})
+    assert {str(directory): 21} == end
+    (directory / f"{0:020}.log").unlink()
+    (directory / f"{10:020}.log").write_bytes(b"")
+    (directory / f"{20:020}.log").write_bytes(
+        b"".join(build_batch([Record(value=b"x" * 99, timestamp=1)], base_offset=at) for at in (20, 25, 30))
+    )
+    later = reader.latestOffset(end)
+    assert {str(directory): 31} == later
+    new = [batch.column(0).to_pylist() for work in reader.partitions(end, later) for batch in reader.read(work)]
+    assert [[25, 30]] == new
+    for path in directory.glob("*.log"):
+        path.unlink()
+    assert later == reader.latestOffset(later), "nothing is there, and nothing is new"
+
+
+def test_times_leave_out_closed_segments(tmp_path: Path) -> None:
+    directory = _segments(tmp_path) / "a-0"
+    for offset, newest in ((0, 100), (10, 200), (20, 300)):
+        entry = newest.to_bytes(8) + (0).to_bytes(4)
+        (directory / f"{offset:020}.timeindex").write_bytes(entry)
+    reader = _reader(directory)
+    assert 1 == len(list(reader.pushFilters([GreaterThan(("max_timestamp",), 150)])))
+    assert [10, 20] == [part.file.base_offset for work in reader.partitions() for part in work.ranges]  # type: ignore[attr-defined]
+
+
+def test_headers_of_records(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    record = Record(value=b"v", timestamp=1, headers=(("trace", b"1"), ("trace", None), ("na\udcffme", b"")))
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(build_batch([record]))
+    names = list(spark_schema("records").names)
+    reader = TailReader(_Options([str(tmp_path)], "records", names, [], False, 1 << 20))
+    (work,) = reader.partitions({}, reader.latestOffset({}))
+    (batch,) = reader.read(work)
+    (headers,) = batch.column(names.index("headers")).to_pylist()
+    assert [("trace", b"1"), ("trace", None), ("na\ufffdme", b"")] == [(one["key"], one["value"]) for one in headers]
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"table": "nonsense"}, "has no table nonsense"), ({}, "needs a log directory")]
+    ("options", "message"),
+    [
+        ({"table": "nonsense"}, "has no table nonsense"),
+        ({}, "needs a log directory"),
+        ({"path": "/nowhere/at-all"}, "cannot read /nowhere/at-all: it is not there"),
+    ],
 )
 def test_wrong_options(spark: SparkSession, options: dict[str, str], message: str) -> None:
     with pytest.raises(Exception, match=message):

@@ -56,7 +56,7 @@ from odradek_pipeline.sidecar_checks import (
     claims_of,
 )
 from odradek_pipeline.sidecars import is_sidecar, read_sidecars
-from odradek_pipeline.timelines import TIMELINE_COLUMNS, timelines
+from odradek_pipeline.timelines import PERCENTILES, STEPS, TIMELINE_COLUMNS, timelines
 
 __all__ = ["audit_logs_on_spark", "read_logs"]
 
@@ -195,12 +195,14 @@ class _Audit:
         small = _frame(checked.where(~F.col("kind").isin(*_LARGE)), _CHECKED)
         tables = {kind: small[small["kind"] == kind][list(of)] for kind, of in _CHECKED_TABLES.items()}
         scan.problems += problems_of(tables["problem"])
-        self.timelines(states, txns)
+        lengths = self.timelines(states, txns)
         scan.problems += self.compared()
         jumps, split = self.jumps(batches), self.split(txns)
         evidence = Evidence(tables["odd"], tables["break"], jumps, tables["lacking"], split, ends)
         coordinators = self.coordinators(facts, tables, scan.problems, known=bool(before))
-        return conclude(self.place, scan, evidence, coordinators)
+        result = conclude(self.place, scan, evidence, coordinators)
+        result.facts["delays_ms"] = lengths
+        return result
 
     # ------------------------------------------------------------------ what is read
 
@@ -345,8 +347,8 @@ class _Audit:
             )
         return real_jumps(_frame(edges.select(*columns), {**BATCH_COLUMNS, "last": "?"}), self.tree.cleaned)
 
-    def timelines(self, states: DataFrame, txns: DataFrame) -> None:
-        """The table of all transactions: those of a producer in one piece."""
+    def timelines(self, states: DataFrame, txns: DataFrame) -> dict[str, dict[str, float]]:
+        """The table of all transactions, those of a producer in one piece; and percentiles of their steps."""
 
         def join(states: pd.DataFrame, txns: pd.DataFrame) -> pd.DataFrame:
             return timelines(states, txns.astype(TXN_COLUMNS))
@@ -354,7 +356,21 @@ class _Audit:
         records = states.where("problem is null").select(*TABLES["txnlog"])
         groups = self.groups(records.count(), STATES_PER_GROUP)
         both = self.grouped(records, groups, "producer_id").cogroup(self.grouped(txns, groups, "producer_id"))
-        self.stored("timelines", both.applyInPandas(join, ddl(TIMELINE_COLUMNS)), folder=self.out)
+        stored = self.stored("timelines", both.applyInPandas(join, ddl(TIMELINE_COLUMNS)), folder=self.out)
+        wanted = []
+        for name, (first, last) in STEPS.items():
+            known = (F.col(first) > 0) & (F.col(last) > 0)
+            length = F.when(known, F.greatest(F.col(last) - F.col(first), F.lit(0)))
+            parts = F.percentile_approx(length, [part / 100 for part in PERCENTILES])
+            wanted += [parts.alias(name), F.max(length).alias(f"max {name}")]
+        row = stored.agg(*wanted).first()
+        assert row is not None
+        return {
+            name: {f"p{part}": float(value) for part, value in zip(PERCENTILES, row[name], strict=True)}
+            | {"max": float(row[f"max {name}"])}
+            for name in STEPS
+            if row[name] is not None
+        }
 
     def split(self, txns: DataFrame) -> pd.DataFrame:
         """The transactions with both outcomes: see `split_outcomes`, which looks at what this leaves."""
