@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from odradek.log.machine import Fact
+from odradek.net.client import BlockingClient
 from odradek.node.events import Dial
 from odradek.testing import ApiKey, Cluster, Fault
 from odradek.usage import UsageError
+from odradek.wire.messages.metadata_request import MetadataRequest
 
 pytestmark = pytest.mark.slow
 
@@ -229,3 +231,37 @@ def test_a_log_level_that_there_is_not(level: Any) -> None:
 def test_events_that_have_nowhere_to_go(events: Any) -> None:
     with pytest.raises(TypeError, match=r"Events go to the path of a file or to an object with emit\(node_id, facts\)"):
         Cluster(events=events)
+
+
+def test_a_broker_that_starts_again_keeps_what_the_test_has_set() -> None:
+    with Cluster(brokers=2) as cluster:
+        fault = cluster.add_fault(Fault(ApiKey.METADATA, times=None, disconnect=True), broker=2)
+        cluster.set_coordinator_load_ms(1500)
+        cluster.stop_broker(2)
+        cluster.start_broker(2)
+        node = cluster._running.node(2)
+        assert 1500 == node.coordinators.load_ms
+        assert node.faults is not None
+        with pytest.raises(ConnectionError), BlockingClient(cluster.bootstrap.split(",")[1], client_id="t") as client:
+            client.ask(MetadataRequest(topics=[]), 12)
+        assert 1 == fault.hits
+
+
+def test_a_cluster_is_entered_once_at_a_time() -> None:
+    cluster = Cluster()
+    with cluster:
+        with pytest.raises(RuntimeError, match="runs already"), cluster:
+            pass
+        assert [1] == cluster.broker_ids
+    with cluster:
+        assert [1] == cluster.broker_ids
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), [
+    ({"api_key": "PRODUCE"}, "A fault is about an ApiKey, such as ApiKey.PRODUCE, not about 'PRODUCE'"),
+    ({"api_key": ApiKey.PRODUCE, "times": -1}, "times of a fault is 0 or more, not -1"),
+    ({"api_key": ApiKey.PRODUCE, "delay_ms": -5}, "delay_ms of a fault is 0 or more, not -5"),
+])  # fmt: skip
+def test_a_fault_that_makes_no_sense_is_a_sentence(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        Fault(**wrong)

@@ -87,7 +87,9 @@ class RunningCluster:
         bound = _bind(*self.addresses[node_id])
         bound.listen(BACKLOG)
         membership.choose_controller(self.spec, node_id, self._running)
-        driver = self.drivers[node_id] = Driver(self.make_node(node_id), peers=self.drivers, loop=self.loop)
+        node = self.make_node(node_id)
+        node.inherit(self.drivers[node_id].node)
+        driver = self.drivers[node_id] = Driver(node, peers=self.drivers, loop=self.loop)
         driver.start()
         membership.let_in(self.spec, node_id, self._running, self._act)
         # Connections queue up in the bound socket until the loop gets to it.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from odradek.node.transport.router import Call, CloseConnection, Handler
+from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.wire.registry import ApiKey
 
 __all__ = ["Fault", "Faults"]
 
@@ -40,6 +40,14 @@ class Fault(Struct, eq=False):
     disconnect: bool = False
     reply: Callable[[Call], Any] | None = None
     hits: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.api_key, ApiKey):
+            raise TypeError(f"A fault is about an ApiKey, such as ApiKey.PRODUCE, not about {self.api_key!r}.")
+        for name in ("skip", "times", "delay_ms", "reply_delay_ms"):
+            number = getattr(self, name)
+            if number is not None and number < 0:
+                raise ValueError(f"{name} of a fault is 0 or more, not {number}.")
 
     @property
     def postpones(self) -> bool:
@@ -85,6 +93,12 @@ class Faults:
     def release(self, fault: Fault) -> None:
         """Serve the requests that the fault holds."""
         self._node.purgatory.wake(("fault", id(fault)))
+
+    def of(self, node: Node) -> Faults:
+        """The same faults for another node, with the counts that they have."""
+        faults = Faults(node)
+        faults._faults = self._faults
+        return faults
 
     def intercepts(self, call: Call) -> bool:
         """Whether a fault takes this request; `serve` must follow if so."""

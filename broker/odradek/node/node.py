@@ -161,6 +161,11 @@ class Node:
             Turn: self._turn,
         }
 
+    def inherit(self, before: Node) -> None:
+        """Keep what a test has set of the node that this one takes the place of: faults, slow coordinators."""
+        self.coordinators.load_ms = before.coordinators.load_ms
+        self.faults = None if before.faults is None else before.faults.of(self)
+
     # ------------------------------------------------------------------ the border
 
     def step(self, event: Event, now: int) -> list[Effect]:

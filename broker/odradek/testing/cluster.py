@@ -83,7 +83,12 @@ class Cluster:
 
     # ------------------------------------------------------------------ life
 
+    def _enter(self) -> None:
+        if self._exits is not None:
+            raise RuntimeError("This cluster runs already: it is entered once at a time.")
+
     async def __aenter__(self) -> Self:
+        self._enter()
         with ExitStack() as exits:
             self._cluster = await self._start(exits)
             self._exits = exits.pop_all()
@@ -95,9 +100,10 @@ class Cluster:
         assert self._exits is not None
         cluster, self._cluster = self._running, None
         await cluster.stop()
-        self._exits.close()
+        self._leave()
 
     def __enter__(self) -> Self:
+        self._enter()
         with ExitStack() as exits:
             self._portal = exits.enter_context(start_blocking_portal(backend_options={"use_uvloop": True}))
             self._cluster = self._portal.call(self._start, exits)
@@ -111,8 +117,13 @@ class Cluster:
         assert self._exits is not None
         cluster, self._cluster = self._running, None
         self._portal.call(cluster.stop)
-        self._exits.close()
+        self._leave()
         self._portal = None
+
+    def _leave(self) -> None:
+        exits, self._exits = self._exits, None
+        assert exits is not None
+        exits.close()
 
     async def _start(self, exits: ExitStack) -> RunningCluster:
         events = self._events
