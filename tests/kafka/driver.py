@@ -36,6 +36,7 @@ from odradek.testing.epochs import force_epoch
 __all__ = ["Clusters"]
 
 HOST = "localhost"
+TURNS_MAX = 1000
 
 AS_THE_TESTS_EXPECT = {
     "odradek.as.kafka": "4.4",
@@ -109,6 +110,7 @@ class Clusters:
 
     def __init__(self, log: TextIO) -> None:
         self._running: dict[str, RunningCluster] = {}
+        self._held: list[socket.socket] = []
         self._log = log
 
     async def answer(self, request: Request) -> Mapping[str, object]:
@@ -125,7 +127,7 @@ class Clusters:
                     await cluster.stop()
                 return {}
             case ReadMetadata():
-                return self._metadata(self.cluster(request.cluster), request.offset)
+                return await self._metadata(self.cluster(request.cluster), request.offset)
             case DescribeLog():
                 return {"log": self._describe_log(request)}
             case ReadTransaction(transactional_id=name):
@@ -143,6 +145,8 @@ class Clusters:
         """End everything."""
         for cluster in self._running.values():
             await cluster.stop()
+        for held in self._held:
+            held.close()
 
     def cluster(self, name: str) -> RunningCluster:
         """One that runs. Raises LookupError if it does not."""
@@ -167,7 +171,10 @@ class Clusters:
         return {"port": cluster.spec.broker(request.broker).port, "dropped": sorted(dropped)}
 
     async def _add(self, request: StartBroker, config: Config) -> None:
-        bound = socket.create_server(("127.0.0.1", request.port), backlog=BACKLOG)
+        bound = bind("127.0.0.1", request.port)
+        # It listens to nobody, and keeps the port of a broker that is stopped from being given to others.
+        self._held.append(bind(*bound.getsockname()))
+        bound.listen(BACKLOG)
         spec = BrokerSpec(request.broker, HOST, bound.getsockname()[1], request.rack)
         cluster = self._running.get(request.cluster)
         is_first = cluster is None
@@ -194,8 +201,14 @@ class Clusters:
 
     # ------------------------------------------------------------------ what is in them
 
-    def _metadata(self, cluster: RunningCluster, offset: int) -> Mapping[str, object]:
+    async def _metadata(self, cluster: RunningCluster, offset: int) -> Mapping[str, object]:
         log = cluster.store.open(METADATA_TOPIC_ID, 0, METADATA_CONFIG)
+        # A test goes on when it sees a change, so it must not see one that some broker has not heard of.
+        for _ in range(TURNS_MAX):
+            running = [each.node.image.offset for each in cluster.drivers.values() if not each.stopped]
+            if min(running, default=log.end_offset) >= log.end_offset - 1:
+                break
+            await asyncio.sleep(0)
         batches = b"".join(bytes(batch.view) for batch in log.batches(offset))
         return {"batches": base64.b64encode(batches).decode(), "end": log.end_offset}
 
@@ -213,6 +226,14 @@ class Clusters:
             if not driver.stopped and not isinstance(shard, Refused):
                 return driver, shard
         raise LookupError(f"no broker has loaded the coordinator of {transactional_id}")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that does not listen yet; two may have one address, until then."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind((host, port))
+    return bound
 
 
 def configuration(request: StartBroker) -> tuple[Config, dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -74,6 +75,8 @@ async def test_a_broker_stops_and_comes_back_at_its_port(clusters: Clusters) -> 
     await clusters.answer(StopBroker(CLUSTER, 0))
     with pytest.raises(OSError):
         await ask(port, MetadataRequest(topics=[]), 9)
+    with socket.socket() as other, pytest.raises(OSError):
+        other.bind(("127.0.0.1", port))  # which is kept for it
     assert (await clusters.answer(start(0)))["port"] == port
     told = await ask(port, MetadataRequest(topics=[]), 9)
     assert [broker.node_id for broker in told.brokers] == [0, 1]
@@ -104,6 +107,15 @@ async def test_the_log_of_a_partition_is_described_while_somebody_leads_it(clust
     }
     await clusters.answer(StopBroker(CLUSTER, 0))
     assert await clusters.answer(DescribeLog(CLUSTER, "orders", 0)) == {"log": None}
+
+
+async def test_a_change_is_shown_once_every_broker_has_heard_of_it(clusters: Clusters) -> None:
+    for broker in (0, 1, 2):
+        await clusters.answer(start(broker))
+    await clusters.answer(StopBroker(CLUSTER, 0))
+    end = (await clusters.answer(ReadMetadata(CLUSTER, 0)))["end"]
+    assert isinstance(end, int)
+    assert [clusters.cluster(CLUSTER).node(each).image.offset for each in (1, 2)] == [end - 1, end - 1]
 
 
 async def test_a_cluster_is_forgotten(clusters: Clusters) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.kafka import page
+from tests.kafka.__main__ import inapplicable
 from tests.kafka.expectations import Expectations, Kind, Verdict
 from tests.kafka.plan import CLASSES, SMALL, chosen
 from tests.kafka.playing import Heard
@@ -164,6 +165,23 @@ def test_a_run_replaces_the_results_of_its_classes_and_keeps_the_others(tmp_path
         (DIFFERS, Outcome("passed"), None),
     ]
     assert len(again.of(OTHER)) == 1
+
+
+def test_what_was_left_out_stays_as_it_was(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.json")
+    results.put(CLASS, {COMMITS: Outcome("passed"), LOOKS: Outcome("failed"), DIFFERS: Outcome("failed")}, real=False)
+    results.put(CLASS, {COMMITS: Outcome("failed")}, real=False, left_out={LOOKS})
+    assert {row.test: row.odradek for row in results.of(CLASS)} == {
+        COMMITS: Outcome("failed"),
+        LOOKS: Outcome("failed"),
+    }
+
+
+def test_only_what_is_known_not_to_apply_is_left_out(expectations: Expectations, tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.json")
+    known = {COMMITS: Outcome("passed"), LOOKS: Outcome("failed"), DIFFERS: Outcome("failed")}
+    results.put(CLASS, known, real=False)
+    assert inapplicable(results, expectations) == {LOOKS}
 
 
 def test_the_page_counts_and_gives_reasons(expectations: Expectations, tmp_path: Path) -> None:

@@ -43,9 +43,16 @@ def test_it_would_say_so(tmp_path: Path, right: str, wrong: str, complaint: str)
 def test_what_it_runs_is_there() -> None:
     jobs = declared("yaml", WORKFLOW)["jobs"]
     commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
-    assert {".ci/run", "make test", "make test-nightly", "sudo make image-test", "make matrix-full"} == set(commands)
+    assert {
+        ".ci/run",
+        "make test",
+        "make test-nightly",
+        "sudo make image-test",
+        "make matrix-full",
+        "make kafka-tests ARGS=--all",
+    } == set(commands)
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
-    for target in ("test-nightly", "image-test", "matrix-full"):
+    for target in ("test-nightly", "image-test", "matrix-full", "kafka-tests"):
         assert re.search(rf"^(\S+ )*{target}\b.*:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 

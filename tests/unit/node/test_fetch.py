@@ -141,6 +141,19 @@ def test_a_reader_that_is_where_its_epoch_ends_reads_on() -> None:
     assert told.records
 
 
+def test_an_epoch_in_which_the_leader_has_nothing_parts_where_the_one_before_ends() -> None:
+    world = World(topics=["t"])
+    client = world.client()
+    client.ask(produce_request(batch(b"a", b"b")), 9)
+    world.move_leader("t", 0, 1)
+    world.move_leader("t", 0, 1)
+    client.ask(produce_request(batch(b"c")), 9)
+    request = fetch_request((0, 2))
+    request.topics[0].partitions[0].last_fetched_epoch = 1
+    told = only_fetched(client.ask(request, 12))
+    assert (told.diverging_epoch.epoch, told.diverging_epoch.end_offset) == (0, 2)
+
+
 def test_an_epoch_that_is_not_known_is_out_of_range() -> None:
     assert parted(1, 2, last_fetched=7).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -24,6 +24,7 @@ import org.apache.kafka.common.Endpoint;
 import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
+import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
@@ -39,6 +40,8 @@ final class Brokers {
     private final KafkaConfig config;
     private final int id;
     private volatile BrokerState state = BrokerState.NOT_RUNNING;
+    /** What it knew when it was stopped; null while it runs. */
+    private volatile MetadataImage last;
     private volatile int port;
 
     private Brokers(SharedServer shared) {
@@ -68,6 +71,9 @@ final class Brokers {
             return null;
         };
         Answer<Void> stop = call -> {
+            if (state == BrokerState.RUNNING) {
+                last = cluster.image();
+            }
             state = BrokerState.NOT_RUNNING;
             cluster.stop(server, id);
             return null;
@@ -95,6 +101,12 @@ final class Brokers {
         Map<String, String> given = given();
         port = cluster.start(server, id, given, given.get("broker.rack"), wanted);
         state = BrokerState.RUNNING;
+        last = null;
+    }
+
+    private MetadataImage image() {
+        MetadataImage image = last;
+        return image == null ? cluster.image() : image;
     }
 
     /** What the test has said itself, and not Kafka's defaults. */
@@ -111,7 +123,7 @@ final class Brokers {
     }
 
     private void parts(BrokerServer server, SharedServer made) {
-        Logs logs = new Logs(cluster, config);
+        Logs logs = new Logs(cluster, this::image, config);
         doAnswer(call -> logs.manager()).when(server).logManager();
         doAnswer(call -> logs.replicas()).when(server).replicaManager();
         KRaftMetadataCache cache = metadataCache();
@@ -119,7 +131,7 @@ final class Brokers {
 
         SharedServer shared = Stub.of(SharedServer.class);
         MetadataLoader loader = Stub.of(MetadataLoader.class);
-        doAnswer(call -> cluster.image().offset()).when(loader).lastAppliedOffset();
+        doAnswer(call -> image().offset()).when(loader).lastAppliedOffset();
         doAnswer(call -> loader).when(shared).loader();
         doAnswer(call -> made.metaPropsEnsemble()).when(shared).metaPropsEnsemble();
         doAnswer(call -> made.clusterId()).when(shared).clusterId();
@@ -154,7 +166,7 @@ final class Brokers {
         KRaftMetadataCache cache = new KRaftMetadataCache(id, () -> KRaftVersion.KRAFT_VERSION_0);
         Answer<Object> asked = delegatesTo(cache);
         return mock(KRaftMetadataCache.class, withSettings().stubOnly().defaultAnswer(call -> {
-            cache.setImage(cluster.image());
+            cache.setImage(image());
             return asked.answer(call);
         }));
     }

@@ -11,7 +11,6 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.image.MetadataImage;
-import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 
 /** A cluster that a test believes to have started in this JVM; it runs in the driver. */
@@ -78,11 +77,6 @@ final class Cluster {
             image.fold(Base64.getDecoder().decode(answer.get("batches").asText()));
         }
         return image.now();
-    }
-
-    Optional<PartitionRegistration> partition(TopicPartition partition) {
-        var topic = image().topics().getTopic(partition.topic());
-        return topic == null ? Optional.empty() : Optional.ofNullable(topic.partitions().get(partition.partition()));
     }
 
     /** The log of a partition as its leader has it. */

@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Properties;
+import java.util.function.Supplier;
 import kafka.cluster.Partition;
 import kafka.log.LogManager;
 import kafka.server.KafkaConfig;
@@ -20,6 +21,8 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.config.ConfigResource.Type;
 import org.apache.kafka.coordinator.transaction.TransactionLogConfig;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.image.TopicImage;
 import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.storage.internals.log.LogOffsetMetadata;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
@@ -34,11 +37,13 @@ import scala.jdk.javaapi.CollectionConverters;
 /** The logs of a broker: those of the partitions that it is a replica of. There is one copy, so all say the same. */
 final class Logs {
     private final Cluster cluster;
+    private final Supplier<MetadataImage> image;
     private final KafkaConfig config;
     private final int broker;
 
-    Logs(Cluster cluster, KafkaConfig config) {
+    Logs(Cluster cluster, Supplier<MetadataImage> image, KafkaConfig config) {
         this.cluster = cluster;
+        this.image = image;
         this.config = config;
         this.broker = config.nodeId();
     }
@@ -53,7 +58,7 @@ final class Logs {
 
     /** What the configuration says by now, dynamic values included. */
     private ProducerStateManagerConfig producerConfig() {
-        Properties dynamic = cluster.image().configs().configProperties(new ConfigResource(Type.BROKER, ""));
+        Properties dynamic = image.get().configs().configProperties(new ConfigResource(Type.BROKER, ""));
         TransactionLogConfig set = new TransactionLogConfig(config);
         String expiration = dynamic.getProperty("producer.id.expiration.ms");
         String verification = dynamic.getProperty("transaction.partition.verification.enable");
@@ -73,14 +78,10 @@ final class Logs {
     }
 
     private Optional<PartitionRegistration> held(TopicPartition partition) {
-        return cluster.partition(partition).filter(registered -> {
-            for (int replica : registered.replicas) {
-                if (replica == broker) {
-                    return true;
-                }
-            }
-            return false;
-        });
+        TopicImage topic = image.get().topics().getTopic(partition.topic());
+        PartitionRegistration registered = topic == null ? null : topic.partitions().get(partition.partition());
+        return Optional.ofNullable(registered)
+            .filter(found -> Arrays.stream(found.replicas).anyMatch(replica -> replica == broker));
     }
 
     private Option<Partition> partition(TopicPartition partition) {

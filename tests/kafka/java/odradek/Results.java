@@ -43,9 +43,7 @@ final class Results implements TestExecutionListener {
 
     @Override
     public void executionSkipped(TestIdentifier test, String reason) {
-        if (test.isTest() || test.getSource().filter(ClassSource.class::isInstance).isPresent()) {
-            tell(line("skipped", test).put("message", reason));
-        }
+        tell(line("skipped", test).put("message", reason));
     }
 
     @Override
