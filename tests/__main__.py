@@ -29,7 +29,7 @@ class Stage(NamedTuple):
 
 STAGES = (
     Stage(
-        "The broker by itself, several tests at once: one to three minutes on two cores.",
+        "The broker by itself, several tests at once: three to five minutes on two cores.",
         f"not ({ALONE})",
         ("-n", "auto", "--dist", "worksteal"),
     ),

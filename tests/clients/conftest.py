@@ -39,6 +39,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield ready(server, log)
     finally:
         server.terminate()
+        assert server.stdin is not None
+        server.stdin.close()
         try:
             server.wait(15)
         except subprocess.TimeoutExpired:

@@ -29,9 +29,9 @@ LACKING = [
     (("demo", "--seconds", "1"), "confluent-kafka and rich", "demo"),
     (("demo", "produce"), "confluent-kafka", "demo"),
     (("demo", "consume"), "confluent-kafka", "demo"),
-    (("scan", "."), "numpy and rich", "pipeline"),
-    (("audit", "logs", "."), "numpy and pandas and pyarrow", "pipeline"),
-    (("report", "."), "matplotlib and pandas and pyarrow", "pipeline"),
+    (("scan", "."), "numpy and rich", "audit"),
+    (("audit", "logs", "."), "numpy and pandas and pyarrow", "audit"),
+    (("report", "."), "matplotlib and numpy and pandas and pyarrow", "audit"),
 ]
 
 
