@@ -107,7 +107,7 @@ PIPELINE_JARS := $(PIPELINE_JARS_FOLDER)/installed
 
 pipeline-test: $(PIPELINE)/installed $(PIPELINE_JARS) $(GENERATED)
 	$(PIPELINE)/bin/mypy -p odradek_pipeline
-	$(PIPELINE)/bin/mypy $(wildcard tests/pipeline/*.py tests/pipeline/corpus/*.py bench/audit_scale/*.py)
+	$(PIPELINE)/bin/mypy $(wildcard tests/pipeline/*.py tests/pipeline/corpus/*.py bench/audit_scale/*.py) tests/oracle/answers.py
 	ODRADEK_PIPELINE_TESTS=1 ODRADEK_PIPELINE_JARS=$(abspath $(PIPELINE_JARS_FOLDER)) $(PIPELINE)/bin/python -m pytest -q tests/pipeline $(ARGS)
 
 bench-audit: $(PIPELINE)/installed $(GENERATED)

@@ -54,7 +54,8 @@ def longer_marker(batch: bytes) -> bytes:
 @pytest.mark.parametrize(("at", "what"), [(67, "its key"), (72, "its value")])
 def test_a_marker_of_a_later_version_is_read_and_named(tmp_path: Path, at: int, what: str) -> None:
     """The version of the key and that of the value, each one ahead."""
-    marker = bytearray(end_txn_marker(producer_id=7, producer_epoch=0, commit=True, coordinator_epoch=3, timestamp=9))
+    built = end_txn_marker(producer_id=7, producer_epoch=0, commit=True, coordinator_epoch=3, timestamp=9)
+    marker = bytearray(built.view)
     assert bytes(2) == marker[at - 1 : at + 1]
     marker[at] = 1
     (tmp_path / "t-0").mkdir()

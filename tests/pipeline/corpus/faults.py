@@ -403,7 +403,7 @@ def again(root: Path, *, commit: bool, step: int = 0, coordinator: int = 0) -> N
         coordinator_epoch=coordinator,
         timestamp=int.from_bytes(last[35:43]),
     )
-    log.append(marker)
+    log.append(bytes(marker.view))
 
 
 def not_bumped(root: Path) -> None:
