@@ -58,12 +58,6 @@ ADMIT_MARKER: dict[tuple[MarkerRule, EpochRelation, TransactionHere], ErrorCode]
 }
 
 
-def epoch_relation(epoch: int, stored: int) -> EpochRelation:
-    if epoch == stored:
-        return EpochRelation.SAME
-    return EpochRelation.NEWER if epoch > stored else EpochRelation.OLDER
-
-
 def admit_marker(*, epoch: int, stored_epoch: int, is_open: bool, transaction_version: int) -> ErrorCode:
     """Whether the marker's epoch is good for a producer whose last epoch here is `stored_epoch`."""
     rule = MarkerRule.BUMPED_EPOCH if transaction_version >= _EPOCH_BUMP_SINCE else MarkerRule.SAME_EPOCH

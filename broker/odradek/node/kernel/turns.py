@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from odradek.node.events import Effect, NextTurn
 from odradek.node.kernel.flow import Wait
 
 if TYPE_CHECKING:
     from odradek.node.kernel.flow import Kernel
-    from odradek.node.transport.router import Call
 
 __all__ = ["Pause", "Share", "TooManyEntries", "Turns"]
 
@@ -27,6 +26,12 @@ SHARED_ENTRIES = 32
 """How many entries a request is served between two breaths; each takes some 5 µs."""
 CODEC_ENTRIES = 256
 """The same for reading and writing, which take 1 µs an entry."""
+
+
+class Lengthy(Protocol):
+    """What may turn out to be long while it is served."""
+
+    is_long: bool
 
 
 class TooManyEntries(Exception):
@@ -46,7 +51,7 @@ def _at_once() -> bool:
 class Share(Generic[T]):
     """Some entries after the other; made by `Turns.share`."""
 
-    def __init__(self, turns: Turns, call: Call, entries: list[T]) -> None:
+    def __init__(self, turns: Turns, call: Lengthy, entries: list[T]) -> None:
         self._turns = turns
         self._call = call
         self._entries = entries
@@ -85,7 +90,7 @@ class Turns:
         self._waiting.append(lambda: wait.settle(None))
         return wait
 
-    async def breathe(self, call: Call) -> None:
+    async def breathe(self, call: Lengthy) -> None:
         """Between two parts of a long request: let others go on if the turn is over.
 
         What was looked up before is stale afterwards.
@@ -94,7 +99,7 @@ class Turns:
             call.is_long = True
             await self.next()
 
-    def share(self, call: Call, entries: Iterable[T]) -> Share[T]:
+    def share(self, call: Lengthy, entries: Iterable[T]) -> Share[T]:
         """The entries, a few at a time, with a breath in between: `async for some in node.turns.share(call, many)`."""
         return Share(self, call, entries if isinstance(entries, list) else list(entries))
 
