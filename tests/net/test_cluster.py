@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 import threading
@@ -225,6 +226,29 @@ def test_clients_are_disconnected_and_may_come_back() -> None:
 def test_a_log_level_that_there_is_not(level: Any) -> None:
     with pytest.raises(ValueError, match="A log level is one of debug, info, warning, error, not"):
         Cluster(log_level=level)
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), [
+    ({"brokers": "3"}, "Wrong argument brokers of a cluster: Expected `int | null`, got `str`."),
+    ({"brokers": True}, "Wrong argument brokers of a cluster: Expected `int | null`, got `bool`."),
+    ({"brokers": 2.5}, "Wrong argument brokers of a cluster: Expected `int | null`, got `float`."),
+    ({"brokers": -2}, "A cluster has at least one broker."),
+    ({"node_ids": "12"}, "Wrong argument node_ids of a cluster: Expected `array | null`, got `str`."),
+    ({"node_ids": [1, "2"]}, "Wrong argument node_ids[1] of a cluster: Expected `int`, got `str`."),
+    ({"port": "9092"}, "Wrong argument port of a cluster: Expected `int`, got `str`."),
+    ({"port": 70_000}, "Wrong argument port of a cluster: Expected `int` <= 65535."),
+    ({"host": None}, "Wrong argument host of a cluster: Expected `str`, got `null`."),
+    ({"seed": "x"}, "Wrong argument seed of a cluster: Expected `int | null`, got `str`."),
+    ({"as_kafka": 3.6}, "Wrong argument as_kafka of a cluster: Expected `str | null`, got `float`."),
+    ({"transaction_version": "2"}, "Wrong argument transaction_version of a cluster: Expected `int | null`, got `str`"),
+    ({"config": "a=b"}, "The argument config of a cluster takes a mapping of broker keys to values, not 'a=b'."),
+    ({"config": {1: 2}}, "Wrong argument key in config of a cluster: Expected `str`, got `int`."),
+    ({"topics": 5}, "The topics of a cluster are texts like 't:3' or StartTopics, not 5."),
+    ({"topics": [None]}, "A topic of a cluster is a text like 't:3' or a StartTopic, not None."),
+])  # fmt: skip
+def test_a_wrong_argument_is_a_sentence(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(sentence)):
+        Cluster(**wrong)
 
 
 @pytest.mark.parametrize("events", [3, b"events.jsonl", []])

@@ -40,7 +40,7 @@ def node_ids_of(brokers: int | None, chosen: Sequence[int] | None) -> tuple[int,
 
     Raises ValueError, whose text is one clear sentence, for a list that no cluster can have.
     """
-    if brokers == 0 or (chosen is not None and not chosen):
+    if (brokers is not None and brokers < 1) or (chosen is not None and not chosen):
         raise ValueError("A cluster has at least one broker.")
     if chosen is None:
         return tuple(range(1, (brokers or 1) + 1))

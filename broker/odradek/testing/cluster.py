@@ -23,6 +23,7 @@ from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.faults import Fault, Faults
 from odradek.node.hosting.controller import StartTopic
 from odradek.node.node import EventSink, Logger, Node
+from odradek.testing.arguments import checked_topics, checked_types
 from odradek.testing.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
 
@@ -48,7 +49,7 @@ class Cluster:
         *,
         brokers: int | None = None,
         node_ids: Sequence[int] | None = None,
-        topics: str | Iterable[str | StartTopic] = (),
+        topics: str | StartTopic | Iterable[str | StartTopic] = (),
         config: Mapping[str, object] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -59,17 +60,26 @@ class Cluster:
         as_kafka: str | None = None,
         events: EventSink | str | PathLike[str] | None = None,
     ) -> None:
+        checked_types(
+            brokers=brokers,
+            node_ids=node_ids,
+            config=config,
+            host=host,
+            port=port,
+            seed=seed,
+            transaction_version=transaction_version,
+            as_kafka=as_kafka,
+        )
         levels = {"odradek.transaction.version": transaction_version, "odradek.as.kafka": as_kafka}
         overrides = {key: str(value) for key, value in levels.items() if value is not None}
         overrides |= {key: _text(value) for key, value in (config or {}).items()}
-        listed = [topics] if isinstance(topics, str) else topics
         self._arguments: dict[str, Any] = {
             "config": Config.parse(overrides),
             "log": log if log is not None else make_logger(level=log_level),
             "node_ids": node_ids_of(brokers, node_ids),
             "host": host,
             "port": port,
-            "topics": [topic if isinstance(topic, StartTopic) else StartTopic.parse(topic) for topic in listed],
+            "topics": checked_topics(topics),
             "seed": seed,
         }
         if events is not None and not isinstance(events, str | PathLike) and not hasattr(events, "emit"):
