@@ -49,12 +49,12 @@ def _pipelined() -> bytes:
 
 
 def _fetch(entries: int) -> bytes:
-    partitions = [FetchPartition(partition=index, partition_max_bytes=1) for index in range(entries)]
+    partitions = [FetchPartition(partition=index, partition_max_bytes=1) for index in range(entries - 1)]
     return framed(ApiKey.FETCH, 12, FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic="t0", partitions=partitions)]))
 
 
 def _list_offsets(entries: int) -> bytes:
-    partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(entries)]
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(entries - 1)]
     topic = ListOffsetsTopic(name="t0", partitions=partitions)
     return framed(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(replica_id=-1, topics=[topic]))
 
@@ -78,7 +78,7 @@ LOADS: dict[str, Callable[[int], bytes]] = {
     "DescribeGroups": lambda entries: framed(ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=_names(entries))),
     "Metadata of names": _metadata,
 }
-"""What the greedy client sends over and over, from the number of entries in one request."""
+"""What the greedy client sends over and over, from the number of entries in one request (a topic is an entry too)."""
 
 
 @contextmanager
@@ -118,7 +118,11 @@ def greedy(address: tuple[str, int], data: bytes, go: Event) -> None:
 
 @contextmanager
 def beside(address: tuple[str, int], data: bytes) -> Iterator[None]:
-    """While a greedy client is at work."""
+    """While a greedy client is at work.
+
+    Raises:
+        RuntimeError: the broker has ended the greedy client's connection, so nothing was measured beside it.
+    """
     context = multiprocessing.get_context("spawn")
     go = context.Event()
     process = context.Process(target=greedy, args=(address, data, go), daemon=True)
@@ -127,6 +131,8 @@ def beside(address: tuple[str, int], data: bytes) -> Iterator[None]:
         go.wait(60)
         time.sleep(WARM_UP_S)
         yield
+        if not process.is_alive():
+            raise RuntimeError("the broker has ended the greedy client's connection: nothing was measured beside it")
     finally:
         process.kill()
         process.join()
