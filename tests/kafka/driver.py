@@ -191,7 +191,7 @@ class Clusters:
             cluster.config = config
             cluster.spec.brokers = (*cluster.spec.brokers, spec)
         driver = cluster.drivers[request.broker] = Driver(
-            cluster.make_node(request.broker), peers=cluster.drivers, loop=cluster.loop
+            cluster.make_node(request.broker), peers=cluster.drivers, clock=cluster.clock, loop=cluster.loop
         )
         driver.step(Started())
         if not is_first:

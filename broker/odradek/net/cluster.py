@@ -9,7 +9,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from odradek.log.log_store import LogStore
-from odradek.net.driver import Driver, wall_clock_ms
+from odradek.net.clock import Clock
+from odradek.net.driver import Driver
 from odradek.net.protocol import ClientProtocol
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of
 from odradek.node.events import Stopping
@@ -50,6 +51,7 @@ class RunningCluster:
         self.random = random
         self.events = events
         self.loop = loop
+        self.clock = Clock()
         self.drivers: dict[int, Driver] = {}
         self.servers: dict[int, asyncio.Server] = {}
         self.addresses: dict[int, tuple[str, int]] = {}
@@ -71,6 +73,7 @@ class RunningCluster:
 
     async def stop(self) -> None:
         """End every node: parked requests end, connections close."""
+        await asyncio.gather(*self._starting)
         for node_id in list(self.servers):
             self._halt(node_id)
         # One turn for the transports to close.
@@ -89,11 +92,42 @@ class RunningCluster:
         membership.choose_controller(self.spec, node_id, self._running)
         node = self.make_node(node_id)
         node.inherit(self.drivers[node_id].node)
-        driver = self.drivers[node_id] = Driver(node, peers=self.drivers, loop=self.loop)
+        driver = self.drivers[node_id] = Driver(node, peers=self.drivers, clock=self.clock, loop=self.loop)
         driver.start()
         membership.let_in(self.spec, node_id, self._running, self._act)
         # Connections queue up in the bound socket until the loop gets to it.
+        self._starting = [task for task in self._starting if not task.done()]
         self._starting.append(self.loop.create_task(self.listen(node_id, bound)))
+
+    def pause_broker(self, node_id: int) -> None:
+        """Let one node hear nothing: its connections stay open and take no more, its clock goes on."""
+        self.drivers[node_id].pause()
+
+    def resume_broker(self, node_id: int) -> None:
+        """Let a node that was paused hear again, what has waited first."""
+        self.drivers[node_id].resume()
+
+    def advance(self, milliseconds: int) -> None:
+        """Let so much time pass at once for every broker; what is due by then happens before this returns.
+
+        Raises ValueError for less than 0.
+        """
+        self.clock.advance(milliseconds)
+        self._time_changed()
+
+    def freeze(self) -> None:
+        """Let the brokers' clock stand still; `advance` moves it on."""
+        self.clock.freeze()
+        self._time_changed()
+
+    def resume(self) -> None:
+        """Let the brokers' clock go on from where it stands."""
+        self.clock.resume()
+        self._time_changed()
+
+    def _time_changed(self) -> None:
+        for driver in self.drivers.values():
+            driver.time_changed()
 
     @property
     def _running(self) -> list[int]:
@@ -117,9 +151,11 @@ class RunningCluster:
         self.addresses[node_id] = bound.getsockname()[:2]
         driver = self.drivers[node_id]
         backlog = max(BACKLOG, self.config.socket_listen_backlog_size)
-        self.servers[node_id] = await self.loop.create_server(
-            lambda: ClientProtocol(driver), sock=bound, backlog=backlog
-        )
+        server = await self.loop.create_server(lambda: ClientProtocol(driver), sock=bound, backlog=backlog)
+        if driver.stopped:  # meanwhile
+            server.close()
+        else:
+            self.servers[node_id] = server
 
     def make_node(self, node_id: int) -> Node:
         """A node of this cluster, not started yet."""
@@ -130,7 +166,7 @@ class RunningCluster:
             cluster=self.spec,
             random=Random(self.random.getrandbits(64)),
             log=self.log,
-            now=wall_clock_ms(),
+            now=self.clock.now(),
             events=self.events,
             calls_itself=True,
         )
@@ -190,7 +226,7 @@ async def start_cluster(
     cluster = RunningCluster(spec=spec, config=config, log=log, random=random, events=events, loop=loop)
     for broker in spec.brokers:
         node = cluster.make_node(broker.node_id)
-        cluster.drivers[broker.node_id] = Driver(node, peers=cluster.drivers, loop=loop)
+        cluster.drivers[broker.node_id] = Driver(node, peers=cluster.drivers, clock=cluster.clock, loop=loop)
     cluster.controller.node.controlling.topics_at_start = tuple(topics)
     try:
         for driver in cluster.drivers.values():

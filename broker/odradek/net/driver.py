@@ -31,10 +31,11 @@ from odradek.node.events import (
 )
 
 if TYPE_CHECKING:
+    from odradek.net.clock import Clock
     from odradek.net.protocol import ClientProtocol
     from odradek.node.node import Node
 
-__all__ = ["Driver", "wall_clock_ms"]
+__all__ = ["Driver"]
 
 T = TypeVar("T")
 
@@ -49,15 +50,6 @@ def _settle(outcome: Future[T], call: Callable[[], T]) -> None:
 TURN_S = 0.0005
 """How long the node serves one client, or those that wait for their turn, before it looks at the others."""
 
-_last_ms = 0
-
-
-def wall_clock_ms() -> int:
-    """Milliseconds since 1970; never goes back within the process."""
-    global _last_ms
-    _last_ms = max(_last_ms, time.time_ns() // 1_000_000)
-    return _last_ms
-
 
 class Driver:
     """One node on real sockets.
@@ -66,10 +58,15 @@ class Driver:
     what brokers say to one another is encoded as on a socket, and delivered by the event loop in a later turn.
     """
 
-    def __init__(self, node: Node, *, peers: dict[int, Driver], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, node: Node, *, peers: dict[int, Driver], clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self.node = node
         self.stopped = False
+        self.paused = False
+        """Whether the node hears nothing: neither of clients nor of its peers."""
+        self._unheard: deque[Event] = deque()
+        self._held: set[int] = set()
         self._peers = peers
+        self._clock = clock
         self._loop = loop
         self._protocols: dict[int, ClientProtocol] = {}
         self._links: dict[int, tuple[Driver, int]] = {}
@@ -97,10 +94,10 @@ class Driver:
             return
         self._stepping = True
         try:
-            carry_out = self._carry_out
+            carry_out, now = self._carry_out, self._clock.now
             while True:
                 self._turn_ends = time.perf_counter() + TURN_S
-                for effect in self.node.step(event, wall_clock_ms()):
+                for effect in self.node.step(event, now()):
                     carry_out[type(effect)](effect)
                 if not self._queued:
                     break
@@ -132,11 +129,29 @@ class Driver:
         conn = self._next_conn
         self._next_conn += 1
         self._protocols[conn] = protocol
+        if self.paused:
+            # Not now: some event loops begin to read when this returns.
+            self._loop.call_soon(self._listen_or_not, conn)
         return conn
 
     def forget(self, conn: int) -> None:
         """The connection is gone."""
         self._protocols.pop(conn, None)
+        self._held.discard(conn)
+
+    def pause(self) -> None:
+        """From now on the node hears nothing, and what it is told waits; connections stay open, its clock goes on."""
+        self.paused = True
+        for conn in self._protocols:
+            self._listen_or_not(conn)
+
+    def resume(self) -> None:
+        """Let the node hear again, what has waited first."""
+        self.paused = False
+        while self._unheard and not self.stopped:
+            self.step(self._unheard.popleft())
+        for conn in list(self._protocols):
+            self._listen_or_not(conn)
 
     def hang_up_clients(self) -> None:
         """Close every connection that was accepted from outside."""
@@ -146,6 +161,8 @@ class Driver:
     def stop(self) -> None:
         """Nothing more is done: the timer and every connection end; peers notice."""
         self.stopped = True
+        self.paused = False
+        self._unheard.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -174,22 +191,30 @@ class Driver:
         link = self._links.pop(effect.conn, None)
         if link is not None:
             link[0].link_lost(link[1])
-            self._loop.call_soon(self._step_unless_stopped, Disconnected(effect.conn))
+            self._loop.call_soon(self._hear, Disconnected(effect.conn))
 
     def _hold(self, effect: Hold) -> None:
-        protocol = self._protocols.get(effect.conn)
-        if protocol is not None and not protocol.transport.is_closing():
-            protocol.transport.pause_reading()
+        self._held.add(effect.conn)
+        self._listen_or_not(effect.conn)
 
     def _resume(self, effect: Resume) -> None:
-        protocol = self._protocols.get(effect.conn)
-        if protocol is not None and not protocol.transport.is_closing():
+        self._held.discard(effect.conn)
+        self._listen_or_not(effect.conn)
+
+    def _listen_or_not(self, conn: int) -> None:
+        """Read from a client unless its node has asked not to, or hears nothing."""
+        protocol = self._protocols.get(conn)
+        if protocol is None or protocol.transport.is_closing():
+            return
+        if self.paused or conn in self._held:
+            protocol.transport.pause_reading()
+        else:
             protocol.transport.resume_reading()
 
     def _announce(self, effect: Announce) -> None:
         for peer in self._peers.values():
             if peer is not self:
-                self._loop.call_soon(peer._step_unless_stopped, MetadataAdvanced(effect.offset))
+                self._loop.call_soon(peer._hear, MetadataAdvanced(effect.offset))
 
     def _next_turn(self, effect: NextTurn) -> None:
         # The loop runs what is due by then, and looks at every socket, before it gets here.
@@ -203,27 +228,32 @@ class Driver:
     def _dial(self, effect: Dial) -> None:
         peer = self._peers.get(effect.node_id)
         if peer is None or peer.stopped:
-            self._loop.call_soon(self._step_unless_stopped, Disconnected(effect.conn))
+            self._loop.call_soon(self._hear, Disconnected(effect.conn))
             return
         peer_conn = peer._next_conn
         peer._next_conn += 1
         self._links[effect.conn] = (peer, peer_conn)
         peer._links[peer_conn] = (self, effect.conn)
-        self._loop.call_soon(
-            peer._step_unless_stopped, Connected(peer_conn, host="127.0.0.1", port=self.node.node_id, broker=True)
-        )
-        self._loop.call_soon(self._step_unless_stopped, Dialled(effect.conn))
+        self._loop.call_soon(peer._hear, Connected(peer_conn, host="127.0.0.1", port=self.node.node_id, broker=True))
+        self._loop.call_soon(self._hear, Dialled(effect.conn))
 
     def _send_to_peer(self, effect: Send) -> None:
         link = self._links.get(effect.conn)
         if link is not None:
             peer, peer_conn = link
-            self._loop.call_soon(peer._step_unless_stopped, Received(peer_conn, b"".join(effect.chunks)))
+            self._loop.call_soon(peer._hear, Received(peer_conn, b"".join(effect.chunks)))
 
     def link_lost(self, conn: int) -> None:
         """The other end of an inter-broker connection is gone."""
         if self._links.pop(conn, None) is not None:
-            self._loop.call_soon(self._step_unless_stopped, Disconnected(conn))
+            self._loop.call_soon(self._hear, Disconnected(conn))
+
+    def _hear(self, event: Event) -> None:
+        """Something that comes over the inter-broker channel, in the order in which it came."""
+        if self.paused or self._unheard:
+            self._unheard.append(event)
+        else:
+            self._step_unless_stopped(event)
 
     def _step_unless_stopped(self, event: Event) -> None:
         if not self.stopped:
@@ -236,8 +266,19 @@ class Driver:
             self._timer.cancel()
             self._timer = None
         self._timer_at = at = self.node.wake_at()
-        if at is not None and not self.stopped:
-            self._timer = self._loop.call_later(max(0, at - wall_clock_ms()) / 1000, self._tick)
+        if at is None or self.stopped:
+            return
+        wait_ms = at - self._clock.now()
+        if wait_ms <= 0:
+            self._timer = self._loop.call_later(0, self._tick)
+        elif not self._clock.frozen:
+            self._timer = self._loop.call_later(wait_ms / 1000, self._tick)
+
+    def time_changed(self) -> None:
+        """The clock was advanced, has been stopped or goes on: do what is due, and look when the next is."""
+        if not self.stopped:
+            self.step(Tick())
+            self._set_timer()
 
     def _tick(self) -> None:
         self._timer = None

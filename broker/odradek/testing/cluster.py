@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
+from datetime import timedelta
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -259,6 +260,34 @@ class Cluster:
 
         self._call(start)
 
+    def pause_broker(self, broker: int) -> None:
+        """Have a broker hear nothing of clients or of other brokers, while its connections stay open.
+
+        What it is told waits for `resume_broker`. Its clock goes on, and so does what it does by itself.
+        Raises RuntimeError for one that is stopped.
+        """
+        self._call(lambda: self._running.pause_broker(self._alive(broker)))
+
+    def resume_broker(self, broker: int) -> None:
+        """Let a broker that was paused hear again, what has waited first; it may not be paused at all."""
+        self._call(lambda: self._running.resume_broker(self._alive(broker)))
+
+    def advance(self, time: timedelta) -> None:
+        """Let so much time pass at once for the brokers; what is due by then happens, or begins, before this returns.
+
+        Clients keep their own clocks. Raises ValueError for less than no time.
+        """
+        milliseconds = time // timedelta(milliseconds=1)
+        self._call(lambda: self._running.advance(milliseconds))
+
+    def freeze(self) -> None:
+        """Let the brokers' clock stand still: nothing is due, until `advance` or `resume`."""
+        self._call(lambda: self._running.freeze())
+
+    def resume(self) -> None:
+        """Let the brokers' clock go on from where it stands."""
+        self._call(lambda: self._running.resume())
+
     def metrics(self, broker: int | None = None) -> dict[str, float]:
         """The numbers of a broker (if none is named, the controller's), by the names of docs/metrics.md."""
         return self._call(lambda: self._node(broker).metrics.snapshot())
@@ -297,6 +326,11 @@ class Cluster:
     def _known(self, node_id: int) -> int:
         if node_id not in self._running.drivers:
             raise LookupError(f"there is no broker {node_id}: the brokers are {self.broker_ids}")
+        return node_id
+
+    def _alive(self, node_id: int) -> int:
+        if self._running.drivers[self._known(node_id)].stopped:
+            raise RuntimeError(f"broker {node_id} is stopped")
         return node_id
 
     def _nodes(self, node_id: int | None) -> list[Node]:

@@ -130,7 +130,9 @@ class Peers:
 
     def dialled(self, conn: int) -> None:
         """A link stands: send what has waited for it."""
-        link = self._by_conn[conn]
+        link = self._by_conn.get(conn)
+        if link is None:
+            return  # whoever wanted it has given up meanwhile
         link.open = True
         if link.unsent:
             self._node.effects.append(Send(conn, tuple(link.unsent)))

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.unit.node.helpers import batch, produce_request
 
+from odradek.net.clock import Clock
 from odradek.net.driver import Driver
 from odradek.node.events import Command, Received
 from odradek.node.faults import Fault
@@ -212,7 +213,7 @@ def test_a_flow_of_the_nodes_own_that_fails_is_logged() -> None:
 
 def test_who_acts_on_a_node_is_told_what_went_wrong() -> None:
     world = World()
-    driver = Driver(world.nodes[1], peers={}, loop=None)  # type: ignore[arg-type]
+    driver = Driver(world.nodes[1], peers={}, clock=Clock(), loop=None)  # type: ignore[arg-type]
     driver._timer_at = world.nodes[1].wake_at()
     with pytest.raises(ZeroDivisionError, match="a bug"):
         driver.act(_break)
