@@ -130,7 +130,8 @@ class Driver:
         self._next_conn += 1
         self._protocols[conn] = protocol
         if self.paused:
-            # Not now: some event loops begin to read when this returns.
+            # Some event loops begin to read when this returns, whatever they were told before.
+            protocol.hear = self._hear
             self._loop.call_soon(self._listen_or_not, conn)
         return conn
 
@@ -142,7 +143,8 @@ class Driver:
     def pause(self) -> None:
         """From now on the node hears nothing, and what it is told waits; connections stay open, its clock goes on."""
         self.paused = True
-        for conn in self._protocols:
+        for conn, protocol in self._protocols.items():
+            protocol.hear = self._hear
             self._listen_or_not(conn)
 
     def resume(self) -> None:
@@ -150,7 +152,8 @@ class Driver:
         self.paused = False
         while self._unheard and not self.stopped:
             self.step(self._unheard.popleft())
-        for conn in list(self._protocols):
+        for conn, protocol in list(self._protocols.items()):
+            protocol.hear = self.step
             self._listen_or_not(conn)
 
     def hang_up_clients(self) -> None:
@@ -249,7 +252,7 @@ class Driver:
             self._loop.call_soon(self._hear, Disconnected(conn))
 
     def _hear(self, event: Event) -> None:
-        """Something that comes over the inter-broker channel, in the order in which it came."""
+        """Something that comes from outside, in the order in which it came: at once, or when the node hears again."""
         if self.paused or self._unheard:
             self._unheard.append(event)
         else:

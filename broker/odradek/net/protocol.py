@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from odradek.node.events import Clogged, Connected, Disconnected, Drained, Received
 
 if TYPE_CHECKING:
     from odradek.net.driver import Driver
+    from odradek.node.events import Event
 
 __all__ = ["ClientProtocol"]
 
@@ -22,6 +24,8 @@ class ClientProtocol(asyncio.Protocol):
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._conn = 0
+        self.hear: Callable[[Event], None] = driver.step
+        """What takes the client's words: the driver puts something else here while its node is paused."""
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -32,7 +36,7 @@ class ClientProtocol(asyncio.Protocol):
         self._driver.step(Connected(self._conn, host=str(peer[0]), port=int(peer[1])))
 
     def data_received(self, data: bytes) -> None:
-        self._driver.step(Received(self._conn, data))
+        self.hear(Received(self._conn, data))
 
     def pause_writing(self) -> None:
         self._driver.step(Clogged(self._conn))
@@ -42,4 +46,4 @@ class ClientProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._driver.forget(self._conn)
-        self._driver.step(Disconnected(self._conn))
+        self.hear(Disconnected(self._conn))
