@@ -13,6 +13,7 @@ from odradek.node.node import Node
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_key, decode_value
 from odradek.sim import Answer, World
+from odradek.sim.client import SimClient
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_producers_request import DescribeProducersRequest
 from odradek.wire.messages.describe_producers_request import TopicRequest as DescribedTopic
@@ -44,10 +45,16 @@ R: TopicPartition = ("t", 2)
 class Pending(Generic[T]):
     """An answer that may be on its way."""
 
-    def __init__(self, world: World, answer: Answer, read: Callable[[Any], T]) -> None:
+    def __init__(self, world: World, client: SimClient, answer: Answer, read: Callable[[Any], T]) -> None:
         self._world = world
+        self._client = client
         self._answer = answer
         self._read = read
+
+    def hang_up(self) -> None:
+        """Close the connection that the answer would come on."""
+        self._client.close()
+        self._world.run()
 
     @property
     def arrived(self) -> bool:
@@ -104,7 +111,8 @@ class View:
 
     def pending(self, node_id: int, request: Struct, version: int, read: Callable[[Any], T]) -> Pending[T]:
         """Send a request; its answer, read as told, comes when the world runs."""
-        return Pending(self.world, self.send(node_id, request, version), read)
+        client = self.world.client(node_id)
+        return Pending(self.world, client, client.send(request, version), read)
 
     # ------------------------------------------------------------------ who does what
 

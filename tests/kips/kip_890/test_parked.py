@@ -122,6 +122,23 @@ def test_a_topic_that_is_deleted_while_the_partition_is_asked_about_again(
     assert [] == asked
 
 
+@STYLES
+def test_a_client_that_hangs_up_meanwhile_has_written_all_the_same(style: Style) -> None:
+    """The request was received as a whole; only its answer has nowhere to go."""
+    cluster, producer = begun(style)
+    verdict = verdict_on_its_way(cluster)
+    sent = producer.sending(P, b"late")
+    cluster.world.run()
+    connections = cluster.node(1).connections
+    before = len(connections)
+    sent.hang_up()
+    assert before - 1 == len(connections)
+    assert [] == cluster.values(P)
+    cluster.release(verdict)
+    cluster.world.run()
+    assert [b"late"] == cluster.values(P)
+
+
 # ---------------------------------------------------------------------- TxnOffsetCommit
 
 
@@ -165,6 +182,20 @@ def test_offsets_are_not_committed_by_a_coordinator_that_was_moved(style: Style,
     assert OK is producer.commit()
     cluster.world.advance(1_000)
     assert 7 == cluster.offset()
+
+
+@STYLES
+def test_offsets_of_a_client_that_hangs_up_meanwhile_are_written_all_the_same(style: Style) -> None:
+    cluster, producer = begun(style)
+    verdict = verdict_on_its_way(cluster)
+    sent = producer.committing_offset(7)
+    cluster.world.run()
+    sent.hang_up()
+    partition = cluster.node(1).partitions[cluster.offsets_of()]
+    assert 0 == partition.log_end_offset
+    cluster.release(verdict)
+    cluster.world.run()
+    assert 1 == partition.log_end_offset
 
 
 # ---------------------------------------------------------------------- an append that is refused

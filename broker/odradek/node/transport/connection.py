@@ -61,6 +61,7 @@ class Connection:
         "_next",
         "_node",
         "_postponed",
+        "_waits_to_read",
         "broker",
         "closing",
         "conn",
@@ -88,6 +89,8 @@ class Connection:
         self._gone = False
         self._flow: Flow | None = None
         self._postponed = False
+        self._waits_to_read = False
+        """Whether the request that parked is a Fetch."""
         self._held = False
         self._clogged = False
         self._client_id_bytes = b""
@@ -122,17 +125,18 @@ class Connection:
             self._go_on()
 
     def gone(self) -> None:
-        """The client is gone; what it has sent before and what only gave way is served up to the first answer.
+        """The client is gone; what it has sent before is served up to the first answer, as in Kafka.
 
-        A producer with acks=0 sends and hangs up, and nothing of that is lost.
+        A producer with acks=0 sends and hangs up, and nothing of that is lost; a Produce that waits for its coordinator
+        is appended. Only a Fetch ends at once, because nobody is left to read what it waits for.
         """
-        if self._gives_way and not self._clogged:
-            self._gone = True
-        else:
+        if (self.idle and not self._gave_way) or self._clogged or self._waits_to_read:
             self.disconnected()
+        else:
+            self._gone = True
 
     def disconnected(self) -> None:
-        """The connection is over; a parked request ends, what it has appended stands."""
+        """The connection is over at once; a parked request ends, what it has appended stands."""
         self.closing = True
         self._next = None
         self._frames = FrameBuffer(0)
@@ -153,11 +157,6 @@ class Connection:
     def idle(self) -> bool:
         """Whether no request is being served or waiting."""
         return self._flow is None and self._next is None
-
-    @property
-    def _gives_way(self) -> bool:
-        """Whether it waits for nothing but its next turn."""
-        return self._gave_way or (self._flow is not None and isinstance(self._flow.waiting, Pause))
 
     def _go_on(self) -> None:
         """Serve what has arrived until a request parks or the turn is over."""
@@ -181,7 +180,7 @@ class Connection:
                 self._node.turns.later(self.turn)
                 break
         if self._gone:
-            if not self._gives_way:
+            if self._flow is None and not self._gave_way:
                 self.disconnected()
         elif frame is not None and self._frames.held >= WAITING_BYTES_MAX:
             self._hold()
@@ -274,12 +273,14 @@ class Connection:
         except Exception as error:
             finish(handler, call, None, error)
         else:
+            self._waits_to_read = handler.api_key is ApiKey.FETCH and not isinstance(wait, Pause)
             flow = Flow(coroutine, lambda value, error: self._done(finish, handler, call, value, error))
             self._flow = flow
             self._node.kernel.park(flow, wait)
 
     def _done(self, finish: Finish, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
         self._flow = None
+        self._waits_to_read = False
         self._postponed = False
         if self.closing:
             return
