@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from odradek.usage import READY, UsageError
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
+    from odradek.net.prepared import Prepared
     from odradek.node.hosting.controller import StartTopic
 
 __all__ = ["main"]
@@ -71,6 +73,13 @@ def serve(
     metrics_port: Annotated[
         int | None, Option(help="Serve /metrics for Prometheus on this port; 0 picks a free one.")
     ] = None,
+    security: Annotated[
+        str | None,
+        Option(metavar="WORD", help="How clients get in: plaintext, ssl; prints the settings that they need."),
+    ] = None,
+    certs_folder: Annotated[
+        Path | None, Option(name="--certs", metavar="FOLDER", help="Certificates of `odradek certs` for --security.")
+    ] = None,
     seed: Annotated[int | None, Option(help="Seed of every random choice.")] = None,
     cluster_id: Annotated[str | None, Option(help="Cluster id; a random one if not given.")] = None,
     until_stdin_ends: UntilStdinEnds = False,
@@ -87,6 +96,12 @@ def serve(
     if log_level not in LEVELS:
         raise UsageError(f"Unknown log level {log_level}: it is one of {', '.join(LEVELS)}.")
     overrides = _overrides(set_ or [])
+    host = host or environ.get(HOST_VARIABLE) or "127.0.0.1"
+    ids = _node_ids(brokers, node_ids)
+    port = _port(port, count=len(ids))
+    prepared = None if security is None else _prepared(security, host, port, advertised_host, certs_folder)
+    if prepared is not None:
+        overrides = prepared.config | overrides
     if partitions is not None:
         overrides["num.partitions"] = str(partitions)
     if strict_replication:
@@ -102,12 +117,11 @@ def serve(
     log = make_logger(level=log_level, as_json=json)
     if config.without_effect:
         log.warning("configuration_without_effect", keys=config.without_effect)
-    ids = _node_ids(brokers, node_ids)
     options = ServeOptions(
         config=config,
         node_ids=ids,
-        host=host or environ.get(HOST_VARIABLE) or "127.0.0.1",
-        port=_port(port, count=len(ids)),
+        host=host,
+        port=port,
         advertised_host=advertised_host,
         advertised_port=None if advertised_port is None else _port(advertised_port, count=len(ids)),
         topics=tuple(_topic(text) for text in topic or []),
@@ -118,7 +132,42 @@ def serve(
     )
     if until_stdin_ends:
         end_with_stdin()
-    serve_until_stopped(options, log=log, ready=_print_ready)
+    try:
+        serve_until_stopped(options, log=log, ready=partial(_print_ready, prepared=prepared))
+    finally:
+        if prepared is not None:
+            prepared.close()
+
+
+def certs(
+    folder: Annotated[Path, Argument(help="The folder, which is made if it is not there.")],
+    host: Annotated[
+        list[str] | None,
+        Option(
+            help="A name or address that brokers are reached by, beside the local ones; can be given more than once."
+        ),
+    ] = None,
+    client: Annotated[
+        list[str] | None, Option(metavar="NAME", help="A client; can be given more than once. Else: client.")
+    ] = None,
+    days: Annotated[int, Option(min=1, help="For how long the certificates are valid.")] = 3650,
+) -> None:
+    """Make a throw-away certificate authority, a certificate for brokers and some for clients.
+
+    As PEM (ca.pem, server.pem, NAME.pem), and as PKCS12 stores for Java with the password in password.txt.
+    """
+    from odradek.extras import need
+
+    need("cryptography", extra="certs")
+    from odradek.net.certs import make_certificates
+
+    try:
+        made = make_certificates(folder, hosts=host or (), clients=client or ["client"], days=days)
+    except OSError as error:
+        raise UsageError(str(error) if error.errno is None else f"{folder}: {error.strerror}.") from None
+    print(f"{made.ca}: what both sides trust\n{made.server}: key and certificate of brokers")
+    for name in client or ["client"]:
+        print(f"{made.client(name)}: key and certificate of the client {name}")
 
 
 def codec_check(
@@ -144,8 +193,19 @@ def health(
     raise SystemExit(1 if complaints else 0)
 
 
-def _print_ready(cluster: RunningCluster) -> None:
+def _print_ready(cluster: RunningCluster, prepared: Prepared | None) -> None:
     print(f"{READY}{cluster.bootstrap}", flush=True)
+    if prepared is not None:
+        from odradek.net.client_settings import settings_page  # few starts want to be told
+
+        print(f"\n{settings_page(prepared.access(cluster.bootstrap))}", flush=True)
+
+
+def _prepared(security: str, host: str, port: int, advertised_host: str | None, folder: Path | None) -> Prepared:
+    from odradek.net.prepared import Prepared  # few starts want it
+
+    hosts = [] if advertised_host is None else [advertised_host]
+    return Prepared(security, host=host, port=port, hosts=hosts, folder=folder)
 
 
 def _port(port: int, *, count: int) -> int:
@@ -199,7 +259,12 @@ def _commands(first: str | None) -> Commands:
     return commands
 
 
-BROKER: dict[str, Callable[..., None]] = {"serve": serve, "health": health, "codec-check": codec_check}
+BROKER: dict[str, Callable[..., None]] = {
+    "serve": serve,
+    "certs": certs,
+    "health": health,
+    "codec-check": codec_check,
+}
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ LACKING = [
     (("demo", "--seconds", "1"), "confluent-kafka and rich", "demo"),
     (("demo", "produce"), "confluent-kafka", "demo"),
     (("demo", "consume"), "confluent-kafka", "demo"),
+    (("certs", "."), "cryptography", "certs"),
     (("scan", "."), "numpy and rich", "audit"),
     (("audit", "logs", "."), "numpy and pandas and pyarrow", "audit"),
     (("report", "."), "matplotlib and numpy and pandas and pyarrow", "audit"),

@@ -6,8 +6,9 @@ Kinds, ranges and update modes are those of Kafka's `KafkaConfig`, `LogConfig` a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntEnum
+from typing import get_type_hints
 
 from msgspec import Struct
 
@@ -28,6 +29,7 @@ __all__ = [
     "double",
     "gzip_level",
     "integer",
+    "keys_of",
     "listing",
     "long",
     "name_of",
@@ -130,6 +132,15 @@ class Key(Struct, frozen=True):
 def name_of(attribute: str) -> str:
     """Kafka's name of an attribute; no name of Kafka's has an underscore."""
     return attribute.replace("_", ".")
+
+
+def keys_of(table: type[Struct]) -> Iterator[Key]:
+    """The keys of a table: its fields that have a rule."""
+    defaults = dict(zip(table.__struct_fields__, table.__struct_defaults__, strict=True))
+    for attribute, hint in get_type_hints(table, include_extras=True).items():
+        for rule in getattr(hint, "__metadata__", ()):
+            if isinstance(rule, Rule):
+                yield Key(name_of(attribute), attribute, defaults[attribute], rule)
 
 
 def text_of(value: Value) -> str | None:

@@ -6,8 +6,8 @@ Precedence is Kafka's (KIP-226): topic override, dynamic value of the broker, dy
 value, default.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Self, get_type_hints
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
 from msgspec import Struct
 
@@ -18,7 +18,6 @@ from odradek.config.keys import (
     ConfigSource,
     Key,
     Kind,
-    Rule,
     Scope,
     Value,
     boolean,
@@ -27,14 +26,16 @@ from odradek.config.keys import (
     double,
     gzip_level,
     integer,
+    keys_of,
     listing,
     long,
-    name_of,
     short,
     string,
     throttled_replicas,
     unlimited_or_positive,
 )
+from odradek.config.security import KEYS as SECURITY_KEYS
+from odradek.config.security import LISTENER_PREFIX, SecurityConfig, is_listener_key, key_of
 from odradek.config.without_effect import INERT_KEYS, NOMINAL_KEYS
 from odradek.releases import FEATURES, RELEASES, Release, release_of
 
@@ -204,9 +205,13 @@ class Config(Struct, frozen=True, kw_only=True):
     def parse(cls, overrides: Mapping[str, str]) -> Self:
         """The configuration of these static values; raises `ConfigError` for an unknown key or a bad value."""
         for name in overrides:
-            if name not in BROKER_KEYS and name not in INERT_KEYS:
+            known = is_listener_key(name) if name.startswith(LISTENER_PREFIX) else name in _TAKEN
+            if not known:
                 raise ConfigError(_unknown(name))
         try:
+            for name, text in overrides.items():
+                if security_key := key_of(name):
+                    security_key.parse(text)
             return cls._of(((ConfigSource.STATIC_BROKER, dict(overrides)),))
         except BadValue as error:
             raise ConfigError(f"{error}.") from None
@@ -232,7 +237,14 @@ class Config(Struct, frozen=True, kw_only=True):
     def without_effect(self) -> list[str]:
         """The keys that were set and change nothing here."""
         names = {name for _, texts in self.layers for name in texts}
-        return sorted(names & (INERT_KEYS | NOMINAL_KEYS))
+        return sorted(names & (INERT_KEYS | NOMINAL_KEYS) - SECURITY_KEYS.keys())
+
+    def security(self, listener: str = "", mechanism: str = "") -> SecurityConfig:
+        """How clients get in, by a listener and a mechanism of it, where they are named."""
+        texts: dict[str, str] = {}
+        for _, layer in reversed(self.layers):
+            texts |= layer
+        return SecurityConfig.of(texts, listener=listener, mechanism=mechanism)
 
     @classmethod
     def _of(cls, layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...]) -> Self:
@@ -342,20 +354,14 @@ def inherited(key: Key, config: Config) -> Value:
 def _unknown(name: str) -> str:
     from difflib import get_close_matches  # a start that goes well does not need it
 
-    close = get_close_matches(name, [*BROKER_KEYS, *INERT_KEYS], n=1)
+    close = get_close_matches(name, sorted(_TAKEN), n=1)
     hint = f"; did you mean {close[0]}" if close else ""
     return f"Unknown configuration key {name}{hint}{'?' if close else '.'}"
 
 
-def _keys(cls: type[Config] | type[TopicConfig]) -> Iterator[Key]:
-    defaults = dict(zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True))
-    for attribute, hint in get_type_hints(cls, include_extras=True).items():
-        for rule in getattr(hint, "__metadata__", ()):
-            if isinstance(rule, Rule):
-                yield Key(name_of(attribute), attribute, defaults[attribute], rule)
-
-
-BROKER_KEYS: Mapping[str, Key] = {key.name: key for key in _keys(Config)}
+BROKER_KEYS: Mapping[str, Key] = {key.name: key for key in keys_of(Config)}
 """The broker keys of the table, by Kafka's name."""
-TOPIC_KEYS: Mapping[str, Key] = {key.name: key for key in _keys(TopicConfig)}
+TOPIC_KEYS: Mapping[str, Key] = {key.name: key for key in keys_of(TopicConfig)}
 """The topic keys, by Kafka's name."""
+_TAKEN = BROKER_KEYS.keys() | INERT_KEYS | SECURITY_KEYS.keys()
+"""Every key that a configuration may have, but for those of single listeners."""

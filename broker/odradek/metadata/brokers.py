@@ -6,7 +6,7 @@ without a leader, although the log itself is safe: that is what clients see of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,13 +36,21 @@ def registration(
     port: int,
     features: Mapping[str, tuple[int, int]] = WIDEST.features,
     rack: str | None = None,
+    endpoints: Sequence[EndpointImage] = (),
 ) -> BrokerRegistrationRequest:
-    """What a broker says when it registers; `features` are the lowest and highest level of each that it supports."""
+    """What a broker says when it registers; `features` are the lowest and highest level of each that it supports.
+
+    Without endpoints it has one listener without encryption at this host and port.
+    """
+    told = endpoints or (EndpointImage("PLAINTEXT", host, port),)
     return BrokerRegistrationRequest(
         broker_id=broker_id,
         cluster_id=cluster_id,
         incarnation_id=incarnation_id,
-        listeners=[Listener(name="PLAINTEXT", host=host, port=port)],
+        listeners=[
+            Listener(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+            for each in told
+        ],
         features=[
             Feature(name=name, min_supported_version=low, max_supported_version=high)
             for name, (low, high) in features.items()

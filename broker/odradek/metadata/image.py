@@ -63,14 +63,21 @@ class BrokerImage(Struct, frozen=True):
     in_controlled_shutdown: bool = False
     log_dirs: tuple[bytes, ...] = ()
 
+    def endpoint(self, listener: str) -> EndpointImage:
+        """What clients of this listener are told; the first where they came over none that has a name."""
+        for endpoint in self.endpoints:
+            if endpoint.name == listener:
+                return endpoint
+        return self.endpoints[0]
+
     @property
     def host(self) -> str:
-        """Host that clients are told."""
+        """The host of its first listener."""
         return self.endpoints[0].host
 
     @property
     def port(self) -> int:
-        """Port that clients are told."""
+        """The port of its first listener."""
         return self.endpoints[0].port
 
 

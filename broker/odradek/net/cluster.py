@@ -12,19 +12,27 @@ from odradek.log.log_store import LogStore
 from odradek.net.clock import Clock
 from odradek.net.driver import Driver
 from odradek.net.protocol import ClientProtocol
-from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of
+from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint, node_ids_of
 from odradek.node.events import Stopping
 from odradek.node.hosting import membership
 from odradek.node.hosting.controller import Controlling, StartRefused, StartTopic
 from odradek.node.node import EventSink, Logger, Node
+from odradek.security.listeners import Listener, ListenersError, read_listeners
+from odradek.security.principal import RulesError
 from odradek.usage import UsageError
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from odradek.config.table import Config
 
 __all__ = ["ListenError", "RunningCluster", "start_cluster"]
 
 BACKLOG = 128
+HANDSHAKE_TIMEOUT_S = 10.0
+"""Who has not ended its TLS handshake by then is hung up on."""
+SHUTDOWN_TIMEOUT_S = 1.0
+"""How long the end of an encrypted connection waits for the other side to agree."""
 
 
 class ListenError(UsageError):
@@ -53,14 +61,29 @@ class RunningCluster:
         self.loop = loop
         self.clock = Clock()
         self.drivers: dict[int, Driver] = {}
-        self.servers: dict[int, asyncio.Server] = {}
-        self.addresses: dict[int, tuple[str, int]] = {}
+        self.servers: dict[int, list[asyncio.Server]] = {}
+        self.addresses: dict[int, dict[str, tuple[str, int]]] = {}
+        """Where each listener of each broker is bound."""
+        self.contexts: dict[str, SSLContext] = {}
+        """The TLS of each listener that has it."""
         self._starting: list[asyncio.Task[None]] = []
 
     @property
     def bootstrap(self) -> str:
         """Where clients connect: the advertised addresses of all brokers, separated by commas."""
-        return ",".join(f"{_bracketed(broker.host)}:{broker.port}" for broker in self.spec.brokers)
+        return self.bootstrap_of(None)
+
+    def bootstrap_of(self, listener: str | None) -> str:
+        """The same for the clients of one listener; of the first if none is named. Raises LookupError."""
+        told = []
+        for broker in self.spec.brokers:
+            found = [each for each in broker.endpoints if listener in (None, each.name)]
+            if not found and listener is not None:
+                names = ", ".join(each.name for each in broker.endpoints)
+                raise LookupError(f"there is no listener {listener}: the listeners are {names}")
+            host, port = (found[0].host, found[0].port) if found else (broker.host, broker.port)
+            told.append(f"{_bracketed(host)}:{port}")
+        return ",".join(told)
 
     def node(self, node_id: int) -> Node:
         """A broker of the cluster."""
@@ -87,17 +110,16 @@ class RunningCluster:
     def start_broker(self, node_id: int) -> None:
         """Start a node again that was stopped, at the same address; it replays what it is given to lead."""
         assert self.drivers[node_id].stopped, f"broker {node_id} runs"
-        bound = _bind(*self.addresses[node_id])
-        bound.listen(BACKLOG)
+        sockets = _bind_all(self.addresses[node_id])
         membership.choose_controller(self.spec, node_id, self._running)
         node = self.make_node(node_id)
         node.inherit(self.drivers[node_id].node)
         driver = self.drivers[node_id] = Driver(node, peers=self.drivers, clock=self.clock, loop=self.loop)
         driver.start()
         membership.let_in(self.spec, node_id, self._running, self._act)
-        # Connections queue up in the bound socket until the loop gets to it.
         self._starting = [task for task in self._starting if not task.done()]
-        self._starting.append(self.loop.create_task(self.listen(node_id, bound)))
+        for name, bound in sockets.items():
+            self._starting.append(self.loop.create_task(self.listen(node_id, bound, name)))
 
     def pause_broker(self, node_id: int) -> None:
         """Let one node hear nothing: its connections stay open and take no more, its clock goes on."""
@@ -138,24 +160,31 @@ class RunningCluster:
         driver.act(lambda: act(driver.node.controlling))
 
     def _halt(self, node_id: int) -> None:
-        server = self.servers.pop(node_id, None)
-        if server is not None:
+        for server in self.servers.pop(node_id, ()):
             server.close()
         driver = self.drivers[node_id]
         if not driver.stopped:
             driver.step(Stopping())
             driver.stop()
 
-    async def listen(self, node_id: int, bound: socket.socket) -> None:
-        """Accept connections of clients for a node."""
-        self.addresses[node_id] = bound.getsockname()[:2]
+    async def listen(self, node_id: int, bound: socket.socket, listener: str = "") -> None:
+        """Accept connections of clients for a node, over one of its listeners."""
+        self.addresses.setdefault(node_id, {})[listener] = bound.getsockname()[:2]
         driver = self.drivers[node_id]
         backlog = max(BACKLOG, self.config.socket_listen_backlog_size)
-        server = await self.loop.create_server(lambda: ClientProtocol(driver), sock=bound, backlog=backlog)
+        context = self.contexts.get(listener)
+        server = await self.loop.create_server(
+            lambda: ClientProtocol(driver, listener),
+            sock=bound,
+            backlog=backlog,
+            ssl=context,
+            ssl_handshake_timeout=None if context is None else HANDSHAKE_TIMEOUT_S,
+            ssl_shutdown_timeout=None if context is None else SHUTDOWN_TIMEOUT_S,
+        )
         if driver.stopped:  # meanwhile
             server.close()
         else:
-            self.servers[node_id] = server
+            self.servers.setdefault(node_id, []).append(server)
 
     def make_node(self, node_id: int) -> Node:
         """A node of this cluster, not started yet."""
@@ -202,42 +231,95 @@ async def start_cluster(
     config = config.for_brokers(len(ids))
     loop = asyncio.get_running_loop()
     random = Random(seed)
-    sockets: list[socket.socket] = []
+    listeners = _listeners(config, host, port, advertised_host, advertised_port)
+    contexts = _contexts(config, listeners, log)
+    bound: list[dict[str, socket.socket]] = []
     try:
         for index in range(len(ids)):
-            sockets.append(_bind(host, port + index if port else 0))
-    except ListenError:
-        for bound in sockets:
-            bound.close()
-        raise
-    spec = ClusterSpec(
-        cluster_id=cluster_id or _cluster_id(random),
-        controller_id=ids[0],
-        brokers=tuple(
-            BrokerSpec(
-                node_id=ids[index],
-                host=advertised_host or _reachable(host),
-                port=(advertised_port + index) if advertised_port else bound.getsockname()[1],
-                rack=(racks or {}).get(ids[index]),
-            )
-            for index, bound in enumerate(sockets)
-        ),
-    )
-    cluster = RunningCluster(spec=spec, config=config, log=log, random=random, events=events, loop=loop)
-    for broker in spec.brokers:
-        node = cluster.make_node(broker.node_id)
-        cluster.drivers[broker.node_id] = Driver(node, peers=cluster.drivers, clock=cluster.clock, loop=loop)
-    cluster.controller.node.controlling.topics_at_start = tuple(topics)
-    try:
+            wanted = {each.name: (each.host, _nth(each.port, index, len(listeners))) for each in listeners}
+            bound.append(_bind_all(wanted))
+        spec = ClusterSpec(
+            cluster_id=cluster_id or _cluster_id(random),
+            controller_id=ids[0],
+            brokers=tuple(
+                _broker(node_id, (racks or {}).get(node_id), listeners, bound[index], index)
+                for index, node_id in enumerate(ids)
+            ),
+        )
+        cluster = RunningCluster(spec=spec, config=config, log=log, random=random, events=events, loop=loop)
+        cluster.contexts = contexts
+        for broker in spec.brokers:
+            node = cluster.make_node(broker.node_id)
+            cluster.drivers[broker.node_id] = Driver(node, peers=cluster.drivers, clock=cluster.clock, loop=loop)
+        cluster.controller.node.controlling.topics_at_start = tuple(topics)
         for driver in cluster.drivers.values():
             driver.start()
-    except StartRefused as refused:
-        for bound in sockets:
-            bound.close()
+    except (ListenError, StartRefused, RulesError) as refused:
+        for sockets in bound:
+            for each in sockets.values():
+                each.close()
+        if isinstance(refused, UsageError):
+            raise
         raise UsageError(str(refused)) from refused
-    for broker, bound in zip(spec.brokers, sockets, strict=True):
-        await cluster.listen(broker.node_id, bound)
+    for broker, sockets in zip(spec.brokers, bound, strict=True):
+        for name, each in sockets.items():
+            await cluster.listen(broker.node_id, each, name)
     return cluster
+
+
+def _listeners(
+    config: Config, host: str, port: int, advertised_host: str | None, advertised_port: int | None
+) -> tuple[Listener, ...]:
+    try:
+        return read_listeners(
+            config, host=host, port=port, advertised_host=advertised_host, advertised_port=advertised_port
+        )
+    except ListenersError as error:
+        raise ListenError(str(error)) from None
+
+
+def _contexts(config: Config, listeners: Sequence[Listener], log: Logger) -> dict[str, SSLContext]:
+    encrypted = [listener.name for listener in listeners if listener.protocol.uses_tls]
+    if not encrypted:
+        return {}
+    from odradek.net.tls import make_context  # most clusters have no such listeners
+
+    return {name: make_context(name, config.security(name), log) for name in encrypted}
+
+
+def _broker(
+    node_id: int, rack: str | None, listeners: Sequence[Listener], bound: Mapping[str, socket.socket], index: int
+) -> BrokerSpec:
+    endpoints = tuple(
+        Endpoint(
+            name=each.name,
+            host=each.advertised_host or _reachable(each.host),
+            port=_nth(each.advertised_port, index, len(listeners)) or bound[each.name].getsockname()[1],
+            security_protocol=each.protocol,
+        )
+        for each in listeners
+    )
+    return BrokerSpec(node_id, endpoints[0].host, endpoints[0].port, rack, endpoints)
+
+
+def _nth(port: int | None, index: int, listeners: int) -> int:
+    """The port of a later broker, where that of the first is given: each has as many as there are listeners."""
+    return port + index * listeners if port else 0
+
+
+def _bind_all(wanted: Mapping[str, tuple[str, int]]) -> dict[str, socket.socket]:
+    """A socket for each listener, or none at all. Raises `ListenError`."""
+    sockets: dict[str, socket.socket] = {}
+    try:
+        for name, address in wanted.items():
+            sockets[name] = _bind(*address)
+            # Connections queue up in it until the loop gets to it.
+            sockets[name].listen(BACKLOG)
+    except ListenError:
+        for bound in sockets.values():
+            bound.close()
+        raise
+    return sockets
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, cast
 from odradek.node.events import Clogged, Connected, Disconnected, Drained, Received
 
 if TYPE_CHECKING:
+    from ssl import SSLObject
+
     from odradek.net.driver import Driver
     from odradek.node.events import Event
 
@@ -21,8 +23,9 @@ SEND_BUFFER_BYTES_MAX = 4 * 1024 * 1024
 class ClientProtocol(asyncio.Protocol):
     """One accepted connection."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, listener: str = "") -> None:
         self._driver = driver
+        self._listener = listener
         self._conn = 0
         self.hear: Callable[[Event], None] = driver.step
         """What takes the client's words: the driver puts something else here while its node is paused."""
@@ -33,7 +36,11 @@ class ClientProtocol(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=SEND_BUFFER_BYTES_MAX)
         self._conn = self._driver.accept(self)
         peer = transport.get_extra_info("peername") or ("", 0)
-        self._driver.step(Connected(self._conn, host=str(peer[0]), port=int(peer[1])))
+        secured = transport.get_extra_info("ssl_object")
+        certified = None if secured is None else _certified(secured)
+        self._driver.step(
+            Connected(self._conn, host=str(peer[0]), port=int(peer[1]), listener=self._listener, certified=certified)
+        )
 
     def data_received(self, data: bytes) -> None:
         self.hear(Received(self._conn, data))
@@ -47,3 +54,9 @@ class ClientProtocol(asyncio.Protocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._driver.forget(self._conn)
         self.hear(Disconnected(self._conn))
+
+
+def _certified(secured: SSLObject) -> str | None:
+    from odradek.net.tls import name_of_client  # most clusters have no such connections
+
+    return name_of_client(secured)

@@ -6,18 +6,29 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-__all__ = ["BrokerSpec", "ClusterSpec", "node_ids_of", "read_node_ids"]
+__all__ = ["BrokerSpec", "ClusterSpec", "Endpoint", "node_ids_of", "read_node_ids"]
 
 NODE_ID_MAX = 2**31 - 1
 
 
+class Endpoint(Struct, frozen=True):
+    """What clients are told of one listener of a broker."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
 class BrokerSpec(Struct):
-    """A broker and the address that clients are told."""
+    """A broker and the address that clients are told; where it has several listeners, that of the first."""
 
     node_id: int
     host: str
     port: int
     rack: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+    """Its listeners; none is one without encryption or login."""
 
 
 class ClusterSpec(Struct):

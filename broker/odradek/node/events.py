@@ -43,12 +43,18 @@ class Started(Struct):
 
 
 class Connected(Struct):
-    """A connection was accepted; `broker` is True on the inter-broker channel, which carries cluster authority."""
+    """A connection was accepted; `broker` is True on the inter-broker channel, which carries cluster authority.
+
+    `listener` is the one that it came over, and `certified` the distinguished name in the certificate that the client
+    has shown, which the driver has verified.
+    """
 
     conn: int
     host: str
     port: int
     broker: bool = False
+    listener: str = ""
+    certified: str | None = None
 
 
 class Dialled(Struct):

@@ -48,6 +48,7 @@ from odradek.node.kernel.timers import Timers
 from odradek.node.kernel.turns import Turns
 from odradek.node.metrics import Metrics
 from odradek.node.transport.connection import Connection
+from odradek.node.transport.entrance import Entrance
 from odradek.node.transport.peers import Peers
 from odradek.node.transport.router import Router
 from odradek.releases import release_of
@@ -137,6 +138,7 @@ class Node:
         self.start_refused: StartRefused | None = None
         """Why the node cannot serve, once it was told to start."""
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, random)
+        self.entrance = Entrance(self)
         self.peers = Peers(self)
         self.producer_ids = ProducerIdSupply(self)
         self.metrics = Metrics(self)
@@ -221,8 +223,13 @@ class Node:
         self.housekeeping.adopt()
 
     def _connected(self, event: Connected) -> None:
+        peer = self.entrance.peer(event)
+        if peer is None:
+            self.log.warning("certificate_unmapped", node=self.node_id, listener=event.listener, name=event.certified)
+            self.effects.append(Hangup(event.conn))
+            return
         self.connections[event.conn] = Connection(
-            self, event.conn, host=event.host, port=event.port, broker=event.broker
+            self, event.conn, host=event.host, port=event.port, broker=event.broker, peer=peer
         )
 
     def _dialled(self, event: Dialled) -> None:

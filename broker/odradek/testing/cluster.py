@@ -10,7 +10,7 @@ from datetime import timedelta
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -28,6 +28,10 @@ from odradek.testing.arguments import checked_topics, checked_types
 from odradek.testing.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from odradek.net.client_settings import Access
+    from odradek.net.prepared import Prepared
+
 __all__ = ["Cluster"]
 
 T = TypeVar("T")
@@ -42,6 +46,7 @@ class Cluster:
     `as_kafka` is the release of Kafka to be, such as "3.6"; without it 4.4, with the versions of older clients beside.
     `transaction_version` is the finalized level of the feature transaction.version at the start, if not the highest.
     `events` is a sink, or the path of a file that gets JSON lines, as from `odradek serve --events`.
+    `security` is what `odradek serve --security` takes, and `access` then says how a client gets in.
     `topics` are names, `NAME:PARTITIONS`, `NAME:PARTITIONS:REPLICAS`, or `StartTopic`s.
     """
 
@@ -60,6 +65,8 @@ class Cluster:
         transaction_version: int | None = None,
         as_kafka: str | None = None,
         events: EventSink | str | PathLike[str] | None = None,
+        security: str | None = None,
+        certs: str | PathLike[str] | None = None,
     ) -> None:
         checked_types(
             brokers=brokers,
@@ -73,6 +80,10 @@ class Cluster:
         )
         levels = {"odradek.transaction.version": transaction_version, "odradek.as.kafka": as_kafka}
         overrides = {key: str(value) for key, value in levels.items() if value is not None}
+        self._prepared: Prepared | None = None
+        if security is not None:
+            self._prepared = _prepared(security, host, port, certs)
+            overrides |= self._prepared.config
         overrides |= {key: _text(value) for key, value in (config or {}).items()}
         self._arguments: dict[str, Any] = {
             "config": Config.parse(overrides),
@@ -152,6 +163,19 @@ class Cluster:
     def bootstrap(self) -> str:
         """`HOST:PORT` of every broker, separated by commas: a client's bootstrap servers."""
         return self._running.bootstrap
+
+    def bootstrap_of(self, listener: str) -> str:
+        """The same for the clients of one listener. Raises LookupError where there is none of this name."""
+        return self._running.bootstrap_of(listener)
+
+    @property
+    def access(self) -> Access:
+        """How a client gets in: `access.librdkafka` and `access.java` are settings, where `security` was given."""
+        if self._prepared is None:
+            raise LookupError(
+                "this cluster was made without security, and its listeners are known to who configured them"
+            )
+        return self._prepared.access(self.bootstrap)
 
     @property
     def broker_ids(self) -> list[int]:
@@ -368,6 +392,12 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _prepared(security: str, host: str, port: int, certs: str | PathLike[str] | None) -> Prepared:
+    from odradek.net.prepared import Prepared  # few tests want it
+
+    return Prepared(security, host=host, port=port, folder=None if certs is None else Path(certs))
 
 
 def _text(value: object) -> str:

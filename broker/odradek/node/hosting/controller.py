@@ -12,7 +12,7 @@ from odradek.log.machine import Proposed, Refused
 from odradek.log.partition import Guard, Partition
 from odradek.metadata.brokers import registration
 from odradek.metadata.controller import Activation, Controller, Fencing
-from odradek.metadata.image import EMPTY, MetadataImage
+from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage
 from odradek.metadata.loader import MetadataLoader
 from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind
 from odradek.node.events import Announce
@@ -124,6 +124,7 @@ class Controlling:
             port=broker.port,
             features=node.release.features,
             rack=broker.rack,
+            endpoints=[EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints],
         )
         registered = _at_once(self.shard.carry_out(machine.register_broker(request)))
         if isinstance(registered, Refused) or registered.error_code != ErrorCode.NONE:

@@ -138,7 +138,11 @@ async def describe_cluster(node: Node, call: Call) -> DescribeClusterResponse:
         controller_id=node.cluster.controller_id,
         brokers=[
             DescribeClusterBroker(
-                broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack, is_fenced=broker.fenced
+                broker_id=broker.id,
+                host=broker.endpoint(call.peer.listener).host,
+                port=broker.endpoint(call.peer.listener).port,
+                rack=broker.rack,
+                is_fenced=broker.fenced,
             )
             for broker in node.image.brokers.values()
             if request.include_fenced_brokers or not broker.fenced

@@ -51,7 +51,7 @@ async def fetch(node: Node, call: Call) -> FetchResponse:
         return FetchResponse(error_code=error)
     deadline = node.now + request.max_wait_ms
     while True:
-        reading = _Reading(node, request, call.version)
+        reading = _Reading(node, request, call)
         async for some in node.turns.share(call, list(wanted.values())):
             for partition in some:
                 reading.read(partition)
@@ -139,9 +139,10 @@ def _update(session: FetchSession, request: FetchRequest, asked: dict[Key, Sessi
 class _Reading:
     """One pass over the wanted partitions."""
 
-    def __init__(self, node: Node, request: FetchRequest, version: int) -> None:
+    def __init__(self, node: Node, request: FetchRequest, call: Call) -> None:
         self.node = node
-        self.version = version
+        self.version = version = call.version
+        self.listener = call.peer.listener
         self.zstd_since = ZSTD_SINCE if node.release.keeps_zstd_from_old_fetches else BATCHES_SINCE
         self.read_committed = request.isolation_level == READ_COMMITTED
         self.room = min(request.max_bytes, node.config.fetch_max_bytes) if version >= 3 else 2**31 - 1
@@ -250,7 +251,9 @@ class _Reading:
 
     def _tell_leader(self, failed: PartitionData, wanted: SessionPartition) -> None:
         """KIP-951: whoever asks the wrong broker is told the right one."""
-        found = current_leader(self.node, wanted.topic, wanted.index) if self.version >= LEADERS_SINCE else None
+        if self.version < LEADERS_SINCE:
+            return
+        found = current_leader(self.node, wanted.topic, wanted.index, self.listener)
         if found is not None:
             failed.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
             self.leaders[found.leader_id] = NodeEndpoint(

@@ -29,7 +29,7 @@ async def find_coordinator(node: Node, call: Call) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if call.version >= BATCHED_SINCE else [request.key]
     found: list[Coordinator] = []
     async for some in node.turns.share(call, keys):
-        found += [await _find(node, request.key_type, key, call.version) for key in some]
+        found += [await _find(node, request.key_type, key, call) for key in some]
     if call.version >= BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=found)
     only = found[0]
@@ -39,7 +39,8 @@ async def find_coordinator(node: Node, call: Call) -> FindCoordinatorResponse:
     )
 
 
-async def _find(node: Node, key_type: int, key: str, version: int) -> Coordinator:
+async def _find(node: Node, key_type: int, key: str, call: Call) -> Coordinator:
+    version = call.version
     kind = KINDS.get(key_type)
     if kind is None:
         # Share groups have no coordinator here; below version 6 Kafka calls their type invalid as well.
@@ -52,8 +53,9 @@ async def _find(node: Node, key_type: int, key: str, version: int) -> Coordinato
     broker = node.image.brokers.get(partition.leader)
     if broker is None or broker.fenced:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, version)
+    reached = broker.endpoint(call.peer.listener)
     return Coordinator(
-        key=key, node_id=broker.id, host=broker.host, port=broker.port, error_code=ErrorCode.NONE, error_message=""
+        key=key, node_id=broker.id, host=reached.host, port=reached.port, error_code=ErrorCode.NONE, error_message=""
     )
 
 

@@ -22,10 +22,11 @@ class CurrentLeader(Struct, frozen=True):
     rack: str | None
 
 
-def current_leader(node: Node, topic: str, index: int) -> CurrentLeader | None:
-    """The leader that this broker knows of; None while there is none."""
+def current_leader(node: Node, topic: str, index: int, listener: str) -> CurrentLeader | None:
+    """The leader that this broker knows of, as clients of this listener reach it; None while there is none."""
     partition = node.image.partition(topic, index)
     broker = None if partition is None else node.image.brokers.get(partition.leader)
     if partition is None or broker is None:
         return None
-    return CurrentLeader(broker.id, partition.leader_epoch, broker.host, broker.port, broker.rack)
+    reached = broker.endpoint(listener)
+    return CurrentLeader(broker.id, partition.leader_epoch, reached.host, reached.port, broker.rack)

@@ -66,7 +66,7 @@ async def metadata(node: Node, call: Call) -> MetadataResponse:
         async for some_names in node.turns.share(call, names):
             topics += [await _by_name(node, name, call) for name in some_names]
     return MetadataResponse(
-        brokers=_brokers(node.image),
+        brokers=_brokers(node.image, call.peer.listener),
         cluster_id=node.cluster.cluster_id,
         controller_id=node.cluster.controller_id,
         topics=topics,
@@ -93,9 +93,14 @@ def _malformed(asked: Iterable[MetadataRequestTopic], version: int) -> MetadataR
     )
 
 
-def _brokers(image: MetadataImage) -> list[MetadataResponseBroker]:
+def _brokers(image: MetadataImage, listener: str) -> list[MetadataResponseBroker]:
     return [
-        MetadataResponseBroker(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+        MetadataResponseBroker(
+            node_id=broker.id,
+            host=broker.endpoint(listener).host,
+            port=broker.endpoint(listener).port,
+            rack=broker.rack,
+        )
         for broker in image.brokers.values()
         if not broker.fenced
     ]

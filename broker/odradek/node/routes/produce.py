@@ -99,7 +99,7 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
             if answer.error_code != 0:
                 failed = True
                 if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADERS_SINCE:
-                    _tell_leader(node, _name_of(node, topic, version), answer, leaders)
+                    _tell_leader(node, _name_of(node, topic, version), answer, leaders, call.peer.listener)
             answers.append(answer)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     if request.acks == 0:
@@ -117,10 +117,10 @@ def _name_of(node: Node, topic: TopicProduceData, version: int) -> str | None:
 
 
 def _tell_leader(
-    node: Node, topic: str | None, answer: PartitionProduceResponse, leaders: dict[int, NodeEndpoint]
+    node: Node, topic: str | None, answer: PartitionProduceResponse, leaders: dict[int, NodeEndpoint], listener: str
 ) -> None:
     """KIP-951: whoever asks the wrong broker is told the right one."""
-    found = None if topic is None else current_leader(node, topic, answer.index)
+    found = None if topic is None else current_leader(node, topic, answer.index, listener)
     if found is not None:
         answer.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
         leaders[found.leader_id] = NodeEndpoint(

@@ -15,6 +15,7 @@ from odradek.node.kernel.flow import Flow
 from odradek.node.kernel.turns import Pause, TooManyEntries
 from odradek.node.transport.router import Call, CloseConnection, Handler
 from odradek.node.transport.serving import begin
+from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire.errors import DecodeError, EncodeError
 from odradek.wire.frame import FrameBuffer
 from odradek.wire.primitives import Malformed, Splices, unknown_tags
@@ -69,15 +70,17 @@ class Connection:
         "last_active",
         "out",
         "out_bytes",
+        "peer",
         "port",
     )
 
-    def __init__(self, node: Node, conn: int, *, host: str, port: int, broker: bool) -> None:
+    def __init__(self, node: Node, conn: int, *, host: str, port: int, broker: bool, peer: Peer = SOMEBODY) -> None:
         self._node = node
         self.conn = conn
         self.host = host
         self.port = port
         self.broker = broker
+        self.peer = peer
         self.closing = False
         self.last_active = node.now
         self.out: list[Chunk] = []
@@ -237,7 +240,9 @@ class Connection:
                 if tag_count:
                     _, position = unknown_tags(frame, position, tag_count)
             if len(frame) > LONG_BYTES:
-                call = Call(handler.api_key, version, correlation_id, client_id, None, self.host, self.broker)
+                call = Call(
+                    handler.api_key, version, correlation_id, client_id, None, self.host, self.broker, False, self.peer
+                )
                 reading = node.turns.run_long(handler.read_long(frame, position), entries_max=handler.entries_max)
                 self._run(reading, self._read, handler, call)
                 return
@@ -245,7 +250,12 @@ class Connection:
         except (DecodeError, Malformed, UnicodeDecodeError, IndexError) as error:
             self._malformed(handler, error)
             return
-        self._call(handler, Call(handler.api_key, version, correlation_id, client_id, request, self.host, self.broker))
+        self._call(
+            handler,
+            Call(
+                handler.api_key, version, correlation_id, client_id, request, self.host, self.broker, False, self.peer
+            ),
+        )
 
     def _malformed(self, handler: Handler, error: BaseException) -> None:
         self.close("malformed_request", api=handler.api_key.name, version=handler.version, error=str(error))

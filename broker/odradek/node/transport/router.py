@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from odradek.releases import WIDEST, Release
+from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire import registry
 from odradek.wire.long import long_reader, long_writer
 from odradek.wire.primitives import Splices
@@ -40,6 +41,8 @@ class Call(Struct):
     """Whether it came over the inter-broker channel, with cluster authority."""
     is_long: bool = False
     """Whether it gave way while it was served, so that its answer may be long too."""
+    peer: Peer = SOMEBODY
+    """Who asks."""
 
 
 class Route(Struct, frozen=True):

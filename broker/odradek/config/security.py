@@ -1,0 +1,110 @@
+"""The keys of listeners, TLS, SASL and the authorizer, with Kafka's names and defaults.
+
+`SecurityConfig` is what holds for one listener: a key may be given for all, as `listener.name.NAME.KEY` for one
+listener, or as `listener.name.NAME.MECHANISM.KEY` for one mechanism of one listener; the closest wins (KIP-103, 226).
+Names of listeners and mechanisms stand in such keys in lower case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from msgspec import Struct
+
+from odradek.config.keys import Key, Kind, Rule, boolean, choices, integer, keys_of, listing, long, string
+
+__all__ = ["KEYS", "LISTENER_PREFIX", "PER_MECHANISM", "SecurityConfig", "is_listener_key", "key_of"]
+
+LISTENER_PREFIX = "listener.name."
+PER_MECHANISM = frozenset({"sasl.jaas.config", "connections.max.reauth.ms", "sasl.server.max.receive.size"})
+"""Keys that may be given for one mechanism of a listener."""
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_PROTOCOLS = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+_TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
+
+
+def password() -> Rule:
+    """A text that is never shown."""
+    return Rule(Kind.PASSWORD)
+
+
+class SecurityConfig(Struct, frozen=True, kw_only=True):
+    """How clients get in; everything a broker is told about it by its configuration."""
+
+    # listeners
+    listeners: Annotated[tuple[str, ...], listing()] = ()
+    advertised_listeners: Annotated[tuple[str, ...], listing()] = ()
+    listener_security_protocol_map: Annotated[tuple[str, ...], listing()] = tuple(_PROTOCOLS.split(","))
+    controller_listener_names: Annotated[tuple[str, ...], listing()] = ()
+    inter_broker_listener_name: Annotated[str | None, string()] = None
+    security_inter_broker_protocol: Annotated[str | None, choices("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")] = (
+        None
+    )
+
+    # TLS
+    ssl_keystore_type: Annotated[str, choices("PEM", "PKCS12", "JKS")] = "JKS"
+    ssl_keystore_location: Annotated[str | None, string()] = None
+    ssl_keystore_password: Annotated[str | None, password()] = None
+    ssl_keystore_key: Annotated[str | None, password()] = None
+    ssl_keystore_certificate_chain: Annotated[str | None, password()] = None
+    ssl_key_password: Annotated[str | None, password()] = None
+    ssl_truststore_type: Annotated[str, choices("PEM", "PKCS12", "JKS")] = "JKS"
+    ssl_truststore_location: Annotated[str | None, string()] = None
+    ssl_truststore_password: Annotated[str | None, password()] = None
+    ssl_truststore_certificates: Annotated[str | None, password()] = None
+    ssl_client_auth: Annotated[str, choices("required", "requested", "none")] = "none"
+    ssl_enabled_protocols: Annotated[tuple[str, ...], listing(*_TLS_VERSIONS)] = _TLS_VERSIONS
+    ssl_principal_mapping_rules: Annotated[str, string()] = "DEFAULT"
+
+    # SASL
+    sasl_enabled_mechanisms: Annotated[tuple[str, ...], listing()] = ("GSSAPI",)
+    sasl_jaas_config: Annotated[str | None, password()] = None
+    sasl_server_max_receive_size: Annotated[int, integer()] = 524_288
+    connections_max_reauth_ms: Annotated[int, long()] = 0
+    odradek_sasl_users: Annotated[str | None, password()] = None
+    """`NAME:PASSWORD,NAME:PASSWORD`: who can log in with PLAIN and SCRAM from the start."""
+
+    # authorization
+    authorizer_class_name: Annotated[str, choices("", STANDARD_AUTHORIZER)] = ""
+    super_users: Annotated[str, string()] = ""
+    allow_everyone_if_no_acl_found: Annotated[bool, boolean()] = False
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str], *, listener: str = "", mechanism: str = "") -> Self:
+        """What holds for a listener, or for one mechanism of it, where these are the texts of a configuration.
+
+        Raises `BadValue` for a text that its key does not permit.
+        """
+        prefixes = [""]
+        if listener:
+            prefixes.append(f"{LISTENER_PREFIX}{listener.lower()}.")
+            if mechanism:
+                prefixes.append(f"{prefixes[-1]}{mechanism.lower()}.")
+        values: dict[str, Any] = {}
+        for prefix in prefixes:
+            for name, key in KEYS.items():
+                text = texts.get(prefix + name)
+                if text is not None:
+                    values[key.attribute] = key.parse(text)
+        return cls(**values)
+
+
+def is_listener_key(name: str) -> bool:
+    """Whether it is a key of one listener that means something here."""
+    return name.startswith(LISTENER_PREFIX) and key_of(name) is not None
+
+
+def key_of(name: str) -> Key | None:
+    """The key behind a name with or without the prefix of a listener and a mechanism; None where there is none."""
+    if not name.startswith(LISTENER_PREFIX):
+        return KEYS.get(name)
+    _, _, bare = name.removeprefix(LISTENER_PREFIX).partition(".")
+    if bare in KEYS:
+        return KEYS[bare]
+    mechanism, _, rest = bare.partition(".")
+    return KEYS.get(rest) if mechanism and rest in PER_MECHANISM else None
+
+
+KEYS: Mapping[str, Key] = {key.name: key for key in keys_of(SecurityConfig)}
+"""The keys, by Kafka's name."""

@@ -1,0 +1,190 @@
+"""A throw-away certificate authority for tests, and certificates of it for brokers and clients.
+
+All keys are of the curve P-256: a handshake costs a broker a fraction of a millisecond.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from cryptography.hazmat.primitives.serialization.pkcs12 import (
+    PKCS12Certificate,
+    load_pkcs12,
+    serialize_java_truststore,
+    serialize_key_and_certificates,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
+
+__all__ = ["Certificates", "make_certificates", "pem_of_pkcs12"]
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+DAYS = 3650
+STORE_PASSWORD_FILE = "password.txt"
+
+
+class Certificates(Struct, frozen=True):
+    """What stands in a folder of certificates."""
+
+    folder: Path
+
+    @property
+    def ca(self) -> Path:
+        """The certificate of the authority: what both sides trust."""
+        return self.folder / "ca.pem"
+
+    @property
+    def truststore(self) -> Path:
+        """The same for Java."""
+        return self.folder / "truststore.p12"
+
+    @property
+    def server(self) -> Path:
+        """Key and certificate of the brokers."""
+        return self.folder / "server.pem"
+
+    def client(self, name: str) -> Path:
+        """Key and certificate of a client."""
+        return self.folder / f"{name}.pem"
+
+    def client_store(self, name: str) -> Path:
+        """The same for Java."""
+        return self.folder / f"{name}.p12"
+
+    @property
+    def store_password(self) -> str:
+        """The password of the stores for Java, which do without none."""
+        return (self.folder / STORE_PASSWORD_FILE).read_text().strip()
+
+
+class _Signed(Struct):
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+    @property
+    def key_pem(self) -> bytes:
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    @property
+    def pem(self) -> bytes:
+        return self.certificate.public_bytes(Encoding.PEM)
+
+
+def make_certificates(
+    folder: Path, *, hosts: Iterable[str] = (), clients: Sequence[str] = ("client",), days: int = DAYS
+) -> Certificates:
+    """Make an authority, a certificate of brokers that are reached by these hosts and locally, and some of clients.
+
+    The files are new, and keys can be read by their owner only. Raises `FileExistsError` where there are some already.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    made = Certificates(folder)
+    authority = _make("Odradek test CA", days=days)
+    server = _make("localhost", days=days, issuer=authority, hosts=tuple(dict.fromkeys((*LOCAL, *hosts))))
+    password = secrets.token_urlsafe(12)
+    files: dict[Path, bytes] = {
+        made.ca: authority.pem,
+        made.truststore: _truststore(authority, password),
+        made.server: server.key_pem + server.pem,
+        folder / "server.p12": _store("server", server, authority, password),
+        folder / STORE_PASSWORD_FILE: password.encode(),
+    }
+    for name in clients:
+        client = _make(name, days=days, issuer=authority)
+        files[made.client(name)] = client.key_pem + client.pem
+        files[made.client_store(name)] = _store(name, client, authority, password)
+    for path in files:
+        if path.exists():
+            raise FileExistsError(f"{path} exists already; certificates are made in a folder of their own.")
+    for path, content in files.items():
+        _write(path, content)
+    return made
+
+
+def pem_of_pkcs12(data: bytes, password: str | None) -> str:
+    """Key and certificates of a store, as PEM. Raises ValueError where it cannot be read."""
+    store = load_pkcs12(data, None if password is None else password.encode())
+    parts = []
+    if store.key is not None:
+        parts.append(store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    held = ([store.cert] if store.cert is not None else []) + list(store.additional_certs)
+    parts += [each.certificate.public_bytes(Encoding.PEM) for each in held]
+    return b"".join(parts).decode()
+
+
+def _make(name: str, *, days: int, issuer: _Signed | None = None, hosts: Sequence[str] = ()) -> _Signed:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if issuer is None else issuer.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    if issuer is None:
+        usage = x509.KeyUsage(
+            digital_signature=True,
+            key_cert_sign=True,
+            crl_sign=True,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            encipher_only=False,
+            decipher_only=False,
+        )
+        builder = builder.add_extension(usage, critical=True)
+    else:
+        purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        public = issuer.key.public_key()
+        builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
+    if hosts:
+        names = [_general_name(host) for host in hosts]
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return _Signed(key, builder.sign(key if issuer is None else issuer.key, SHA256()))
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _store(name: str, signed: _Signed, authority: _Signed, password: str) -> bytes:
+    encryption = BestAvailableEncryption(password.encode())
+    return serialize_key_and_certificates(
+        name.encode(), signed.key, signed.certificate, [authority.certificate], encryption
+    )
+
+
+def _truststore(authority: _Signed, password: str) -> bytes:
+    entry = PKCS12Certificate(authority.certificate, b"ca")
+    return serialize_java_truststore([entry], BestAvailableEncryption(password.encode()))
+
+
+def _write(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)

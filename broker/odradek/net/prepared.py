@@ -1,0 +1,84 @@
+"""`--security`: listeners, certificates and users in one word, for a test that wants to get in with them.
+
+What is made here is made anew for each start, unless a folder of certificates or users are given.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek.extras import need
+from odradek.net.client_settings import CLIENT, Access
+from odradek.usage import UsageError
+
+if TYPE_CHECKING:
+    from odradek.net.certs import Certificates
+
+__all__ = ["SECURITIES", "Prepared"]
+
+SECURITIES: Mapping[str, str] = {"plaintext": "PLAINTEXT", "ssl": "SSL"}
+"""What can be asked for, and the name and protocol of the listener."""
+EVERYWHERE = frozenset({"", "0.0.0.0", "::"})
+
+
+class Prepared:
+    """What one word sets up; what was made for it alone goes with it, or with `close`.
+
+    Raises `UsageError` for a word that means nothing, and where certificates cannot be made.
+    """
+
+    def __init__(
+        self,
+        security: str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        hosts: Sequence[str] = (),
+        folder: Path | None = None,
+    ) -> None:
+        if security not in SECURITIES:
+            raise UsageError(f"There is no security {security}: it is one of {', '.join(SECURITIES)}.")
+        self.protocol = SECURITIES[security]
+        bracketed = f"[{host}]" if ":" in host else host
+        self.config: dict[str, str] = {"listeners": f"{self.protocol}://{bracketed}:{port}"}
+        """The keys that set it up."""
+        self.certificates: Certificates | None = None
+        self._take_away: Callable[[], object] | None = None
+        if self.protocol.endswith("SSL"):
+            self._add_certificates(folder, [host, *hosts])
+
+    def _add_certificates(self, folder: Path | None, hosts: Sequence[str]) -> None:
+        need("cryptography", extra="certs")
+        from odradek.net.certs import Certificates, make_certificates
+
+        if folder is not None and (folder / "server.pem").exists():
+            self.certificates = Certificates(folder)
+        else:
+            if folder is None:
+                folder = Path(tempfile.mkdtemp(prefix="odradek-certs-"))
+                self._take_away = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            named = [name for name in hosts if name not in EVERYWHERE]
+            self.certificates = make_certificates(folder, hosts=named, clients=[CLIENT])
+        self.config |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.certificates.server),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificates.ca),
+        }
+        if self.protocol == "SSL":
+            # Who shows a certificate is known by it, who does not is User:ANONYMOUS.
+            self.config["ssl.client.auth"] = "requested"
+
+    def access(self, bootstrap: str) -> Access:
+        """How a client gets in, once it is known where."""
+        return Access(bootstrap=bootstrap, protocol=self.protocol, certificates=self.certificates)
+
+    def close(self) -> None:
+        """Remove the certificates that were made for this start alone."""
+        if self._take_away is not None:
+            self._take_away()

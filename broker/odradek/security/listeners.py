@@ -1,0 +1,171 @@
+"""Where brokers listen, and what clients are told of it (Kafka's `listeners` and their kin).
+
+A listener has a name, and a security protocol that the name is mapped to. Brokers of one process share a configuration:
+the ports in it are those of the first broker, and each further broker takes as many ports behind them as there are
+listeners.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from odradek.config.security import SecurityConfig
+
+if TYPE_CHECKING:
+    from odradek.config.table import Config
+
+__all__ = ["PLAINTEXT", "Listener", "ListenersError", "SecurityProtocol", "read_listeners"]
+
+PLAINTEXT = "PLAINTEXT"
+_ADDRESS = re.compile(r"([^:/]+)://(?:\[([0-9a-fA-F:.]*)\]|([^:\[\]]*)):(\d+)")
+_PORT_MAX = 65535
+
+
+class ListenersError(ValueError):
+    """Listeners that no broker can have; the text is one clear sentence."""
+
+
+class SecurityProtocol(IntEnum):
+    """What is spoken on a connection before Kafka's own protocol, numbered as in registrations of brokers."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether bytes are encrypted."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether a client must log in before it may ask anything."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class Listener(Struct, frozen=True, kw_only=True):
+    """One listener of the first broker; `port` 0 is any free one."""
+
+    name: str
+    protocol: SecurityProtocol
+    host: str
+    port: int
+    advertised_host: str | None = None
+    """What clients are told, where that is not what is listened on."""
+    advertised_port: int | None = None
+
+
+def read_listeners(
+    config: Config,
+    *,
+    host: str,
+    port: int,
+    advertised_host: str | None = None,
+    advertised_port: int | None = None,
+) -> tuple[Listener, ...]:
+    """The listeners of a configuration, or a single one without encryption at this address.
+
+    Raises `ListenersError`.
+    """
+    settings = config.security()
+    protocols = _protocols(settings)
+    if not settings.listeners:
+        default = Listener(
+            name=PLAINTEXT,
+            protocol=protocols.get(PLAINTEXT, SecurityProtocol.PLAINTEXT),
+            host=host,
+            port=port,
+            advertised_host=advertised_host,
+            advertised_port=advertised_port,
+        )
+        return _advertised((default,), settings)
+    found = []
+    for name, bound_host, bound_port in _addresses("listeners", settings.listeners):
+        if name in settings.controller_listener_names:
+            continue  # the controller lives in a broker, and is asked over the brokers' own channel
+        if name not in protocols:
+            raise ListenersError(f"No security protocol is defined for listener {name}.")
+        found.append(
+            Listener(
+                name=name,
+                protocol=protocols[name],
+                host=bound_host or host,
+                port=bound_port,
+                advertised_host=advertised_host,
+            )
+        )
+    if not found:
+        raise ListenersError("A broker has at least one listener for clients.")
+    _check_inter_broker(settings, found)
+    return _advertised(tuple(found), settings)
+
+
+def _protocols(settings: SecurityConfig) -> dict[str, SecurityProtocol]:
+    """The security protocol of each name of a listener (KIP-103)."""
+    protocols = {}
+    for entry in settings.listener_security_protocol_map:
+        name, colon, protocol = (part.strip() for part in entry.partition(":"))
+        if not (name and colon and protocol in SecurityProtocol.__members__):
+            raise ListenersError(f"listener.security.protocol.map takes NAME:PROTOCOL,…, not {entry}.")
+        protocols[name.upper()] = SecurityProtocol[protocol]
+    return protocols
+
+
+def _addresses(key: str, entries: Iterable[str]) -> list[tuple[str, str, int]]:
+    """Name, host and port of each."""
+    found: list[tuple[str, str, int]] = []
+    for entry in entries:
+        match = _ADDRESS.fullmatch(entry)
+        if match is None or int(match[4]) > _PORT_MAX:
+            raise ListenersError(f"{key} takes NAME://HOST:PORT,…, not {entry}.")
+        found.append((match[1].upper(), match[2] or match[3] or "", int(match[4])))
+    names = [name for name, _, _ in found]
+    if len(set(names)) < len(names):
+        raise ListenersError(f"Each listener must have a different name: {', '.join(entries)}.")
+    ports = [port for _, _, port in found if port]
+    if key == "listeners" and len(set(ports)) < len(ports):
+        raise ListenersError(f"Each listener must have a different port: {', '.join(entries)}.")
+    return found
+
+
+def _advertised(listeners: tuple[Listener, ...], settings: SecurityConfig) -> tuple[Listener, ...]:
+    if not settings.advertised_listeners:
+        return listeners
+    told = {
+        name: (host, port) for name, host, port in _addresses("advertised.listeners", settings.advertised_listeners)
+    }
+    names = {listener.name for listener in listeners}
+    if unknown := sorted(told.keys() - names - set(settings.controller_listener_names)):
+        raise ListenersError(f"advertised.listeners names {unknown[0]}, and listeners does not.")
+    for name, (host, _) in told.items():
+        if host == "0.0.0.0":
+            raise ListenersError(f"advertised.listeners cannot tell clients of {name} to connect to 0.0.0.0.")
+    return tuple(
+        Listener(
+            name=listener.name,
+            protocol=listener.protocol,
+            host=listener.host,
+            port=listener.port,
+            advertised_host=told[listener.name][0] or None,
+            advertised_port=told[listener.name][1] or None,
+        )
+        if listener.name in told
+        else listener
+        for listener in listeners
+    )
+
+
+def _check_inter_broker(settings: SecurityConfig, listeners: Iterable[Listener]) -> None:
+    """Brokers of one process talk without sockets, so the key is held to what Kafka demands of it, and no more."""
+    name, protocol = settings.inter_broker_listener_name, settings.security_inter_broker_protocol
+    if name is not None and protocol is not None:
+        raise ListenersError("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
+    wanted = (name or "").upper() if name is not None else protocol
+    if wanted is not None and wanted not in {listener.name for listener in listeners}:
+        raise ListenersError(f"The inter-broker listener {wanted} is not one of the listeners.")

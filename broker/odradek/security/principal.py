@@ -1,0 +1,158 @@
+"""Who a client is: a principal, such as `User:alice`; and how one is made of the name in a certificate.
+
+`ssl.principal.mapping.rules` are those of KIP-371: `DEFAULT`, or `RULE:pattern/replacement/[LU]`, the first that
+matches the whole distinguished name wins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+__all__ = [
+    "ANONYMOUS",
+    "SOMEBODY",
+    "MappingRules",
+    "Peer",
+    "Principal",
+    "RulesError",
+    "distinguished_name",
+    "parse_principal",
+]
+
+USER = "User"
+
+
+class RulesError(ValueError):
+    """Mapping rules that cannot be used; the text is one clear sentence."""
+
+
+class Principal(Struct, frozen=True):
+    """Whoever a connection acts for."""
+
+    name: str
+    type: str = USER
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = Principal("ANONYMOUS")
+"""Who has not said who they are, on a listener that does not ask."""
+
+
+class Peer(Struct, frozen=True):
+    """Who is at the other end of a connection: over which listener they came, and whom they act for."""
+
+    listener: str = ""
+    principal: Principal = ANONYMOUS
+
+
+SOMEBODY = Peer()
+"""A client that nothing is known of, as where there is but one listener and it does not ask."""
+
+
+def parse_principal(text: str) -> Principal:
+    """`TYPE:NAME`. Raises ValueError, whose text is one clear sentence, for anything else."""
+    kind, colon, name = text.partition(":")
+    if not (kind and colon and name):
+        raise ValueError(f"A principal is TYPE:NAME, such as User:alice, not {text!r}.")
+    return Principal(name, kind)
+
+
+# ---------------------------------------------------------------------- names in certificates
+
+_KEYWORDS = {
+    "commonName": "CN",
+    "countryName": "C",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+"""RFC 2253, section 2.3."""
+_OBJECT_IDS = {"emailAddress": ("1.2.840.113549.1.9.1", 0x16)}
+"""Other attributes are told by number, with the tag of their text: an IA5String."""
+_SPECIAL = re.compile(r'([,+"\\<>;=])')
+
+Attributes = Sequence[Sequence[tuple[str, str]]]
+"""A name as `ssl.SSLSocket.getpeercert` tells it: sets of attributes, the most general first."""
+
+
+def distinguished_name(subject: Attributes) -> str:
+    """The name in the form of RFC 2253, the most special first, as Java's `X500Principal.getName()` has it."""
+    return ",".join("+".join(_attribute(name, value) for name, value in each) for each in reversed(subject))
+
+
+def _attribute(name: str, value: str) -> str:
+    if name in _OBJECT_IDS:
+        number, tag = _OBJECT_IDS[name]
+        encoded = value.encode()
+        return f"{number}=#{bytes((tag, len(encoded))).hex()}{encoded.hex()}"
+    escaped = _SPECIAL.sub(r"\\\1", value)
+    if escaped.startswith((" ", "#")):
+        escaped = "\\" + escaped
+    if escaped.endswith(" ") and len(escaped) > 1:
+        escaped = escaped[:-1] + "\\ "
+    return f"{_KEYWORDS.get(name, name)}={escaped}"
+
+
+# ---------------------------------------------------------------------- mapping rules
+
+_RULE = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|$)")
+_GROUP = re.compile(r"\$(\d)")
+
+
+class _Rule(Struct, frozen=True):
+    pattern: re.Pattern[str] | None
+    """None is DEFAULT."""
+    replacement: str = ""
+    case: str = ""
+
+    def apply(self, name: str) -> str | None:
+        if self.pattern is None:
+            return name
+        match = self.pattern.fullmatch(name)
+        if match is None:
+            return None
+        mapped = _GROUP.sub(lambda group: match[int(group[1])] or "", self.replacement.replace("\\/", "/"))
+        return {"L": mapped.lower(), "U": mapped.upper()}.get(self.case, mapped)
+
+
+class MappingRules:
+    """`ssl.principal.mapping.rules`. Raises `RulesError` for what is none."""
+
+    def __init__(self, text: str = "DEFAULT") -> None:
+        self._rules: list[_Rule] = []
+        position = 0
+        text = text.strip()
+        while position < len(text):
+            match = _RULE.match(text, position)
+            if match is None or match.end() == position:
+                raise RulesError(f"ssl.principal.mapping.rules cannot be read from {text[position:]!r} on.")
+            position = match.end()
+            self._rules.append(_Rule(None) if match[1] else self._rule(match[2], match[3], match[4]))
+
+    def _rule(self, pattern: str, replacement: str, case: str) -> _Rule:
+        try:
+            compiled = re.compile(pattern.replace("\\/", "/"))
+        except re.error as error:
+            raise RulesError(
+                f"ssl.principal.mapping.rules holds a pattern that is none: {pattern!r} ({error})."
+            ) from None
+        if any(int(group) > compiled.groups for group in _GROUP.findall(replacement)):
+            raise RulesError(f"ssl.principal.mapping.rules replaces by a group that {pattern!r} does not have.")
+        return _Rule(compiled, replacement, case)
+
+    def principal(self, name: str) -> Principal | None:
+        """Who a certificate of this name stands for; None where no rule matches, and nobody is let in."""
+        for rule in self._rules or [_Rule(None)]:
+            mapped = rule.apply(name)
+            if mapped is not None:
+                return Principal(mapped.strip())
+        return None
