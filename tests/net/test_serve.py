@@ -18,7 +18,8 @@ from tests.oracle.brokers import ask
 from tests.oracle.releases.ranges import told
 
 from odradek.parent import FLAG
-from odradek.wire.registry import ApiKey
+from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.registry import ApiKey, encode
 
 pytestmark = pytest.mark.slow
 
@@ -89,6 +90,35 @@ def test_it_ends_with_its_standard_input() -> None:
         assert (42, 0) == api_versions(address)
         process.stdin.close()
         assert 0 == process.wait(TIMEOUT_S)
+
+
+def page_faults(process: subprocess.Popen[str]) -> int:
+    """How many pages the process has touched for the first time."""
+    return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[7])
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "confstr") or "glibc" not in (os.confstr("CS_GNU_LIBC_VERSION") or ""), reason="glibc"
+)
+def test_large_requests_reuse_the_memory_of_those_before() -> None:
+    """A megabyte has 256 pages."""
+    frame = struct.pack(">hhih", ApiKey.PRODUCE, 9, 1, -1) + b"\0"
+    data = PartitionProduceData(index=0, records=memoryview(bytes(1_000_000)))
+    frame += encode(ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="none", partition_data=[data])]), 9)
+    with serving() as (process, [address]), socket.create_connection(address, timeout=TIMEOUT_S) as connection:
+        stream = connection.makefile("rb")
+
+        def produce() -> None:
+            connection.sendall(struct.pack(">i", len(frame)) + frame)
+            (length,) = struct.unpack(">i", stream.read(4))
+            stream.read(length)
+
+        for _ in range(20):
+            produce()
+        before = page_faults(process)
+        for _ in range(20):
+            produce()
+        assert page_faults(process) - before < 20 * 100
 
 
 def test_several_brokers_each_have_a_listener() -> None:

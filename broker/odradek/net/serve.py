@@ -63,10 +63,17 @@ async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningClust
         gc.collect()
         gc.freeze()
         ready(cluster)
+        _keep_freed_memory()
         async for received in signals:
             log.info("stopping", signal=signal.Signals(received).name)
             break
         await cluster.stop()
+
+
+def _keep_freed_memory() -> None:
+    from odradek.net.allocator import keep_freed_memory  # it imports ctypes, for which nobody should wait
+
+    keep_freed_memory()
 
 
 def _event_log(path: Path) -> EventLog:
