@@ -10,7 +10,8 @@ from tests.kips.view import OK, Pair, TopicPartition, View
 
 from odradek.log.machine import Refused
 from odradek.node.events import Command
-from odradek.node.faults import Fault
+from odradek.node.rules.armed import Armed
+from odradek.node.rules.model import rule
 from odradek.node.transport.router import Call
 from odradek.sim import World
 from odradek.testing.epochs import force_epoch
@@ -94,10 +95,11 @@ class Cluster(View):
         skip: int = 0,
         node_id: int | None = None,
         matches: Callable[[Call], bool] | None = None,
-    ) -> Fault:
+    ) -> Armed:
         """Requests of this kind are held back until they are released."""
-        fault = Fault(api_key, hold=True, times=times, skip=skip, matches=matches)
-        return self.world.fault(fault, node_id=node_id)
+        return self.world.arm(
+            rule(api_key, hold=True, times=times or "all", skip=skip, matches=matches, broker=node_id)
+        )
 
     def watch(self, api_key: ApiKey) -> list[Call]:
         """Every request of this kind from now on, as it comes in."""
@@ -107,22 +109,22 @@ class Cluster(View):
             calls.append(call)
             return False
 
-        self.world.fault(Fault(api_key, matches=see, times=None))
+        self.world.arm(rule(api_key, matches=see))
         return calls
 
     def answer(
         self, api_key: ApiKey, reply: Callable[[Call], object], *, times: int | None = None, hold: bool = False
-    ) -> Fault:
+    ) -> Armed:
         """Requests of this kind are answered so in place of the broker, at once or when they are released."""
-        return self.world.fault(Fault(api_key, reply=reply, times=times, hold=hold))
+        return self.world.arm(rule(api_key, reply=reply, times=times or "all", hold=hold))
 
-    def lose(self, api_key: ApiKey, *, times: int | None = None, reply_only: bool = False) -> Fault:
+    def lose(self, api_key: ApiKey, *, times: int | None = None, reply_only: bool = False) -> Armed:
         """Requests of this kind are lost, with their connection; or are served, and only their answer is."""
-        return self.world.fault(Fault(api_key, disconnect=not reply_only, drop_reply=reply_only, times=times))
+        return self.world.arm(rule(api_key, disconnect="after" if reply_only else "before", times=times or "all"))
 
-    def release(self, fault: Fault) -> None:
+    def release(self, held: Armed) -> None:
         """Serve what was held."""
-        self.world.lift(fault)
+        self.world.disarm(held)
 
     def move(self, partition: TopicPartition, to: int | None = None) -> None:
         """Another leader, or the same one again in a new leader epoch."""

@@ -20,7 +20,7 @@ from tests.kips.helpers import (
     new_clients,
 )
 
-from odradek.node.faults import Fault
+from odradek.node.rules.model import rule
 from odradek.node.transport.router import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
@@ -260,7 +260,7 @@ def test_a_late_batch_of_a_newer_client_does_not_disarm_the_guard_of_an_older_on
     owner = Producer.started(cluster, OLD)
     assert ErrorCode.INVALID_PRODUCER_EPOCH is before.send(P)
     owner.begin(P)
-    cluster.world.fault(Fault(ApiKey.ADD_PARTITIONS_TO_TXN, reply_delay_ms=1_000))
+    cluster.world.arm(rule(ApiKey.ADD_PARTITIONS_TO_TXN, answer_delay_ms=1_000))
     sent = owner.sending(P)
     cluster.world.run()
     assert OK is owner.finish(outcome)

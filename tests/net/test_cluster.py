@@ -16,7 +16,7 @@ import pytest
 from odradek.log.machine import Fact
 from odradek.net.client import BlockingClient
 from odradek.node.events import Dial
-from odradek.testing import ApiKey, Cluster, Fault
+from odradek.testing import ApiKey, Cluster, rule
 from odradek.usage import UsageError
 from odradek.wire.messages.metadata_request import MetadataRequest
 
@@ -159,7 +159,7 @@ def test_what_there_is_not_is_said_in_a_sentence() -> None:
 
 def test_a_fault_hits_as_often_as_it_was_told() -> None:
     with Cluster() as cluster:
-        fault = cluster.add_fault(Fault(ApiKey.API_VERSIONS, disconnect=True, times=2))
+        fault = cluster.add_rule(rule(ApiKey.API_VERSIONS, disconnect="before", times=2))
         for _ in range(2):
             with pytest.raises((ConnectionError, struct.error)):
                 ask(cluster.bootstrap, API_VERSIONS)
@@ -169,7 +169,7 @@ def test_a_fault_hits_as_often_as_it_was_told() -> None:
 
 def test_a_held_request_is_served_when_it_is_released() -> None:
     with Cluster() as cluster:
-        fault = cluster.add_fault(Fault(ApiKey.API_VERSIONS, hold=True))
+        fault = cluster.add_rule(rule(ApiKey.API_VERSIONS, hold=True))
         host, _, port = cluster.bootstrap.rpartition(":")
         with socket.create_connection((host, int(port)), timeout=30) as connection:
             connection.sendall(struct.pack(">i", len(API_VERSIONS)) + API_VERSIONS)
@@ -259,7 +259,7 @@ def test_events_that_have_nowhere_to_go(events: Any) -> None:
 
 def test_a_broker_that_starts_again_keeps_what_the_test_has_set() -> None:
     with Cluster(brokers=2) as cluster:
-        fault = cluster.add_fault(Fault(ApiKey.METADATA, times=None, disconnect=True), broker=2)
+        fault = cluster.add_rule(rule(ApiKey.METADATA, times="all", disconnect="before", broker=2))
         cluster.set_coordinator_load_ms(1500)
         cluster.stop_broker(2)
         cluster.start_broker(2)
@@ -279,13 +279,3 @@ def test_a_cluster_is_entered_once_at_a_time() -> None:
         assert [1] == cluster.broker_ids
     with cluster:
         assert [1] == cluster.broker_ids
-
-
-@pytest.mark.parametrize(("wrong", "sentence"), [
-    ({"api_key": "PRODUCE"}, "A fault is about an ApiKey, such as ApiKey.PRODUCE, not about 'PRODUCE'"),
-    ({"api_key": ApiKey.PRODUCE, "times": -1}, "times of a fault is 0 or more, not -1"),
-    ({"api_key": ApiKey.PRODUCE, "delay_ms": -5}, "delay_ms of a fault is 0 or more, not -5"),
-])  # fmt: skip
-def test_a_fault_that_makes_no_sense_is_a_sentence(wrong: dict[str, Any], sentence: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=sentence):
-        Fault(**wrong)

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from odradek.net.certs import make_certificates
 from odradek.net.client import BlockingClient
 from odradek.node.transport.router import Call
-from odradek.testing import ApiKey, Cluster, Fault
+from odradek.testing import ApiKey, Cluster, rule
 from odradek.usage import UsageError
 from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
@@ -133,9 +133,9 @@ def principal_of(cluster: Cluster, settings: dict[str, Any]) -> str:
         principals.add(str(call.peer.principal))
         return False
 
-    watching = cluster.add_fault(Fault(ApiKey.METADATA, matches=see, times=None))
+    watching = cluster.add_rule(rule(ApiKey.METADATA, matches=see))
     AdminClient(settings).list_topics(timeout=20)
-    cluster.remove_fault(watching)
+    cluster.remove_rule(watching)
     [only] = principals
     return only
 

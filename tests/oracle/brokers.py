@@ -16,8 +16,7 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.transport.router import Call
-    from odradek.testing import Cluster, Fault
+    from odradek.testing import Armed, Cluster
 
 __all__ = ["ALIKE", "OdradekBroker", "RealBroker", "ask", "odradek", "real", "started"]
 
@@ -163,7 +162,7 @@ class OdradekBroker:
     def __init__(self, cluster: Cluster, neighbour: Neighbour) -> None:
         self.cluster = cluster
         self.neighbour = neighbour
-        self.held: dict[str, Fault] = {}
+        self.held: dict[str, Armed] = {}
         hosts = [pair.rsplit(":", 1) for pair in cluster.bootstrap.split(",")]
         self.addresses = {
             broker: (host, int(port)) for broker, (host, port) in zip(cluster.broker_ids, hosts, strict=True)
@@ -197,18 +196,14 @@ class OdradekBroker:
                     self.cluster.move_leader(name, partition.partition_index, to=leader)
 
     def hold(self, topic: str) -> None:
-        from odradek.testing import Fault
+        from odradek.testing import rule
 
         create_topic(self.address, topic, replicas=[[SECOND]])
-
-        def matches(call: Call) -> bool:
-            return any(each.name == topic for marker in call.request.markers for each in marker.topics)
-
-        fault = Fault(ApiKey.WRITE_TXN_MARKERS, hold=True, times=None, matches=matches)
-        self.held[topic] = self.cluster.add_fault(fault, broker=SECOND)
+        markers = rule(ApiKey.WRITE_TXN_MARKERS, topic=topic, broker=SECOND, times="all", hold=True)
+        self.held[topic] = self.cluster.add_rule(markers)
 
     def release(self, topic: str) -> None:
-        self.cluster.remove_fault(self.held[topic])
+        self.cluster.remove_rule(self.held[topic])
 
     def give_away(self, topic: str) -> None:
         create_topic(self.address, topic, replicas=[[SECOND]])

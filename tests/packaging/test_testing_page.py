@@ -12,14 +12,21 @@ from tests.packaging.test_tour import FENCED
 from tests.packaging.tools import ROOT, said
 
 from odradek import testing
-from odradek.testing import Cluster, Fault
+from odradek.node.rules.armed import Armed
+from odradek.node.rules.model import Act, Match, Scripted, When
+from odradek.testing import Cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.client]
 
 PAGE = (ROOT / "docs" / "testing.md").read_text()
 BEGINNING, *EXAMPLES = [code for language, code in FENCED.findall(PAGE) if language == "python"]
 TEST = re.compile(r"^def (test_\w+)", re.MULTILINE)
-LISTED = {name for cell in re.findall(r"^\| (.*?) \|", PAGE, re.MULTILINE) for name in re.findall(r"`(\w+)", cell)}
+RULES = (ROOT / "docs" / "rules.md").read_text()
+
+
+def listed(page: str) -> set[str]:
+    """What stands in the first column of the tables of a page."""
+    return {name for cell in re.findall(r"^\| (.*?) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)", cell)}
 
 
 def public(kind: type) -> set[str]:
@@ -48,6 +55,16 @@ def test_an_example(written: Path, name: str) -> None:
 
 def test_the_tables_list_everything_public() -> None:
     arguments = set(Cluster.__init__.__annotations__) - {"return"}
-    fields = set(Fault.__struct_fields__)
-    assert set() == (arguments | fields | public(Cluster)) - LISTED
+    assert set() == (arguments | public(Cluster)) - listed(PAGE)
     assert all(name in PAGE for name in testing.__all__)
+
+
+def test_the_page_of_rules_lists_every_field() -> None:
+    fields = [field for kind in (Match, When, Act) for field in kind.__struct_encode_fields__]
+    assert set() == set(fields) - listed(RULES)
+    assert {"matches"} == set(Scripted.__struct_fields__) & listed(PAGE) - {"reply"}
+
+
+def test_what_an_armed_rule_counts_is_on_the_page() -> None:
+    assert all(f"`{name}`" in PAGE for name in ("hits", "matched", "held", "requests", "near_misses"))
+    assert "report" in public(Armed)

@@ -11,9 +11,10 @@ from tests.sim.actors import Ask, AskAll, Script, Sleep
 
 from odradek.node.coordinators import CoordinatorKind
 from odradek.node.events import Command
-from odradek.node.faults import Fault
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.node.node import Node
+from odradek.node.rules.armed import Armed
+from odradek.node.rules.model import rule
 from odradek.node.transport.router import Call
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
@@ -40,7 +41,7 @@ class Nemesis:
         self.levels = levels
         self.weights = weights
         self.deeds: list[tuple[int, str]] = []
-        self._faults: list[tuple[int, Fault]] = []
+        self._faults: list[tuple[int, Armed]] = []
         self._late_markers: dict[int, Call] = {}
         """What a coordinator has said that was replaced since, by the identity of the fault that holds it."""
         self._gone: set[int] = set()
@@ -152,7 +153,7 @@ class Nemesis:
 
     def lose_requests(self) -> str:
         api_key = self.random.choice((ApiKey.WRITE_TXN_MARKERS, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE))
-        return self._fault(Fault(api_key, disconnect=True, times=self.random.randint(1, 3)))
+        return self._fault(api_key, disconnect="before", times=self.random.randint(1, 3))
 
     def lose_answers(self) -> str:
         api_key = self.random.choice(
@@ -166,35 +167,31 @@ class Nemesis:
                 ApiKey.INIT_PRODUCER_ID,
             )
         )
-        return self._fault(Fault(api_key, drop_reply=True, times=self.random.randint(1, 3)))
+        return self._fault(api_key, disconnect="after", times=self.random.randint(1, 3))
 
     def delay_requests(self) -> str:
         # A Produce that is delayed for longer than its client waits is the late message of KIP-890.
         api_key = self.random.choice((ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT))
         delay_ms = self.random.choice((20, 200, 4_000))
-        return self._fault(Fault(api_key, delay_ms=delay_ms, times=self.random.randint(1, 3), matches=_is_harmless))
+        return self._fault(api_key, delay_ms=delay_ms, times=self.random.randint(1, 3), matches=_is_harmless)
 
     def lose_answers_of_records(self) -> str:
-        return self._fault(Fault(ApiKey.PRODUCE, drop_reply=True, times=self.random.randint(1, 8)))
+        return self._fault(ApiKey.PRODUCE, disconnect="after", times=self.random.randint(1, 8))
 
     def delay_verdicts(self) -> str:
         # The transaction may be over, and its markers written, when the leader hears that it is open.
         delay_ms = self.random.choice((30, 100, 300, 1_000))
         times = self.random.randint(1, 4)
-        return self._fault(
-            Fault(
-                ApiKey.ADD_PARTITIONS_TO_TXN, reply_delay_ms=delay_ms, times=times, matches=lambda call: call.is_broker
-            )
-        )
+        return self._fault(ApiKey.ADD_PARTITIONS_TO_TXN, answer_delay_ms=delay_ms, times=times, sender="broker")
 
     def delay_records(self) -> str:
         delay_ms = self.random.choice((60, 200, 800))
-        return self._fault(Fault(ApiKey.PRODUCE, delay_ms=delay_ms, times=self.random.randint(2, 5)))
+        return self._fault(ApiKey.PRODUCE, delay_ms=delay_ms, times=self.random.randint(2, 5))
 
     def hold_markers(self) -> str:
         # Only those that the epoch protects: an older client's transaction may be ended by the late marker of the one
         # before, which is what KIP-890 cannot cure.
-        return self._fault(Fault(ApiKey.WRITE_TXN_MARKERS, hold=True, times=self.random.randint(1, 3), matches=_is_new))
+        return self._fault(ApiKey.WRITE_TXN_MARKERS, hold=True, times=self.random.randint(1, 3), matches=_is_new)
 
     def replace_a_coordinator_amid_markers(self) -> Generator[Sleep, Any, str]:
         """A marker is on its way when its coordinator is replaced, and arrives long after that of the successor.
@@ -217,17 +214,17 @@ class Nemesis:
             late.append(call)
             return True
 
-        fault = self.world.fault(Fault(ApiKey.WRITE_TXN_MARKERS, hold=True, times=1, matches=is_late))
+        fault = self.world.arm(rule(ApiKey.WRITE_TXN_MARKERS, hold=True, times=1, matches=is_late))
         for _ in range(40):
             yield Sleep(5)
             if late:
                 self._late_markers[id(fault)] = late[0]
                 self._faults.append((self.world.now + self.random.randint(200, 2_000), fault))
                 return f"a marker is late, {self._move(topic.name, index)}"
-        self.world.lift(fault)
+        self.world.disarm(fault)
         return "no marker was late"
 
-    def _is_awaited(self, fault: Fault) -> bool:
+    def _is_awaited(self, fault: Armed) -> bool:
         """Whether a late marker would end the next transaction of its producer, if nothing told them apart."""
         call = self._late_markers.get(id(fault))
         return call is not None and any(
@@ -245,18 +242,18 @@ class Nemesis:
                 return producer.first_offset >= 0
         return False
 
-    def _fault(self, fault: Fault) -> str:
+    def _fault(self, api_key: ApiKey, *, matches: Callable[[Call], bool] | None = None, times: int, **acts: Any) -> str:
         node_id = self.random.choice(self.world.running)
-        self.world.fault(fault, node_id=node_id)
+        fault = self.world.arm(rule(api_key, broker=node_id, matches=matches, times=times, **acts))
         self._faults.append((self.world.now + self.random.randint(50, 3_000), fault))
-        what = "loses" if fault.disconnect else "answers nobody" if fault.drop_reply else "delays"
-        return f"broker {node_id} {what} {fault.api_key.name}"
+        what = {"before": "loses", "after": "answers nobody", None: "delays"}[fault.rule.act.disconnect]
+        return f"broker {node_id} {what} {api_key.name}"
 
     def _lift_what_is_over(self) -> None:
         faults, self._faults = self._faults, []
         for until, fault in faults:
             if until <= self.world.now or self._is_awaited(fault):
-                self.world.lift(fault)
+                self.world.disarm(fault)
             else:
                 self._faults.append((until, fault))
 
@@ -276,7 +273,7 @@ class Nemesis:
     def _set_right(self) -> None:
         self.world.loss = 0.0
         for _, fault in self._faults:
-            self.world.lift(fault)
+            self.world.disarm(fault)
         self._faults = []
         self._let_hear(now=self.world.now + 60_000)
         while len(self.world.running) < len(self.world.nodes):

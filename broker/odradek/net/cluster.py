@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from odradek.config.table import Config
+    from odradek.node.rules.rule_set import RuleSet
 
 __all__ = ["ListenError", "RunningCluster", "start_cluster"]
 
@@ -51,6 +53,7 @@ class RunningCluster:
         random: Random,
         events: EventSink | None,
         loop: asyncio.AbstractEventLoop,
+        seed: int = 0,
     ) -> None:
         self.spec = spec
         self.config = config
@@ -66,6 +69,7 @@ class RunningCluster:
         """Where each listener of each broker is bound."""
         self.contexts: dict[str, SSLContext] = {}
         """The TLS of each listener that has it."""
+        self._seed = seed
         self._starting: list[asyncio.Task[None]] = []
 
     @property
@@ -93,6 +97,19 @@ class RunningCluster:
     def controller(self) -> Driver:
         """The node that writes the metadata log."""
         return self.drivers[self.spec.controller_id]
+
+    @cached_property
+    def rules(self) -> RuleSet:
+        """What is to happen to which requests; imported by the first rule."""
+        from odradek.node.rules.rule_set import RuleSet
+
+        nodes = partial(map, _node_of, self.drivers.values())
+        return RuleSet(nodes=nodes, act=self._act_on, seed=self._seed)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether there has been any rule."""
+        return "rules" in vars(self)
 
     async def stop(self) -> None:
         """End every node: parked requests end, connections close."""
@@ -159,6 +176,11 @@ class RunningCluster:
         driver = self.drivers[node_id]
         driver.act(lambda: act(driver.node.controlling))
 
+    def _act_on(self, node_id: int, act: Callable[[], None]) -> None:
+        driver = self.drivers[node_id]
+        if not driver.stopped:
+            driver.act(act)
+
     def _halt(self, node_id: int) -> None:
         for server in self.servers.pop(node_id, ()):
             server.close()
@@ -199,6 +221,10 @@ class RunningCluster:
             events=self.events,
             calls_itself=True,
         )
+
+
+def _node_of(driver: Driver) -> Node:
+    return driver.node
 
 
 def _bracketed(host: str) -> str:
@@ -246,7 +272,15 @@ async def start_cluster(
                 for index, node_id in enumerate(ids)
             ),
         )
-        cluster = RunningCluster(spec=spec, config=config, log=log, random=random, events=events, loop=loop)
+        cluster = RunningCluster(
+            spec=spec,
+            config=config,
+            log=log,
+            random=random,
+            events=events,
+            loop=loop,
+            seed=random.getrandbits(64) if seed is None else seed,
+        )
         cluster.contexts = contexts
         for broker in spec.brokers:
             node = cluster.make_node(broker.node_id)

@@ -1,133 +1,142 @@
-"""Control over requests, for tests: hold, delay, drop or answer any request by API, client and count."""
+"""Rules carried out by one node: hold, delay, lose, refuse or answer the requests that they hit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from odradek.node.rules.armed import Armed, Held, seen
+from odradek.node.rules.model import Scripted
+from odradek.node.transport.failures import refusal
 from odradek.node.transport.router import Call, CloseConnection, Handler
+from odradek.wire import registry
+from odradek.wire.errors import ErrorCode
+from odradek.wire.jsonform import response_of
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
 
-__all__ = ["Fault", "Faults"]
-
-
-class Fault(Struct, eq=False):
-    """What happens to the requests that match.
-
-    `skip` requests pass first, then `times` of them are hit (None: all).
-    `delay_ms` serves them later; `hold` serves them when `Faults.release` is called;
-    `reply` answers in place of the broker; `drop` never answers; `disconnect` closes the connection;
-    `drop_reply` serves the request but closes the connection in place of the answer;
-    `reply_delay_ms` serves it now, and answers later.
-    A request that is delayed or held is served even if its client goes away meanwhile: it is on its way, not lost.
-    """
-
-    api_key: ApiKey
-    client_id: str | None = None
-    matches: Callable[[Call], bool] | None = None
-    skip: int = 0
-    times: int | None = 1
-    delay_ms: int = 0
-    hold: bool = False
-    drop: bool = False
-    drop_reply: bool = False
-    reply_delay_ms: int = 0
-    disconnect: bool = False
-    reply: Callable[[Call], Any] | None = None
-    hits: int = 0
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.api_key, ApiKey):
-            raise TypeError(f"A fault is about an ApiKey, such as ApiKey.PRODUCE, not about {self.api_key!r}.")
-        for name in ("skip", "times", "delay_ms", "reply_delay_ms"):
-            number = getattr(self, name)
-            if number is not None and number < 0:
-                raise ValueError(f"{name} of a fault is 0 or more, not {number}.")
-
-    @property
-    def postpones(self) -> bool:
-        """Whether a request that is hit is served later."""
-        return self.hold or self.delay_ms > 0
-
-    def takes(self, call: Call) -> bool:
-        """Whether this request is hit; counts it."""
-        if call.api_key != self.api_key or (self.client_id is not None and call.client_id != self.client_id):
-            return False
-        if self.matches is not None and not self.matches(call):
-            return False
-        if self.skip > 0:
-            self.skip -= 1
-            return False
-        if self.times is not None:
-            if self.times <= 0:
-                return False
-            self.times -= 1
-        self.hits += 1
-        return True
+__all__ = ["Faults"]
 
 
 class Faults:
-    """The faults of one node, in the order in which they were added; the first that matches wins."""
+    """What the rules of the cluster do at one node; the first that takes a request wins.
 
-    def __init__(self, node: Node) -> None:
+    A request that is delayed or held is served even if its client goes away meanwhile: it is on its way, not lost.
+    """
+
+    def __init__(self, node: Node, rules: Sequence[Armed], failed: Callable[[Exception], None]) -> None:
         self._node = node
-        self._faults: list[Fault] = []
-        self._taken: Fault | None = None
-
-    def add(self, fault: Fault) -> Fault:
-        """From now on, this happens."""
-        self._faults.append(fault)
-        return fault
-
-    def remove(self, fault: Fault) -> None:
-        """No longer; whoever it holds is served."""
-        if fault in self._faults:
-            self._faults.remove(fault)
-        self.release(fault)
-
-    def release(self, fault: Fault) -> None:
-        """Serve the requests that the fault holds."""
-        self._node.purgatory.wake(("fault", id(fault)))
+        self._rules = rules
+        self._failed = failed
+        self._taken: Armed | None = None
 
     def of(self, node: Node) -> Faults:
-        """The same faults for another node, with the counts that they have."""
-        faults = Faults(node)
-        faults._faults = self._faults
-        return faults
+        """The same rules for a node that takes the place of this one."""
+        return Faults(node, self._rules, self._failed)
 
     def intercepts(self, call: Call) -> bool:
-        """Whether a fault takes this request; `serve` must follow if so."""
-        self._taken = next((fault for fault in self._faults if fault.takes(call)), None)
+        """Whether a rule takes this request; `serve` must follow if so."""
+        self._taken = next((armed for armed in self._rules if armed.takes(self._node, call)), None)
         return self._taken is not None
 
     @property
     def postpones(self) -> bool:
         """Whether the request that `intercepts` has just taken is served later."""
-        return self._taken is not None and self._taken.postpones
+        return self._taken is not None and self._taken.rule.act.postpones
+
+    def end(self) -> None:
+        """The node stops: what it holds is gone with it."""
+        for armed in self._rules:
+            armed.holding = [held for held in armed.holding if held.node_id != self._node.node_id]
 
     async def serve(self, handler: Handler, call: Call) -> Any:
-        """Serve the request that `intercepts` has just taken, as its fault demands."""
-        fault, self._taken = self._taken, None
-        assert fault is not None
-        node = self._node
-        if fault.disconnect:
-            raise CloseConnection("fault_injected")
-        if fault.delay_ms:
-            await node.sleep(fault.delay_ms)
-        if fault.hold:
-            await node.purgatory.park([("fault", id(fault))], deadline=None)
-        if fault.drop:
+        """Serve the request that `intercepts` has just taken, as its rule says."""
+        armed, self._taken = self._taken, None
+        assert armed is not None
+        node, act = self._node, armed.rule.act
+        if act.delay_ms:
+            await node.sleep(act.delay_ms)
+        if act.hold:
+            await self._hold(armed, call)
+        if act.disconnect == "before":
+            raise CloseConnection("closed_by_rule")
+        if act.drop:
             await node.kernel.wait()
-        if fault.reply is not None:
-            return fault.reply(call)
-        response = await handler.serve(node, call)
-        if fault.drop_reply:
-            raise CloseConnection("fault_injected")
-        if fault.reply_delay_ms:
-            await node.sleep(fault.reply_delay_ms)
+        response = await self._answer(armed, handler, call)
+        if act.disconnect == "after":
+            raise CloseConnection("closed_by_rule")
+        if act.throttle_ms and response is not None:
+            response = replace(response, throttle_time_ms=act.throttle_ms)
+        if act.answer_delay_ms:
+            await node.sleep(act.answer_delay_ms)
         return response
+
+    async def _hold(self, armed: Armed, call: Call) -> None:
+        held = Held(self._node.node_id, self._node.kernel.wait(), seen(self._node, call))
+        armed.holding.append(held)
+        try:
+            await held.wait
+        finally:
+            if held in armed.holding:
+                armed.holding.remove(held)
+
+    async def _answer(self, armed: Armed, handler: Handler, call: Call) -> Any:
+        rule, node = armed.rule, self._node
+        if isinstance(rule, Scripted) and rule.answer is not None:
+            return self._scripted(rule.answer, call)
+        if rule.act.reply is not None:
+            return response_of(registry.response_type(call.api_key), rule.act.reply, call.version)
+        error = rule.act.error_code
+        if error is not None:
+            if call.api_key is ApiKey.METADATA:
+                return _without_topics(await handler.serve(node, call), error)
+            return refusal(call, error, rule.act.message)
+        if not rule.act.duplicate:
+            return await handler.serve(node, call)
+        again = replace(call, request=_copied(call.request))
+        response = await handler.serve(node, call)
+        node.spawn(self._serve_again(handler, again))
+        return response
+
+    async def _serve_again(self, handler: Handler, call: Call) -> None:
+        """The repetition of a request: what it does stays, what it would be answered goes nowhere."""
+        with suppress(CloseConnection):
+            await handler.serve(self._node, call)
+
+    def _scripted(self, answer: Callable[[Call], object], call: Call) -> object:
+        """What a function answers; whatever it does wrong is told to the test."""
+        try:
+            response = answer(call)
+            if response is not None:
+                wanted = registry.response_type(call.api_key)
+                if not isinstance(response, wanted):
+                    raise TypeError(f"reply gives a {wanted.__name__}, not {response!r}.")
+                registry.encode(response, call.version)
+            return response
+        except Exception as error:
+            self._failed(error)
+            raise
+
+
+def _without_topics(response: Any, error: ErrorCode) -> Any:
+    """An answer to Metadata in which the brokers stand, and every topic has the error.
+
+    It names the brokers to a client that has nobody else to ask, so that it is served in all else.
+    """
+    for topic in response.topics:
+        topic.error_code = error
+        topic.partitions = []
+    return response
+
+
+def _copied(value: Any) -> Any:
+    """A request of its own: a route may change the one that it is given."""
+    if isinstance(value, Struct):
+        return type(value)(*(_copied(getattr(value, name)) for name in value.__struct_fields__))
+    return [_copied(each) for each in value] if isinstance(value, list) else value

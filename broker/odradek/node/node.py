@@ -164,7 +164,7 @@ class Node:
         }
 
     def inherit(self, before: Node) -> None:
-        """Keep what a test has set of the node that this one takes the place of: faults, slow coordinators."""
+        """Keep what a test has set of the node that this one takes the place of: rules, slow coordinators."""
         self.coordinators.load_ms = before.coordinators.load_ms
         self.faults = None if before.faults is None else before.faults.of(self)
 
@@ -266,6 +266,8 @@ class Node:
         self.controlling.advance(event.offset)
 
     def _stopping(self, event: Stopping) -> None:
+        if self.faults is not None:
+            self.faults.end()
         self.coordinators.end_all()
         for connection in list(self.connections.values()):
             connection.disconnected()

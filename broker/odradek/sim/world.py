@@ -34,10 +34,12 @@ from odradek.node.events import (
     Tick,
     Turn,
 )
-from odradek.node.faults import Fault, Faults
 from odradek.node.hosting import membership
 from odradek.node.hosting.controller import Controlling, StartTopic
 from odradek.node.node import Node
+from odradek.node.rules.armed import Armed
+from odradek.node.rules.model import Rule
+from odradek.node.rules.rule_set import RuleSet
 from odradek.sim.client import SimClient
 from odradek.wire.errors import ErrorCode
 
@@ -118,6 +120,8 @@ class World:
         self._last_delivery: dict[tuple[int, int], int] = {}
         self._next_conn = 1
         self._dead: set[int] = set()
+        self.rules = RuleSet(nodes=self.nodes.values, act=self._act_on, seed=seed)
+        """What is to happen to which requests."""
         for broker in self.spec.brokers:
             self.nodes[broker.node_id] = self._make_node(broker.node_id)
         self.nodes[ids[0]].controlling.topics_at_start = tuple(StartTopic.parse(text) for text in topics)
@@ -191,20 +195,19 @@ class World:
         """The event sink of every node."""
         self.facts += [(node_id, fact) for fact in facts]
 
-    def fault(self, fault: Fault, *, node_id: int | None = None) -> Fault:
-        """Have something happen to requests of every node, or of one."""
-        for each in self.nodes if node_id is None else (node_id,):
-            node = self.nodes[each]
-            if node.faults is None:
-                node.faults = Faults(node)
-            node.faults.add(fault)
-        return fault
+    def arm(self, rule: Rule) -> Armed:
+        """Have something happen to requests that are read from now on."""
+        [armed] = self.rules.add([rule])
+        return armed
 
-    def lift(self, fault: Fault) -> None:
-        """No longer; requests that it holds are served."""
-        for node_id, node in self.nodes.items():
-            if node.faults is not None:
-                self._step(node_id, Command(partial(node.faults.remove, fault)))
+    def disarm(self, armed: Armed) -> None:
+        """Apply a rule no longer; requests that it holds are served."""
+        self.rules.remove(armed)
+        self.run()
+
+    def release(self, armed: Armed, count: int | None = None) -> None:
+        """Serve the requests that a rule holds, or so many of them."""
+        self.rules.release(armed, count)
         self.run()
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
@@ -251,9 +254,14 @@ class World:
         membership.choose_controller(self.spec, node_id, self.running)
         self.nodes[node_id] = self._make_node(node_id)
         self._dead.discard(node_id)
+        self.rules.attach()
         self._step(node_id, Started())
         membership.let_in(self.spec, node_id, self.running, self._act)
         self.run()
+
+    def _act_on(self, node_id: int, act: Callable[[], None]) -> None:
+        if node_id not in self._dead:
+            self._step(node_id, Command(act))
 
     def _act(self, node_id: int, act: Callable[[Controlling], None]) -> None:
         self._step(node_id, Command(partial(act, self.nodes[node_id].controlling)))
@@ -279,6 +287,8 @@ class World:
 
     def _step(self, node_id: int, event: Event) -> None:
         self._carry_out(node_id, self.nodes[node_id].step(event, self.now))
+        if self.rules.failures and self.log.raises:
+            raise self.rules.failures.pop(0)
 
     def _carry_out(self, node_id: int, effects: Sequence[Effect]) -> None:
         for effect in effects:

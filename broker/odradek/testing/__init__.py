@@ -1,8 +1,9 @@
 """For tests: a cluster in this process, and pytest fixtures (`kafka_cluster`, `kafka_bootstrap`)."""
 
-from odradek.node.faults import Fault
 from odradek.node.hosting.controller import StartTopic
+from odradek.node.rules.armed import Armed
+from odradek.node.rules.model import Rule, RuleError, rule
 from odradek.testing.cluster import Cluster
 from odradek.wire.registry import ApiKey
 
-__all__ = ["ApiKey", "Cluster", "Fault", "StartTopic"]
+__all__ = ["ApiKey", "Armed", "Cluster", "Rule", "RuleError", "StartTopic", "rule"]

@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from datetime import timedelta
 from os import PathLike
 from pathlib import Path
+from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -21,9 +22,11 @@ from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.node.cluster_spec import node_ids_of
 from odradek.node.coordinators import CoordinatorKind, partition_for
-from odradek.node.faults import Fault, Faults
 from odradek.node.hosting.controller import StartTopic
 from odradek.node.node import EventSink, Logger, Node
+from odradek.node.rules.armed import Armed
+from odradek.node.rules.model import Rule
+from odradek.testing import proof
 from odradek.testing.arguments import checked_topics, checked_types
 from odradek.testing.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Cluster"]
 
 T = TypeVar("T")
+
+WAIT_S = 0.005
 
 
 class Cluster:
@@ -48,6 +53,7 @@ class Cluster:
     `events` is a sink, or the path of a file that gets JSON lines, as from `odradek serve --events`.
     `security` is what `odradek serve --security` takes, and `access` then says how a client gets in.
     `topics` are names, `NAME:PARTITIONS`, `NAME:PARTITIONS:REPLICAS`, or `StartTopic`s.
+    `rules` are there from the start: a list of them, or the path of a plan (docs/rules.md).
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class Cluster:
         events: EventSink | str | PathLike[str] | None = None,
         security: str | None = None,
         certs: str | PathLike[str] | None = None,
+        rules: Iterable[Rule] | str | PathLike[str] = (),
     ) -> None:
         checked_types(
             brokers=brokers,
@@ -99,6 +106,7 @@ class Cluster:
                 f"Events go to the path of a file or to an object with emit(node_id, facts), not to {events!r}."
             )
         self._events = events
+        self._rules = proof.rules_of(rules)
         self._cluster: RunningCluster | None = None
         self._portal: BlockingPortal | None = None
         self._exits: ExitStack | None = None
@@ -123,6 +131,8 @@ class Cluster:
         cluster, self._cluster = self._running, None
         await cluster.stop()
         self._leave()
+        proof.RUNNING.discard(cluster)
+        proof.raise_what_rules_say(cluster, error)
 
     def __enter__(self) -> Self:
         self._enter()
@@ -141,6 +151,8 @@ class Cluster:
         self._portal.call(cluster.stop)
         self._leave()
         self._portal = None
+        proof.RUNNING.discard(cluster)
+        proof.raise_what_rules_say(cluster, error)
 
     def _leave(self) -> None:
         exits, self._exits = self._exits, None
@@ -155,7 +167,15 @@ class Cluster:
             )  # it imports structlog, which a start without events does not need
 
             events = exits.enter_context(closing(EventLog(Path(events))))
-        return await start_cluster(**self._arguments, events=events)
+        cluster = await start_cluster(**self._arguments, events=events)
+        if self._rules:
+            try:
+                cluster.rules.add(self._rules)
+            except BaseException:
+                await cluster.stop()
+                raise
+        proof.RUNNING.add(cluster)
+        return cluster
 
     # ------------------------------------------------------------------ what a test needs
 
@@ -193,25 +213,44 @@ class Cluster:
 
         return self._call(read)
 
-    def add_fault(self, fault: Fault, *, broker: int | None = None) -> Fault:
-        """Have something happen to requests of every broker, or of one; see `Fault`."""
+    def add_rule(self, rule: Rule) -> Armed:
+        """Apply a rule to the requests that are read from now on; what is given back counts them.
 
-        def add() -> Fault:
-            for node in self._nodes(broker):
-                if node.faults is None:
-                    node.faults = Faults(node)
-                node.faults.add(fault)
-            return fault
+        Raises `RuleError` where it does not fit the cluster and the rules that are there.
+        """
+        [armed] = self.add_rules([rule])
+        return armed
 
-        return self._call(add)
+    def add_rules(self, rules: Iterable[Rule] | str | PathLike[str]) -> list[Armed]:
+        """Apply several rules, or those of the plan at this path: all of them or none."""
+        read = proof.rules_of(rules)
+        return self._call(lambda: self._running.rules.add(read))
 
-    def remove_fault(self, fault: Fault) -> None:
-        """No longer; requests that it holds are served."""
-        self._each_faults(lambda faults: faults.remove(fault))
+    def remove_rule(self, armed: Armed) -> None:
+        """Apply it no longer; requests that it holds are served. What it expects is still expected."""
+        self._call(lambda: self._running.rules.remove(armed))
 
-    def release(self, fault: Fault) -> None:
-        """Serve the requests that the fault holds, and keep it."""
-        self._each_faults(lambda faults: faults.release(fault))
+    def release(self, armed: Armed, count: int | None = None) -> int:
+        """Serve the requests that a rule holds, or so many of them, and keep it; how many those were."""
+        return self._call(lambda: self._running.rules.release(armed, count))
+
+    def verify(self) -> None:
+        """Raise AssertionError if a rule has not seen what it expects, or what a function of a rule has raised."""
+        self._call(lambda: proof.raise_what_rules_say(self._running, None))
+
+    def wait_for(self, condition: Callable[[], bool | int], *, timeout_s: float = 10) -> None:
+        """Return as soon as the condition is true, which is asked in the test's thread; TimeoutError after so long.
+
+        Not for `async with`, whose brokers do nothing while the test waits.
+        """
+        if _running_loop() is self._running.loop:
+            raise RuntimeError("wait_for would keep its own brokers from working: use it beside `with Cluster()`.")
+        ends = monotonic() + timeout_s
+        while not condition():
+            if monotonic() > ends:
+                unmet = "; ".join(armed.report().unmet or "" for armed in self._running.rules)
+                raise TimeoutError(f"The condition is not true after {timeout_s:g} s. {unmet}".strip())
+            sleep(WAIT_S)
 
     def move_leader(self, topic: str, partition: int, *, to: int) -> None:
         """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log."""
@@ -360,15 +399,6 @@ class Cluster:
     def _nodes(self, node_id: int | None) -> list[Node]:
         ids = self.broker_ids if node_id is None else [node_id]
         return [self._node(each) for each in ids]
-
-    def _each_faults(self, act: Callable[[Faults], None]) -> None:
-        def act_on_each() -> None:
-            for driver in self._running.drivers.values():
-                faults = driver.node.faults
-                if faults is not None and not driver.stopped:
-                    driver.act(lambda faults=faults: act(faults))  # type: ignore[misc]
-
-        self._call(act_on_each)
 
     def _call(self, function: Callable[[], T]) -> T:
         """Run in the loop of the cluster, so that nothing happens at the same time."""

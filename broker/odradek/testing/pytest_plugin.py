@@ -1,11 +1,13 @@
 """Fixtures for tests that need a broker; installed with the package.
 
+A test fails at its end if a rule of a cluster that runs has not seen what it expects.
 Override `kafka_cluster_options` in a conftest.py to choose brokers, topics or configuration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,3 +37,20 @@ def kafka_cluster(kafka_cluster_options: dict[str, Any]) -> Iterator[Cluster]:
 def kafka_bootstrap(kafka_cluster: Cluster) -> str:
     """Where a client of the test connects: `HOST:PORT`, several separated by commas."""
     return kafka_cluster.bootstrap
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """A test ends with what the rules of its clusters say: what they expect in vain, what their functions raise."""
+    try:
+        yield
+    except BaseException as error:
+        _verify(error)
+        raise
+    _verify(None)
+
+
+def _verify(error: BaseException | None) -> None:
+    module = sys.modules.get("odradek.testing.proof")  # a test that has not imported it has no cluster
+    if module is not None:
+        module.verify_running(error)

@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from odradek.wire import registry
+from odradek.wire.errors import EncodeError, ErrorCode
 from odradek.wire.schema import Field, MessageSpec, StructSpec
 
-__all__ = ["from_json", "to_json"]
+__all__ = ["from_json", "response_of", "to_json"]
 
 
 def to_json(message: msgspec.Struct, version: int) -> dict[str, Any]:
@@ -30,6 +31,60 @@ def from_json(cls: type[msgspec.Struct], value: Mapping[str, Any], version: int)
     """The message that has this JSON form. Raises ValueError where there is none."""
     spec = registry.spec(cls)
     return _struct_from_json(_Classes(cls, spec), spec.root, value, version)
+
+
+def response_of(cls: type[msgspec.Struct], value: Mapping[str, Any], version: int) -> msgspec.Struct:
+    """The message of this JSON form in which whatever is left out has its default, and error codes may be names.
+
+    What another version has, and this one does not, is passed over. Raises ValueError for what no version has, and for
+    values that cannot be written.
+    """
+    spec = registry.spec(cls)
+    message = _filled(_Classes(cls, spec), spec.root, value, version, spec.root.name)
+    _prove(message, version)
+    return message
+
+
+def _filled(classes: _Classes, struct: StructSpec, value: object, version: int, path: str) -> msgspec.Struct:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{path} is an object, not {value!r}")
+    fields = {field.json_name: field for field in struct.fields}
+    if unknown := value.keys() - fields.keys():
+        names = ", ".join(map(str, sorted(unknown)))
+        raise ValueError(f"{path} has no field {names}: it has {', '.join(fields)}")
+    message = classes.by_name[struct.name]()
+    for name, content in value.items():
+        field = fields[name]
+        if version in field.versions:
+            setattr(message, field.python_name, _filling(classes, field, content, version, f"{path}.{name}"))
+    return message
+
+
+def _filling(classes: _Classes, field: Field, content: object, version: int, path: str) -> object:
+    if content is None:
+        return None
+    if field.is_array and not isinstance(content, list):
+        raise ValueError(f"{path} is an array, not {content!r}")
+    if field.struct is not None:
+        struct = field.struct
+        if isinstance(content, list) and field.is_array:
+            return [_filled(classes, struct, each, version, f"{path}[{index}]") for index, each in enumerate(content)]
+        return _filled(classes, struct, content, version, path)
+    if field.python_name.endswith("error_code") and isinstance(content, str):
+        if content not in ErrorCode.__members__:
+            raise ValueError(f"{path}: there is no error {content}")
+        return ErrorCode[content]
+    try:
+        return _field_from_json(classes, field, content, version)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _prove(message: msgspec.Struct, version: int) -> None:
+    try:
+        registry.encode(message, version)
+    except EncodeError as error:
+        raise ValueError(str(error)) from None
 
 
 class _Classes:

@@ -18,7 +18,7 @@ from tests.kips.helpers import (
     judged,
 )
 
-from odradek.node.faults import Fault
+from odradek.node.rules.armed import Armed
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
@@ -57,7 +57,7 @@ def begun(style: Style, *, brokers: int = 1) -> tuple[Cluster, Producer]:
     return cluster, producer
 
 
-def verdict_on_its_way(cluster: Cluster) -> Fault:
+def verdict_on_its_way(cluster: Cluster) -> Armed:
     """The coordinator has said yes, and its answer is on its way for as long as it is held."""
     return cluster.answer(ApiKey.ADD_PARTITIONS_TO_TXN, judged(OK), times=1, hold=True)
 
@@ -101,7 +101,7 @@ def test_a_leader_that_has_moved_meanwhile_is_told(style: Style, comes_back: boo
         assert told is not None
         assert (cluster.leader(P), 2 if comes_back else 1) == (told.leader_id, told.leader_epoch)
     assert [] == cluster.values(P)
-    cluster.world.lift(verdict)
+    cluster.world.disarm(verdict)
     assert OK is producer.send(P, b"again")
 
 

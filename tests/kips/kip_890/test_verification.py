@@ -20,7 +20,7 @@ from tests.kips.helpers import (
     old_clients,
 )
 
-from odradek.node.faults import Fault
+from odradek.node.rules.armed import Armed
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 
@@ -223,7 +223,7 @@ def test_a_request_with_two_producers_is_refused(level: int, version: int) -> No
 # ---------------------------------------------------------------------- the race
 
 
-def verdict_on_its_way(cluster: Cluster) -> Fault:
+def verdict_on_its_way(cluster: Cluster) -> Armed:
     """The coordinator has said yes, and its answer is on its way for as long as it is held."""
     return cluster.answer(ApiKey.ADD_PARTITIONS_TO_TXN, judged(OK), times=1, hold=True)
 

@@ -1,13 +1,14 @@
-"""The answer to a request that could not be served: Kafka's `getErrorResponse`, derived from the two schemas.
+"""The answer to a request that is not served, derived from the two schemas.
 
-A response with an error code of its own gets that. In any other, each entry of the request has one that answers it,
-and the first list of the one whose entries carry errors follows the first list of the other.
+Each entry of the request has one that answers it: the first list of the response whose entries carry errors follows
+the first list of the request. Where the broker itself has failed, a response with an error code of its own gets that
+(Kafka's `getErrorResponse`); where a rule wants an error, it stands where a broker would say it (`refusal`).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from odradek.wire import registry
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from odradek.node.transport.router import Call
     from odradek.wire.schema import Field, StructSpec
 
-__all__ = ["error_response"]
+__all__ = ["can_refuse", "error_response", "refusal"]
 
 MESSAGES = {
     ApiKey.DESCRIBE_CONFIGS: "The server experienced an unexpected error when processing the request.",
@@ -61,6 +62,33 @@ UNKNOWN = (
     "timestamp",
 )
 """Numbers that are -1 where nothing is known."""
+UNKNOWN_ERROR = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+OF_THE_WHOLE = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""Errors about who asks or who is asked, rather than about an entry: said for the whole answer where it has a place."""
+TOLD_BY_ENTRIES = frozenset({ApiKey.ADD_PARTITIONS_TO_TXN})
+"""APIs that tell even those errors of each entry: the code for the whole is that of brokers among themselves."""
 
 
 def error_response(call: Call) -> Any:
@@ -70,39 +98,99 @@ def error_response(call: Call) -> Any:
     return _Failure(call).response()
 
 
+def refusal(call: Call, error: ErrorCode, message: str | None = None) -> Any:
+    """An answer in which everything that was asked for has this error; None where no answer is wanted.
+
+    It stands where a broker says it: at each partition, topic or group that the request names, else for the whole.
+    """
+    if call.api_key in UNANSWERED and call.request.acks == 0:
+        return None
+    return _Failure(call, error, message).refusal()
+
+
+def can_refuse(api_key: ApiKey, version: int) -> bool:
+    """Whether the answers of this version have an error code."""
+    spec = registry.spec(registry.response_type(api_key)).root
+    return _error_field(spec, version) is not None or _list(spec, version, _carries_errors(version)) is not None
+
+
+def _error_field(spec: StructSpec, version: int) -> Field | None:
+    return next((field for field in spec.present(version) if field.python_name in ERROR_FIELDS), None)
+
+
+def _list(spec: StructSpec, version: int, wanted: Callable[[Field], bool]) -> Field | None:
+    return next((field for field in spec.present(version) if field.is_array and wanted(field)), None)
+
+
+def _carries_errors(version: int) -> Callable[[Field], bool]:
+    def carries(field: Field) -> bool:
+        struct = field.struct
+        if struct is None:
+            return False
+        return _error_field(struct, version) is not None or _list(struct, version, carries) is not None
+
+    return carries
+
+
 class _Failure:
-    def __init__(self, call: Call) -> None:
+    def __init__(
+        self, call: Call, error: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR, message: str | None = None
+    ) -> None:
         self._api_key = call.api_key
         self._version = call.version
         self._request = call.request
+        self._error = error
+        self._message = message if message is not None or error is not UNKNOWN_ERROR else MESSAGES.get(call.api_key)
         response_type = registry.response_type(call.api_key)
         self._module = sys.modules[response_type.__module__]
         self._asked = registry.spec(registry.request_type(call.api_key)).root
         self._answered = registry.spec(response_type).root
+        self._carries_errors = _carries_errors(self._version)
 
     def response(self) -> Any:
+        """The failure of the broker itself."""
         whole = self._make(self._answered)
-        if self._error_field(self._answered) or self._api_key in ANSWERED_AS_A_WHOLE:
+        if self._has_error(self._answered) or self._api_key in ANSWERED_AS_A_WHOLE:
             return whole
-        return self._fill(whole, self._answered, self._request, self._asked)
+        return self._fill(whole, self._answered, self._request, self._asked, innermost=False)
 
-    def _fill(self, made: Any, answered: StructSpec, asked: Any, asked_spec: StructSpec) -> Any:
-        """Put into the answer one entry for each that was asked about."""
-        entries = self._list(answered, self._carries_errors)
-        wanted = self._list(asked_spec, lambda _: True)
+    def refusal(self) -> Any:
+        """An error that was asked for."""
+        whole = self._make(self._answered)
+        innermost = self._error not in OF_THE_WHOLE or self._api_key in TOLD_BY_ENTRIES
+        if self._has_error(self._answered) and not innermost:
+            return whole
+        filled = self._fill(
+            self._make(self._answered, failed=False), self._answered, self._request, self._asked, innermost=innermost
+        )
+        return whole if filled is None else filled
+
+    def _fill(self, made: Any, answered: StructSpec, asked: Any, asked_spec: StructSpec, *, innermost: bool) -> Any:
+        """Put into the answer one entry for each that was asked about; None if nothing was that has an answer."""
+        entries = _list(answered, self._version, self._carries_errors)
+        wanted = _list(asked_spec, self._version, lambda _: True)
         if entries is None or wanted is None:
             return None
         assert entries.struct is not None
-        of_each = [
-            self._entry(entries.struct, each, wanted.struct) for each in getattr(asked, wanted.python_name) or ()
-        ]
+        asked_for = getattr(asked, wanted.python_name) or ()
+        if innermost and not asked_for and self._has_error(answered):
+            return None
+        of_each = [self._entry(entries.struct, each, wanted.struct, innermost=innermost) for each in asked_for]
         setattr(made, entries.python_name, of_each)
         return made
 
-    def _entry(self, spec: StructSpec, asked: Any, asked_spec: StructSpec | None) -> Any:
-        entry = self._make(spec)
+    def _entry(self, spec: StructSpec, asked: Any, asked_spec: StructSpec | None, *, innermost: bool) -> Any:
+        failed = self._identified(self._make(spec), spec, asked, bare=asked_spec is None)
+        if asked_spec is None or (self._has_error(spec) and not innermost):
+            return failed
+        made = self._identified(self._make(spec, failed=False), spec, asked, bare=False)
+        filled = self._fill(made, spec, asked, asked_spec, innermost=innermost)
+        return failed if filled is None and self._has_error(spec) else filled
+
+    def _identified(self, entry: Any, spec: StructSpec, asked: Any, *, bare: bool) -> Any:
+        """Say in an entry what it answers."""
         names = [field.python_name for field in spec.fields if field.python_name in NAMES]
-        if asked_spec is None:
+        if bare:
             # What was asked about is a bare name or number.
             setattr(entry, names[0], asked)
             return entry
@@ -110,29 +198,19 @@ class _Failure:
             for source in (name, ALIASES.get(name, name)):
                 if hasattr(asked, source):
                     setattr(entry, name, getattr(asked, source))
-        return entry if self._error_field(spec) else self._fill(entry, spec, asked, asked_spec)
+        return entry
 
-    def _make(self, spec: StructSpec) -> Any:
+    def _make(self, spec: StructSpec, *, failed: bool = True) -> Any:
         made = getattr(self._module, spec.name)()
         for field in spec.present(self._version):
             if field.python_name in UNKNOWN:
                 setattr(made, field.python_name, -1)
-            elif field.python_name == "error_message":
-                made.error_message = MESSAGES.get(self._api_key)
-        error = self._error_field(spec)
-        if error is not None:
-            setattr(made, error.python_name, ErrorCode.UNKNOWN_SERVER_ERROR)
+            elif field.python_name == "error_message" and failed:
+                made.error_message = self._message
+        error = _error_field(spec, self._version)
+        if error is not None and failed:
+            setattr(made, error.python_name, self._error)
         return made
 
-    def _error_field(self, spec: StructSpec) -> Field | None:
-        return next((field for field in spec.present(self._version) if field.python_name in ERROR_FIELDS), None)
-
-    def _list(self, spec: StructSpec, wanted: Callable[[Field], bool]) -> Field | None:
-        present: Iterable[Field] = spec.present(self._version)
-        return next((field for field in present if field.is_array and wanted(field)), None)
-
-    def _carries_errors(self, field: Field) -> bool:
-        struct = field.struct
-        if struct is None:
-            return False
-        return self._error_field(struct) is not None or self._list(struct, self._carries_errors) is not None
+    def _has_error(self, spec: StructSpec) -> bool:
+        return _error_field(spec, self._version) is not None

@@ -1,4 +1,4 @@
-"""Where the serving of a request begins, whoever has sent it: it is counted, told of, and given to the faults."""
+"""Where the serving of a request begins, whoever has sent it: it is counted, told of, and given to the rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["begin"]
 
 
 def begin(node: Node, handler: Handler, call: Call) -> tuple[Coroutine[Any, Any, Any], bool]:
-    """The flow that serves a request, and whether a fault has it served later.
+    """The flow that serves a request, and whether a rule has it served later.
 
     A request that a rule holds or delays is served even if its client has disconnected: it stands for a message that
     was already on the wire.

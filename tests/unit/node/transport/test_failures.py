@@ -12,7 +12,7 @@ from tests.unit.node.helpers import batch, produce_request
 from odradek.net.clock import Clock
 from odradek.net.driver import Driver
 from odradek.node.events import Command, Received
-from odradek.node.faults import Fault
+from odradek.node.rules.model import rule
 from odradek.node.transport.failures import error_response
 from odradek.node.transport.router import ROUTES, Call, Router
 from odradek.sim import World
@@ -154,7 +154,7 @@ def test_an_exception_in_a_route_is_answered_and_logged() -> None:
     def fail(call: Call) -> None:
         raise ZeroDivisionError("a bug")
 
-    world.fault(Fault(ApiKey.METADATA, reply=fail))
+    world.arm(rule(ApiKey.METADATA, reply=fail))
     client = world.client()
     assert [FAILED] == codes(client.ask(MetadataRequest(topics=None), 13))
     assert "request_failed" in {event for _, event, _ in world.log.lines}
@@ -163,7 +163,8 @@ def test_an_exception_in_a_route_is_answered_and_logged() -> None:
 
 def test_an_error_that_cannot_be_told_ends_the_connection() -> None:
     world = World(topics=["t"])
-    world.fault(Fault(ApiKey.PRODUCE, reply=lambda _: MetadataRequest()))
+    world.log.raises = False
+    world.arm(rule(ApiKey.PRODUCE, reply=lambda _: MetadataRequest()))
     client = world.client()
     client.send(produce_request(batch(b"a"), acks=0), 9)
     world.run()

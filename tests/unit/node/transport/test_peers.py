@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from odradek.metadata.controller import Controller
 from odradek.node.events import Command
-from odradek.node.faults import Fault
 from odradek.node.node import Node
+from odradek.node.rules.model import rule
 from odradek.sim import World
 from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
@@ -37,14 +37,14 @@ def call(world: World, api_key: ApiKey, *, within_ms: int) -> list[object]:
 
 def test_an_api_does_not_wait_for_another() -> None:
     world = World(brokers=2)
-    world.fault(Fault(ApiKey.METADATA, hold=True), node_id=1)
+    world.arm(rule(ApiKey.METADATA, hold=True, broker=1))
     assert [] == call(world, ApiKey.METADATA, within_ms=1_000)
     assert 1 == len(call(world, ApiKey.ALLOCATE_PRODUCER_IDS, within_ms=1_000))
 
 
 def test_a_call_that_takes_too_long_does_not_hold_up_the_next() -> None:
     world = World(brokers=2)
-    world.fault(Fault(ApiKey.METADATA, hold=True), node_id=1)
+    world.arm(rule(ApiKey.METADATA, hold=True, broker=1))
     late = call(world, ApiKey.METADATA, within_ms=1_000)
     world.advance(999)
     assert [] == late
@@ -82,12 +82,10 @@ def test_a_node_is_answered_by_itself_whichever_way_it_asks(calls_itself: bool) 
 
 
 @pytest.mark.parametrize("calls_itself", [False, True])
-@pytest.mark.parametrize("what", ["disconnect", "drop_reply"])
+@pytest.mark.parametrize("what", ["before", "after"])
 def test_a_fault_takes_what_a_node_asks_of_itself(calls_itself: bool, what: str) -> None:
     world = World(calls_itself=calls_itself)
-    fault = world.fault(
-        Fault(ApiKey.ALLOCATE_PRODUCER_IDS, disconnect=what == "disconnect", drop_reply=what != "disconnect")
-    )
+    fault = world.arm(rule(ApiKey.ALLOCATE_PRODUCER_IDS, disconnect=what))
     assert [None] == asked_of_itself(world, within_ms=100)
     assert 1 == fault.hits
 
@@ -95,13 +93,13 @@ def test_a_fault_takes_what_a_node_asks_of_itself(calls_itself: bool, what: str)
 @pytest.mark.parametrize("calls_itself", [False, True])
 def test_a_node_gives_up_on_itself_and_the_request_goes_on(calls_itself: bool) -> None:
     world = World(calls_itself=calls_itself)
-    fault = world.fault(Fault(ApiKey.ALLOCATE_PRODUCER_IDS, hold=True))
+    fault = world.arm(rule(ApiKey.ALLOCATE_PRODUCER_IDS, hold=True))
     heard = asked_of_itself(world, within_ms=100)
     assert [] == heard
     world.advance(200)
     assert [None] == heard
     before = world.nodes[1].image.next_producer_id
-    world.lift(fault)
+    world.disarm(fault)
     assert before < world.nodes[1].image.next_producer_id
 
 

@@ -1,0 +1,1 @@
+"""Control from outside Python: plans of rules, as YAML or JSON."""

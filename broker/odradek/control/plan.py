@@ -1,0 +1,197 @@
+"""Plans: rules as text. What is wrong is told with its line and column, or its JSON path, and what may stand there.
+
+A plan is refused as a whole. `read_plan` takes YAML or JSON text, `plan_of` what a JSON body holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from odradek.node.rules.checks import one_of
+from odradek.node.rules.model import Rule, RuleError
+
+__all__ = ["Plan", "PlanError", "Steps", "load_plan", "plan_of", "read_plan", "rule_of"]
+
+Steps = tuple[str | int, ...]
+"""Where something stands: names of fields and numbers of elements."""
+Positions = Mapping[Steps, tuple[int, int]]
+"""Lines and columns, from 1."""
+
+_AT = re.compile(r"(?P<said>.*?)(?: - at `(?P<path>.*?)`)?", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+
+
+class PlanError(ValueError):
+    """A plan is refused: `str` is one sentence with its place.
+
+    `path` is a JSON path (`$.rules[0].match.api`), `line` and `column` count from 1 where a text was read.
+    """
+
+    def __init__(self, sentence: str, *, path: str, source: str, line: int | None, column: int | None) -> None:
+        where = f"{source}:{line}:{column}: {path}" if line is not None else f"{source}: {path}"
+        super().__init__(f"{where}: {sentence}")
+        self.sentence = sentence
+        self.path = path
+        self.line = line
+        self.column = column
+
+
+class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a plan says."""
+
+    rules: list[Rule]
+    name: str | None = None
+    about: str | None = None
+
+
+class _Text:
+    """Something read: its data, and where each part of it stands."""
+
+    def __init__(self, data: object, positions: Positions, source: str) -> None:
+        self.data = data
+        self.positions = positions
+        self.source = source
+
+    def error(self, steps: Steps, sentence: str) -> PlanError:
+        """An error at the place of this part, or of the nearest that stands in the text."""
+        place = steps
+        while place and place not in self.positions:
+            place = place[:-1]
+        line, column = self.positions.get(place, (None, None))
+        return PlanError(sentence, path=_json_path(steps), source=self.source, line=line, column=column)
+
+
+def load_plan(path: str | PathLike[str]) -> Plan:
+    """The plan in a file. Raises `PlanError` where it cannot be read, too."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise PlanError(f"It cannot be read: {reason}.", path="$", source=str(path), line=None, column=None) from None
+    return read_plan(text, source=str(path))
+
+
+def read_plan(text: str, *, source: str = "plan", known: Iterable[str] = ()) -> Plan:
+    """The plan that a YAML or JSON text is; `known` names the rules that are there already, for `when.after`."""
+    from odradek.control.yaml_text import read_yaml  # PyYAML is imported by who reads a plan
+
+    def refuse(steps: Steps, sentence: str, position: tuple[int, int]) -> PlanError:
+        return _Text(None, {steps: position}, source).error(steps, sentence)
+
+    data, positions = read_yaml(text, refuse)
+    return _plan(_Text(data, positions, source), known)
+
+
+def plan_of(data: object, *, source: str = "body", known: Iterable[str] = ()) -> Plan:
+    """The plan that a JSON body is."""
+    return _plan(_Text(data, {}, source), known)
+
+
+def rule_of(data: object, *, source: str = "body", known: Iterable[str] = ()) -> Rule:
+    """The one rule that a JSON body is."""
+    text = _Text(data, {}, source)
+    rule: Rule = _convert(text, data, Rule)
+    _check_after(text, (), rule, set(known))
+    return rule
+
+
+def _plan(text: _Text, known: Iterable[str]) -> Plan:
+    data = text.data
+    listed = isinstance(data, list)
+    if not listed and not isinstance(data, dict):
+        raise text.error((), "A plan is a list of rules, or an object with rules.")
+    if listed:
+        plan = Plan(rules=_convert(text, data, list[Rule]))
+    else:
+        plan = _convert(text, data, Plan)
+    names = set(known)
+    for index, rule in enumerate(plan.rules):
+        steps: Steps = (index,) if listed else ("rules", index)
+        if rule.name is not None and rule.name in names:
+            raise text.error((*steps, "name"), f"There is a rule {rule.name} already.")
+        _check_after(text, steps, rule, names)
+        if rule.name is not None:
+            names.add(rule.name)
+    return plan
+
+
+def _check_after(text: _Text, steps: Steps, rule: Rule, names: set[str]) -> None:
+    after = rule.when.after
+    if after is not None and after not in names:
+        listed = f"there is {', '.join(sorted(names))}" if names else "none with a name stands before it"
+        raise text.error((*steps, "when", "after"), f"There is no rule {after} before this one: {listed}.")
+
+
+def _convert(text: _Text, data: object, kind: Any) -> Any:
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        steps, sentence = _explained(error, kind)
+        raise text.error(steps, sentence) from None
+
+
+def _explained(error: msgspec.ValidationError, kind: Any) -> tuple[Steps, str]:
+    """Where the error is, and what may stand there."""
+    found = _AT.fullmatch(str(error))
+    assert found is not None
+    said, path = found["said"], found["path"] or "$"
+    steps: Steps = tuple(int(index) if index else name for name, index in _STEP.findall(path))
+    cause = error.__cause__
+    if isinstance(cause, RuleError):
+        return (*steps, *filter(None, cause.field.split("."))), cause.sentence
+    if unknown := _UNKNOWN.fullmatch(said):
+        names = _fields(_kind_at(kind, steps))
+        return (*steps, unknown[1]), f"There is no field {unknown[1]} here: {one_of(names, unknown[1])}"
+    if missing := _MISSING.fullmatch(said):
+        return steps, f"The field {missing[1]} is missing."
+    words = _words(_kind_at(kind, steps))
+    if words:
+        return steps, f"{said.replace('`', '')}: it is one of {', '.join(words)}."
+    return steps, f"{said.replace('`', '')}."
+
+
+def _kind_at(kind: Any, steps: Steps) -> Any:
+    """The type of the part at these steps."""
+    for step in steps:
+        if isinstance(step, int):
+            kind = next((get_args(each)[0] for each in _alternatives(kind) if get_origin(each) is list), None)
+        else:
+            struct = next((each for each in _alternatives(kind) if _fields(each)), None)
+            kind = None if struct is None else _by_name(struct).get(step)
+    return kind
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _by_name(struct: Any) -> dict[str, Any]:
+    hints = get_type_hints(struct)
+    names = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
+    return {outside: hints[inside] for outside, inside in names}
+
+
+def _fields(kind: Any) -> list[str]:
+    """The names of the fields of the struct that may stand here."""
+    for each in _alternatives(kind):
+        if isinstance(each, type) and issubclass(each, Struct):
+            return list(each.__struct_encode_fields__)
+    return []
+
+
+def _words(kind: Any) -> list[str]:
+    return [str(word) for each in _alternatives(kind) if get_origin(each) is Literal for word in get_args(each)]
+
+
+def _json_path(steps: Steps) -> str:
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)

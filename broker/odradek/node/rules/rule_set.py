@@ -1,0 +1,109 @@
+"""The rules of a cluster: armed, released, removed, verified; every broker consults the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from odradek.node.faults import Faults
+from odradek.node.rules.armed import Armed, Held, RuleReport, arm
+from odradek.node.rules.model import Rule
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+__all__ = ["RuleSet"]
+
+Act = Callable[[int, Callable[[], None]], None]
+"""Runs something in a step of the broker with this id, if it runs, so that what follows from it is carried out."""
+
+
+class RuleSet:
+    """The rules of one cluster. Brokers without any have no `faults`, and pay nothing."""
+
+    def __init__(self, *, nodes: Callable[[], Iterable[Node]], act: Act, seed: int) -> None:
+        self._nodes = nodes
+        self._act = act
+        self._seed = seed
+        self._armed: list[Armed] = []
+        self._count = 0
+        self._over: list[Armed] = []
+        self.failures: list[Exception] = []
+        """What functions of rules have raised; whoever runs the test raises it there."""
+
+    def __iter__(self) -> Iterator[Armed]:
+        return iter(tuple(self._armed))
+
+    def __len__(self) -> int:
+        return len(self._armed)
+
+    def get(self, name: str) -> Armed:
+        """The rule of this name. Raises LookupError where there is none."""
+        for armed in self._armed:
+            if armed.name == name:
+                return armed
+        names = ", ".join(each.name for each in self._armed) or "none"
+        raise LookupError(f"There is no rule {name}: there is {names}.")
+
+    def add(self, rules: Iterable[Rule]) -> list[Armed]:
+        """Apply rules to the requests that are read from now on: all of them or, with a `RuleError`, none.
+
+        They are consulted in the order in which they were added, and the first that does something ends that.
+        """
+        brokers = [node.node_id for node in self._nodes()]
+        made = arm(
+            rules,
+            present=self._armed,
+            brokers=brokers,
+            seed=self._seed,
+            failed=self.failures.append,
+            number=self._count,
+        )
+        self._count += sum(armed.rule.name is None for armed in made)
+        self._armed += made
+        self.attach()
+        return made
+
+    def remove(self, armed: Armed) -> None:
+        """Apply a rule no longer, and serve what it holds."""
+        if armed in self._armed:
+            self._armed.remove(armed)
+            if armed.rule.expect is not None:
+                self._over.append(armed)
+        self.release(armed)
+        self.attach()
+
+    def clear(self) -> None:
+        """Remove every rule, and forget what those that were removed expect."""
+        for armed in tuple(self._armed):
+            self.remove(armed)
+        self._over.clear()
+
+    def release(self, armed: Armed, count: int | None = None) -> int:
+        """Serve the requests that a rule holds, or the `count` that it has held for longest; how many those were."""
+        released = armed.holding[:count]
+        for node_id in dict.fromkeys(held.node_id for held in released):
+            self._act(node_id, partial(_settle, [held for held in released if held.node_id == node_id]))
+        return len(released)
+
+    def attach(self) -> None:
+        """Have each broker consult the rules, if there are any."""
+        for node in self._nodes():
+            if not self._armed:
+                node.faults = None
+            elif node.faults is None:
+                node.faults = Faults(node, self._armed, self.failures.append)
+
+    def verify(self) -> list[str]:
+        """A sentence for each rule whose expectation is not met, those that were removed included."""
+        return [unmet for armed in (*self._over, *self._armed) if (unmet := armed.unmet) is not None]
+
+    def reports(self) -> list[RuleReport]:
+        """What every rule has done so far."""
+        return [armed.report() for armed in self._armed]
+
+
+def _settle(released: list[Held]) -> None:
+    for held in released:
+        held.wait.settle(True)

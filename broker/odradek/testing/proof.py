@@ -1,0 +1,72 @@
+"""What rules say at the end of a test: that they did not see what they expect, or what a function of theirs raised."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import Future
+from os import PathLike
+from weakref import WeakSet
+
+from odradek.net.cluster import RunningCluster
+from odradek.node.rules.model import Rule
+
+__all__ = ["RUNNING", "raise_what_rules_say", "rules_of", "verify_running"]
+
+RUNNING: WeakSet[RunningCluster] = WeakSet()
+"""The clusters of tests that run now, for the pytest plugin."""
+
+
+def rules_of(rules: Iterable[Rule] | str | PathLike[str]) -> list[Rule]:
+    if isinstance(rules, str | PathLike):
+        from odradek.control.plan import load_plan
+
+        return load_plan(rules).rules
+    listed = list(rules)
+    for each in listed:
+        if not isinstance(each, Rule):
+            raise TypeError(f"A rule is a Rule, as `rule(…)` makes it, not {each!r}.")
+    return listed
+
+
+def raise_what_rules_say(cluster: RunningCluster, error: BaseException | None) -> None:
+    """Raise what a function of a rule has raised; else, if the test has not failed, what a rule expects in vain."""
+    if not cluster.has_rules:
+        return
+    rules = cluster.rules
+    if rules.failures:
+        raise rules.failures.pop(0) from error
+    if error is None and (unmet := rules.verify()):
+        raise AssertionError(" ".join(unmet))
+
+
+def verify_running(error: BaseException | None) -> None:
+    """Have the rules of every cluster that runs say what they have to say; `error` is how the test has failed."""
+    for cluster in list(RUNNING):
+        if cluster.has_rules:
+            _in_loop(cluster, error)
+
+
+def _in_loop(cluster: RunningCluster, error: BaseException | None) -> None:
+    """Look at the counts while nothing changes them."""
+    told: Future[None] = Future()
+
+    def look() -> None:
+        try:
+            raise_what_rules_say(cluster, error)
+            told.set_result(None)
+        except BaseException as complaint:
+            told.set_exception(complaint)
+
+    if _runs_here(cluster.loop) or not cluster.loop.is_running():
+        look()
+    else:
+        cluster.loop.call_soon_threadsafe(look)
+    told.result()
+
+
+def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
