@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
     from odradek.net.prepared import Prepared
     from odradek.node.hosting.controller import StartTopic
+    from odradek.releases import Release
 
 __all__ = ["main"]
 
@@ -60,6 +61,10 @@ def serve(
             help="Be this release of Kafka: 2.8, 3.3, 3.6, 3.9, 4.0 or 4.4. "
             "Without it 4.4, with the versions of older clients beside.",
         ),
+    ] = None,
+    dialect: Annotated[
+        str | None,
+        Option(metavar="NAME|DIR", help="Speak this dialect: one of `odradek dialects`, or the folder of your own."),
     ] = None,
     transaction_version: Annotated[
         int | None,
@@ -111,7 +116,7 @@ def serve(
     if transaction_version is not None:
         overrides.setdefault("odradek.transaction.version", str(transaction_version))
     try:
-        config = Config.parse(overrides)
+        config = Config.parse(overrides, None if dialect is None else _dialect(dialect))
     except ConfigError as error:
         raise UsageError(str(error)) from error
     log = make_logger(level=log_level, as_json=json)
@@ -170,6 +175,22 @@ def certs(
         print(f"{made.client(name)}: key and certificate of the client {name}")
 
 
+def dialects() -> None:
+    """List the dialects: the KIPs, and other texts, that differ from Kafka and that a broker can be."""
+    from odradek.dialects.show import listed
+
+    print("\n".join(listed()))
+
+
+def show_dialect(
+    name: Annotated[str, Argument(help="Name of a dialect, or its folder.")],
+) -> None:
+    """Show what a dialect changes, beside what it is over."""
+    from odradek.dialects.show import shown
+
+    print("\n".join(shown(name)))
+
+
 def codec_check(
     files: Annotated[list[str], Argument(help="Vector files, JSON lines, possibly gzipped; - is standard input.")],
 ) -> None:
@@ -206,6 +227,12 @@ def _prepared(security: str, host: str, port: int, advertised_host: str | None, 
 
     hosts = [] if advertised_host is None else [advertised_host]
     return Prepared(security, host=host, port=port, hosts=hosts, folder=folder)
+
+
+def _dialect(name: str) -> Release:
+    from odradek.dialects.load import load  # a broker of Kafka needs none of it
+
+    return load(name)
 
 
 def _port(port: int, *, count: int) -> int:
@@ -262,6 +289,8 @@ def _commands(first: str | None) -> Commands:
 BROKER: dict[str, Callable[..., None]] = {
     "serve": serve,
     "certs": certs,
+    "dialects": dialects,
+    "dialects show": show_dialect,
     "health": health,
     "codec-check": codec_check,
 }

@@ -4,9 +4,18 @@ Recorded from real brokers (`tests/oracle/releases`); the tests compare this tab
 Everything here is decided once, when a node starts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from odradek.node.transport.router import Around
+    from odradek.txn.rules import Rules
+    from odradek.wire.codecs import Codecs
+    from odradek.wire.messages import ApiKey
 
 __all__ = ["FEATURES", "LATEST", "RELEASES", "WIDEST", "ProducerRules", "Release", "Verification", "release_of"]
 
@@ -102,9 +111,16 @@ class ProducerRules(Struct, frozen=True):
 
 
 class Release(Struct, frozen=True, kw_only=True):
-    """What a node of this release offers and how it behaves."""
+    """What a node of this release offers and how it behaves.
+
+    A dialect is a release too: one of another text, with tables and messages of its own (`odradek.dialects`).
+    """
 
     name: str
+    title: str = ""
+    """What text it is of, for a dialect."""
+    base: str | None = None
+    """The release, or other dialect, that a dialect is over."""
     apis: Mapping[str, Range] | None
     """The versions that ApiVersions tells, by the name of the API; None: all that Odradek serves."""
     lowest_produce: int = 0
@@ -125,6 +141,14 @@ class Release(Struct, frozen=True, kw_only=True):
     """min.insync.replicas is a dynamic default of the whole cluster from the start (KIP-966)."""
     verification: Verification = Verification()
     producers: ProducerRules = ProducerRules()
+    defaults: Mapping[str, str] = {}
+    """Broker configuration that is another unless it is given."""
+    rules: Rules | None = None
+    """The tables of transactions; None: those of Kafka 4.4."""
+    codecs: Codecs | None = None
+    """How its messages are written; None: as Kafka's."""
+    around: Mapping[ApiKey, Around] = {}
+    """What stands around a route: it is given the call and the route itself, and answers."""
 
     @property
     def has_transaction_version(self) -> bool:

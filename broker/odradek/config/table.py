@@ -37,7 +37,7 @@ from odradek.config.keys import (
 from odradek.config.security import KEYS as SECURITY_KEYS
 from odradek.config.security import LISTENER_PREFIX, SecurityConfig, is_listener_key, key_of
 from odradek.config.without_effect import INERT_KEYS, NOMINAL_KEYS
-from odradek.releases import FEATURES, RELEASES, Release, release_of
+from odradek.releases import FEATURES, RELEASES, WIDEST, Release, release_of
 
 __all__ = ["BROKER_KEYS", "TOPIC_KEYS", "Config", "ConfigError", "ConfigSource", "TopicConfig", "inherited"]
 
@@ -46,6 +46,7 @@ HOUR_MS = 3_600_000
 CLUSTER = Scope.CLUSTER_WIDE
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+_AS_KAFKA = "odradek.as.kafka"
 _REPLICATION_FACTOR = "default.replication.factor"
 _REPLICAS = 3
 """As many as most clusters in production have."""
@@ -61,6 +62,8 @@ class Config(Struct, frozen=True, kw_only=True):
 
     layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = ()
     """The texts this was made of, the best source first."""
+    release: Release = WIDEST
+    """The release of Kafka, or the dialect, to be: what has no key."""
 
     # connections and requests
     socket_request_max_bytes: Annotated[int, integer(1)] = 104_857_600
@@ -202,8 +205,10 @@ class Config(Struct, frozen=True, kw_only=True):
     """Records of one operation beyond which it becomes a metadata transaction (Kafka's maxRecordsPerBatch)."""
 
     @classmethod
-    def parse(cls, overrides: Mapping[str, str]) -> Self:
+    def parse(cls, overrides: Mapping[str, str], dialect: Release | None = None) -> Self:
         """The configuration of these static values; raises `ConfigError` for an unknown key or a bad value."""
+        if dialect is not None and _AS_KAFKA in overrides:
+            raise ConfigError(f"A broker is a release of Kafka or a dialect; {dialect.name} is over {dialect.base}.")
         for name in overrides:
             known = is_listener_key(name) if name.startswith(LISTENER_PREFIX) else name in _TAKEN
             if not known:
@@ -212,7 +217,7 @@ class Config(Struct, frozen=True, kw_only=True):
             for name, text in overrides.items():
                 if security_key := key_of(name):
                     security_key.parse(text)
-            return cls._of(((ConfigSource.STATIC_BROKER, dict(overrides)),))
+            return cls._of(((ConfigSource.STATIC_BROKER, dict(overrides)),), dialect)
         except BadValue as error:
             raise ConfigError(f"{error}.") from None
 
@@ -220,7 +225,7 @@ class Config(Struct, frozen=True, kw_only=True):
         """The same static values under dynamic ones, which the controller has validated before."""
         static = tuple(layer for layer in self.layers if layer[0] is ConfigSource.STATIC_BROKER)
         above = ((ConfigSource.DYNAMIC_BROKER, dict(broker)), (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(cluster)))
-        return self._of(tuple(layer for layer in above if layer[1]) + static)
+        return self._of(tuple(layer for layer in above if layer[1]) + static, self.release)
 
     def for_brokers(self, brokers: int) -> Self:
         """The same for a cluster of so many: topics have up to three replicas, unless a number was given.
@@ -231,7 +236,7 @@ class Config(Struct, frozen=True, kw_only=True):
         if brokers == 1 or given:
             return self
         static = (ConfigSource.STATIC_BROKER, {_REPLICATION_FACTOR: str(min(_REPLICAS, brokers))})
-        return self._of((*self.layers, static))
+        return self._of((*self.layers, static), self.release)
 
     @property
     def without_effect(self) -> list[str]:
@@ -247,20 +252,22 @@ class Config(Struct, frozen=True, kw_only=True):
         return SecurityConfig.of(texts, listener=listener, mechanism=mechanism)
 
     @classmethod
-    def _of(cls, layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...]) -> Self:
+    def _of(cls, layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...], release: Release | None) -> Self:
         values: dict[str, Any] = {}
         for _, texts in reversed(layers):
             for name, text in texts.items():
                 if key := BROKER_KEYS.get(name):
                     values[key.attribute] = key.parse(text)
-        release = release_of(values.get("odradek_as_kafka"))
+        release = release or release_of(values.get("odradek_as_kafka"))
+        for name, text in release.defaults.items():
+            values.setdefault(BROKER_KEYS[name].attribute, BROKER_KEYS[name].parse(text))
         for feature in FEATURES:
             attribute = f"odradek_{feature.replace('.', '_')}"
             level = values.setdefault(attribute, release.levels.get(feature, 0))
             low, high = release.features.get(feature, (0, 0))
             if not low <= level <= high:
                 raise BadValue(_lacks(release, feature, level))
-        return cls(layers=layers, **values)
+        return cls(layers=layers, release=release, **values)
 
 
 class TopicConfig(Struct, frozen=True, kw_only=True):
@@ -339,7 +346,8 @@ class TopicConfig(Struct, frozen=True, kw_only=True):
 def _lacks(release: Release, feature: str, level: int) -> str:
     has = release.features.get(feature)
     why = f"it has {has[0]} to {has[1]}" if has and release.tells_features else "it does not have the feature"
-    return f"Kafka {release.name} has no level {level} of {feature}: {why}"
+    name = release.name if release.base else f"Kafka {release.name}"
+    return f"{name} has no level {level} of {feature}: {why}"
 
 
 def inherited(key: Key, config: Config) -> Value:

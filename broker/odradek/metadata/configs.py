@@ -17,7 +17,6 @@ from odradek.metadata.describe import GROUP_KEYS, INERT_GROUP_KEYS
 from odradek.metadata.features import MIN_INSYNC
 from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.metadata.topic_configs import invalid_topic_configs
-from odradek.releases import release_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs_response, incremental_alter_configs_response
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
@@ -152,7 +151,7 @@ def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Valu
         failure = _take(step, values, _KEYS[resource_type])
         if failure is not None:
             return failure
-    if resource_type == ResourceType.BROKER and release_of(config.odradek_as_kafka).fixes_min_insync:
+    if resource_type == ResourceType.BROKER and config.release.fixes_min_insync:
         failure = _unfixed_min_insync(name, before, values, steps)
         if failure is not None:
             return failure

@@ -32,7 +32,6 @@ from odradek.metadata.loader import MetadataLoader
 from odradek.metadata.placement import Dice
 from odradek.metadata.topics import create_topics
 from odradek.records.state import encode_metadata
-from odradek.releases import release_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.abort_transaction_record import AbortTransactionRecord
 from odradek.wire.messages.begin_transaction_record import BeginTransactionRecord
@@ -100,7 +99,7 @@ class Controller(Machine[Activation]):
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.config = config
-        self.release = release_of(config.odradek_as_kafka)
+        self.release = config.release
         self.loader = loader
         self.published: list[MetadataImage] = []
         """Images that came out of folding; drained by whoever shows them."""
@@ -168,7 +167,7 @@ class Controller(Machine[Activation]):
         records: list[Struct] = [
             FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items() if level
         ]
-        if release_of(config.odradek_as_kafka).fixes_min_insync:
+        if config.release.fixes_min_insync:
             value = str(config.min_insync_replicas)
             records.append(
                 ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_INSYNC, value=value)

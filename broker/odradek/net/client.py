@@ -8,15 +8,15 @@ from typing import Any, Self
 from msgspec import Struct
 
 from odradek.wire import registry
+from odradek.wire.codecs import PLAIN, Codecs
 from odradek.wire.messages.request_header import RequestHeader
 from odradek.wire.messages.response_header import ResponseHeader
-from odradek.wire.registry import APIS, ApiKey
+from odradek.wire.registry import ApiKey
 
 __all__ = ["BlockingClient", "split_address"]
 
 PORT = 9092
 FRAME_BYTES_MAX = 256 << 20
-_API_OF = {f"odradek.wire.messages.{api.stem}_request": ApiKey(key) for key, api in APIS.items()}
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -30,7 +30,8 @@ def split_address(address: str) -> tuple[str, int]:
 class BlockingClient:
     """A connection; raises OSError where there is none, or where no answer comes within `timeout_s`."""
 
-    def __init__(self, address: str, *, client_id: str, timeout_s: float = 10) -> None:
+    def __init__(self, address: str, *, client_id: str, timeout_s: float = 10, codecs: Codecs = PLAIN) -> None:
+        self._codecs = codecs
         self._client_id = client_id
         self._correlation_id = 0
         self._connection = socket.create_connection(split_address(address), timeout=timeout_s)
@@ -44,11 +45,11 @@ class BlockingClient:
 
     def ask(self, request: Struct, version: int) -> Any:
         """The answer to a request; raises `DecodeError` where it makes no sense."""
-        api_key = _API_OF[type(request).__module__]
+        api_key = self._codecs.api_of(request)
         self._correlation_id += 1
         header = RequestHeader(int(api_key), version, self._correlation_id, self._client_id)
-        message = registry.encode(header, registry.request_header_version(api_key, version))
-        message += registry.encode(request, version)
+        message = registry.encode(header, self._codecs.request_header_version(api_key, version))
+        message += self._codecs.encode(request, version)
         self._connection.sendall(len(message).to_bytes(4) + message)
         return self._decode(memoryview(self._frame()), api_key, version)
 
@@ -65,9 +66,9 @@ class BlockingClient:
         return data
 
     def _decode(self, frame: memoryview, api_key: ApiKey, version: int) -> object:
-        read_header = registry.reader(ResponseHeader, registry.response_header_version(api_key, version))
+        read_header = registry.reader(ResponseHeader, self._codecs.response_header_version(api_key, version))
         _, position = read_header(frame, 0)
-        return registry.reader(registry.response_type(api_key), version)(frame, position)[0]
+        return self._codecs.reader(registry.response_type(api_key), version)(frame, position)[0]
 
     def close(self) -> None:
         """Hang up."""

@@ -51,7 +51,7 @@ from odradek.node.transport.connection import Connection
 from odradek.node.transport.entrance import Entrance
 from odradek.node.transport.peers import Peers
 from odradek.node.transport.router import Router
-from odradek.releases import release_of
+from odradek.wire.codecs import PLAIN
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from odradek.node.cluster_spec import ClusterSpec
     from odradek.node.faults import Faults
     from odradek.node.verification import Verification
+    from odradek.txn.rules import Rules
     from odradek.wire.registry import ApiKey
 
 __all__ = ["EventSink", "Logger", "Node"]
@@ -132,7 +133,8 @@ class Node:
         self.timers = Timers()
         self.turns = Turns(self.kernel)
         self.purgatory = Purgatory(self.kernel)
-        self.release = release_of(config.odradek_as_kafka)
+        self.release = config.release
+        self.codecs = self.release.codecs or PLAIN
         self.router = Router(self.release, unstable_versions=config.unstable_api_versions_enable)
         self.faults: Faults | None = None
         self.start_refused: StartRefused | None = None
@@ -367,6 +369,13 @@ class Node:
     def transaction_version(self) -> int:
         """The finalized level of transaction.version, as this broker knows it."""
         return self.image.feature(TRANSACTION_VERSION)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The tables of transactions; imported by the first transaction."""
+        from odradek.txn.rules import rules_of
+
+        return rules_of(self.release)
 
     @property
     def verifies_records(self) -> bool:

@@ -24,7 +24,7 @@ class Verification:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self.verifier = Verifier(request_timeout_ms=node.config.request_timeout_ms)
+        self.verifier = Verifier(request_timeout_ms=node.config.request_timeout_ms, rules=node.rules)
         self._version = node.router.newest(ApiKey.ADD_PARTITIONS_TO_TXN)
         self._keys: dict[Hashable, Hashable] = {}
         """Purgatory key of each question that is open."""

@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from odradek.node.events import Connected, Disconnected, Received
 from odradek.wire import registry
+from odradek.wire.codecs import PLAIN
 from odradek.wire.frame import FrameBuffer
 from odradek.wire.messages.request_header import RequestHeader
 from odradek.wire.primitives import unknown_tags
-from odradek.wire.registry import APIS, ApiKey
+from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.sim.world import World
@@ -22,7 +23,6 @@ __all__ = ["Answer", "SimClient"]
 
 _INT32 = Layout(">i")
 RESPONSE_BYTES_MAX = 1 << 30
-_API_OF = {f"odradek.wire.messages.{api.stem}_request": ApiKey(key) for key, api in APIS.items()}
 
 
 class Answer:
@@ -55,6 +55,7 @@ class SimClient:
         self._world = world
         self._node_id = node_id
         self._client_id = client_id
+        self._codecs = world.config.release.codecs or PLAIN
         self._correlation_id = 0
         self._frames = FrameBuffer(RESPONSE_BYTES_MAX)
         self._waiting: dict[int, Answer] = {}
@@ -65,7 +66,7 @@ class SimClient:
 
     def send(self, request: Struct, version: int) -> Answer:
         """Send a request; its answer arrives when the world runs."""
-        api_key = _API_OF[type(request).__module__]
+        api_key = self._codecs.api_of(request)
         self._correlation_id += 1
         answer = Answer(api_key, version)
         if self.closed:
@@ -112,15 +113,15 @@ class SimClient:
         self._waiting.clear()
 
     def _frame(self, api_key: ApiKey, version: int, request: Struct) -> bytes:
-        header_version = registry.request_header_version(api_key, version)
+        header_version = self._codecs.request_header_version(api_key, version)
         header = RequestHeader(api_key, version, self._correlation_id, self._client_id)
-        frame = registry.encode(header, header_version) + registry.encode(request, version)
+        frame = registry.encode(header, header_version) + self._codecs.encode(request, version)
         return _INT32.pack(len(frame)) + frame
 
     def _decode(self, answer: Answer, frame: memoryview) -> object:
         position = 4
-        if registry.response_header_version(answer.api_key, answer.version) >= 1:
+        if self._codecs.response_header_version(answer.api_key, answer.version) >= 1:
             _, position = unknown_tags(frame, position + 1, frame[position])
         read: Callable[[memoryview, int], tuple[object, int]]
-        read = registry.reader(registry.response_type(answer.api_key), answer.version)
+        read = self._codecs.reader(registry.response_type(answer.api_key), answer.version)
         return read(frame, position)[0]

@@ -40,6 +40,7 @@ from odradek.node.node import Node
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import Rule
 from odradek.node.rules.rule_set import RuleSet
+from odradek.releases import Release
 from odradek.sim.client import SimClient
 from odradek.wire.errors import ErrorCode
 
@@ -94,6 +95,7 @@ class World:
         loss: float = 0.0,
         calls_itself: bool = False,
         tells: bool = True,
+        dialect: Release | None = None,
     ) -> None:
         self.now = START_MS
         self.random = Random(seed)
@@ -103,7 +105,9 @@ class World:
         self._calls_itself = calls_itself
         self._tells = tells
         ids = node_ids_of(brokers, node_ids)
-        self.config = Config.parse({key: _text(value) for key, value in (config or {}).items()}).for_brokers(len(ids))
+        self.config = Config.parse({key: _text(value) for key, value in (config or {}).items()}, dialect).for_brokers(
+            len(ids)
+        )
         self.store = LogStore(bytes_max=self.config.odradek_log_memory_bytes_max)
         self.spec = ClusterSpec(
             cluster_id="simulated-cluster-id-0",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from datetime import timedelta
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
@@ -26,6 +26,7 @@ from odradek.node.hosting.controller import StartTopic
 from odradek.node.node import EventSink, Logger, Node
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import Rule
+from odradek.releases import Release
 from odradek.testing import proof
 from odradek.testing.arguments import checked_topics, checked_types
 from odradek.testing.epochs import force_epoch
@@ -49,6 +50,7 @@ class Cluster:
     There is one broker, or `brokers`, with the ids 1, 2, … or `node_ids`; several give a topic up to three replicas.
     `bootstrap` is what a client connects to. `config` takes broker keys by Kafka's names.
     `as_kafka` is the release of Kafka to be, such as "3.6"; without it 4.4, with the versions of older clients beside.
+    `dialect` is a name from `odradek dialects`, or the folder of one of your own, in place of a release.
     `transaction_version` is the finalized level of the feature transaction.version at the start, if not the highest.
     `events` is a sink, or the path of a file that gets JSON lines, as from `odradek serve --events`.
     `security` is what `odradek serve --security` takes, and `access` then says how a client gets in.
@@ -70,6 +72,7 @@ class Cluster:
         log_level: str = "error",
         transaction_version: int | None = None,
         as_kafka: str | None = None,
+        dialect: str | PathLike[str] | None = None,
         events: EventSink | str | PathLike[str] | None = None,
         security: str | None = None,
         certs: str | PathLike[str] | None = None,
@@ -93,7 +96,7 @@ class Cluster:
             overrides |= self._prepared.config
         overrides |= {key: _text(value) for key, value in (config or {}).items()}
         self._arguments: dict[str, Any] = {
-            "config": Config.parse(overrides),
+            "config": Config.parse(overrides, None if dialect is None else _dialect(dialect)),
             "log": log if log is not None else make_logger(level=log_level),
             "node_ids": node_ids_of(brokers, node_ids),
             "host": host,
@@ -432,3 +435,9 @@ def _prepared(security: str, host: str, port: int, certs: str | PathLike[str] | 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _dialect(name: str | PathLike[str]) -> Release:
+    from odradek.dialects.load import load  # a cluster of Kafka needs none of it
+
+    return load(fspath(name))

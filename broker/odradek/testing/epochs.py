@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from odradek.log.machine import LogRecord, Proposed
 from odradek.node.hosting.transactions import TransactionShard
-from odradek.txn.entry import encode_entry, encode_id, value_version
+from odradek.txn.entry import encode_id, value_version
 from odradek.txn.states import EXPIRABLE
 
 __all__ = ["force_epoch"]
@@ -22,5 +22,6 @@ def force_epoch(shard: TransactionShard, transactional_id: str, epoch: int) -> N
         raise LookupError(f"the transactional id {transactional_id} is not known")
     if entry.state not in EXPIRABLE:
         raise ValueError(f"the transactional id {transactional_id} is in state {entry.state.title}")
-    value = encode_entry(replace(entry, producer_epoch=epoch), value_version(shard.node.transaction_version))
+    version = value_version(shard.node.transaction_version)
+    value = shard.node.rules.value.encode(replace(entry, producer_epoch=epoch), version)
     shard.propose(Proposed((LogRecord(encode_id(transactional_id), value),), None))

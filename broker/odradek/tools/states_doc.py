@@ -87,7 +87,7 @@ def _checks() -> Iterator[str]:
     yield "Markers are owed from Prepare to Complete; Kafka calls that a pending transition.\n"
     for operation, checks in CHECKS.items():
         yield f"### {operation.value}\n"
-        yield from _table(("check", "else"), ((check.value, _shown(check.error)) for check in checks))
+        yield from _table(("check", "else"), ((check.meaning, _shown(check.error)) for check in checks))
 
 
 def _init() -> Iterator[str]:

@@ -5,7 +5,7 @@ The order shows: a stale EndTxn v4 learns that it is fenced while markers are be
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 
@@ -16,7 +16,18 @@ from odradek.txn.entry import EPOCH_LAST_USABLE, Entry
 from odradek.txn.states import PREPARED, EpochRelation
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["CHECKS", "Check", "Claim", "Operation", "epoch_relation", "refusal"]
+__all__ = [
+    "CHECKS",
+    "Check",
+    "CheckOfOwn",
+    "Claim",
+    "Condition",
+    "Judge",
+    "Operation",
+    "epoch_relation",
+    "judges",
+    "refusal",
+]
 
 
 class Claim(Struct, frozen=True, gc=False):
@@ -48,12 +59,29 @@ class Check(Enum):
     NOT_PREPARED = "no markers are owed"
 
     @property
+    def meaning(self) -> str:
+        """What has to hold."""
+        return self.value
+
+    @property
     def error(self) -> ErrorCode:
         """The answer to a request that fails the check."""
         return _RULES[self][0]
 
 
-CHECKS = MappingProxyType(
+class CheckOfOwn(Struct, frozen=True):
+    """A condition that Kafka does not have, and a dialect does."""
+
+    meaning: str
+    error: ErrorCode
+    holds: Callable[[Claim, Entry | None], bool]
+
+
+Condition = Check | CheckOfOwn
+Judge = tuple[ErrorCode, Callable[[Claim, Entry | None], bool]]
+"""The answer to those that fail a check, and who passes it."""
+
+CHECKS: Mapping[Operation, tuple[Condition, ...]] = MappingProxyType(
     {
         Operation.ADD: (Check.NAMED, Check.KNOWN, Check.NOT_PREPARED, Check.SAME_PRODUCER, Check.SAME_EPOCH),
         Operation.ADD_BEFORE_4_0: (Check.NAMED, Check.KNOWN, Check.SAME_PRODUCER, Check.SAME_EPOCH, Check.NOT_PREPARED),
@@ -66,10 +94,14 @@ CHECKS = MappingProxyType(
 """The checks of each operation, in order: the first that fails answers."""
 
 
-def refusal(operation: Operation, claim: Claim, entry: Entry | None) -> Refused | None:
-    """The first check of the operation that the claim fails."""
-    for check in CHECKS[operation]:
-        error, holds = _RULES[check]
+def judges(checks: Iterable[Condition]) -> tuple[Judge, ...]:
+    """The checks, ready to be asked."""
+    return tuple(_RULES[each] if isinstance(each, Check) else (each.error, each.holds) for each in checks)
+
+
+def refusal(judges: Iterable[Judge], claim: Claim, entry: Entry | None) -> Refused | None:
+    """The first check that the claim fails."""
+    for error, holds in judges:
         if not holds(claim, entry):
             return Refused(error)
     return None
@@ -77,15 +109,15 @@ def refusal(operation: Operation, claim: Claim, entry: Entry | None) -> Refused 
 
 def epoch_relation(claim: Claim, entry: Entry) -> EpochRelation:
     """How the claim of an EndTxn lies to the entry (KIP-890, "Bump Epoch on Each Transaction for New Clients")."""
-    epoch = claim.producer_epoch
+    epoch, present = claim.producer_epoch, entry.owner_epoch
     if _is_overflow_retry(claim, entry):
         return EpochRelation.OVERFLOW_RETRY
-    if entry.producer_epoch == epoch:
+    if present == epoch:
         return EpochRelation.CURRENT
     # An end that kept its epoch has bumped nothing: who is one below is an older instance, and must not learn of it.
-    if entry.producer_epoch == epoch + 1 and not entry.epoch_used:
+    if present == epoch + 1 and not entry.epoch_used:
         return EpochRelation.BUMPED_RETRY
-    return EpochRelation.STALE if epoch < entry.producer_epoch else EpochRelation.FUTURE
+    return EpochRelation.STALE if epoch < present else EpochRelation.FUTURE
 
 
 def _is_overflow_retry(claim: Claim, entry: Entry) -> bool:
@@ -105,7 +137,7 @@ def _is_known(claim: Claim, entry: Entry | None) -> bool:
 
 
 def _is_same_producer(claim: Claim, entry: Entry | None) -> bool:
-    return entry is not None and claim.producer_id == entry.producer_id
+    return entry is not None and claim.producer_id == entry.owner_id
 
 
 def _is_same_or_rotated_producer(claim: Claim, entry: Entry | None) -> bool:
@@ -113,14 +145,14 @@ def _is_same_or_rotated_producer(claim: Claim, entry: Entry | None) -> bool:
 
 
 def _is_same_epoch(claim: Claim, entry: Entry | None) -> bool:
-    return entry is not None and claim.producer_epoch == entry.producer_epoch
+    return entry is not None and claim.producer_epoch == entry.owner_epoch
 
 
 def _is_not_prepared(claim: Claim, entry: Entry | None) -> bool:
     return entry is None or entry.state not in PREPARED
 
 
-_RULES: dict[Check, tuple[ErrorCode, Callable[[Claim, Entry | None], bool]]] = {
+_RULES: dict[Check, Judge] = {
     Check.NAMED: (ErrorCode.INVALID_REQUEST, _is_named),
     Check.KNOWN: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_known),
     Check.SAME_PRODUCER: (ErrorCode.INVALID_PRODUCER_ID_MAPPING, _is_same_producer),

@@ -10,12 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.log.machine import Answered, Decision, Fact, Proposed, Refused
-from odradek.releases import release_of
 from odradek.txn import transitions
 from odradek.txn.checks import Claim, Operation, epoch_relation, refusal
-from odradek.txn.end_table import EndAction, end_protocol
+from odradek.txn.end_table import EndAction
 from odradek.txn.entry import EPOCH_MAX, NONE, Entry, TopicPartition, value_version
-from odradek.txn.init_table import INIT, InitAction, init_relation, init_timeout, request_refusal
+from odradek.txn.init_table import InitAction, init_relation, init_timeout, request_refusal
 from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, AbortTimedOut, ExpireId, Ledger, producer_fields
 from odradek.txn.listing import TransactionFilter, described
 from odradek.txn.markers import MarkerFate, WriteMarkers, marker_fate
@@ -45,8 +44,9 @@ class TxnCoordinator(Ledger):
 
     def __init__(self, *, config: Config, coordinator_epoch: int, leader_of: LeaderOf) -> None:
         super().__init__(config=config, coordinator_epoch=coordinator_epoch, leader_of=leader_of)
-        release = release_of(config.odradek_as_kafka)
-        self._adding = Operation.ADD_BEFORE_4_0 if release.fences_before_waiting else Operation.ADD
+        judges = self._rules.judges
+        self._adding = judges[Operation.ADD_BEFORE_4_0 if config.release.fences_before_waiting else Operation.ADD]
+        self._verifying = judges[Operation.VERIFY]
 
     # ------------------------------------------------------------------ InitProducerId
 
@@ -58,7 +58,7 @@ class TxnCoordinator(Ledger):
         Fencing an open transaction proposes its abort; the reply to that is a `Refused`.
         """
         assert request.transactional_id is not None
-        refused = request_refusal(request, self._config)
+        refused = request_refusal(request, self._config, self._rules.request_checks)
         if refused is not None:
             return refused
         entry = self.entry(request.transactional_id)
@@ -66,15 +66,38 @@ class TxnCoordinator(Ledger):
             return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
         if entry is None:
             return self._create(request, now=now, tv=tv, ids=ids)
-        answer = INIT[entry.state, init_relation(request, entry), entry.is_exhausted]
+        table = self._rules.init_keeping if request.keep_prepared_txn else self._rules.init
+        answer = table[entry.state, init_relation(request, entry), entry.is_exhausted]
         if isinstance(answer, ErrorCode):
             return Refused(answer)
+        if answer is InitAction.KEEP or answer is InitAction.KEEP_ROTATING:
+            return self._keep(entry, answer, now=now, tv=tv, ids=ids)
         if answer is InitAction.FENCE:
             return self._abort(entry, Refused(ErrorCode.CONCURRENT_TRANSACTIONS), now=now, tv=tv, ids=ids)
         after = self._initialised(entry, answer, request, now=now, ids=ids)
         if after is None:
             return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self._propose_init(after, tv=tv)
+
+    def _keep(
+        self, entry: Entry, action: InitAction, *, now: int, tv: int, ids: ProducerIds
+    ) -> Decision[InitProducerIdResponse | Refused]:
+        """Leave the open transaction as it is, and give its owner another epoch beside it (KIP-939)."""
+        if tv < transitions.BUMPING:
+            # The end of such a transaction bumps, and only this level has that.
+            return Refused(ErrorCode.UNSUPPORTED_VERSION)
+        next_producer_id = ids.take() if action is InitAction.KEEP_ROTATING else NONE
+        if next_producer_id is None:
+            return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        after = transitions.kept(entry, next_producer_id=next_producer_id, now=now)
+        reply = InitProducerIdResponse(
+            producer_id=after.owner_id,
+            producer_epoch=after.owner_epoch,
+            ongoing_txn_producer_id=after.producer_id,
+            ongoing_txn_producer_epoch=after.producer_epoch,
+        )
+        fact = Fact("transaction_kept", producer_fields(after) | {"owner_epoch": after.owner_epoch, "tv": tv})
+        return self._propose(after, reply, tv=tv, facts=(fact,))
 
     def _create(
         self, request: InitProducerIdRequest, *, now: int, tv: int, ids: ProducerIds
@@ -136,7 +159,8 @@ class TxnCoordinator(Ledger):
             return Answered(ErrorCode.NONE)
         if client_version > 0 and tv == 0:
             return Refused(ErrorCode.UNSUPPORTED_VERSION)
-        after = transitions.added(entry, new, client_version=client_version, now=now)
+        stored = self._rules.add_client_versions[client_version]
+        after = transitions.added(entry, new, client_version=stored, now=now)
         facts = tuple(
             Fact("partitions_added", producer_fields(after) | {"topic": topic, "partition": index, "tv": tv})
             for topic, index in new
@@ -148,7 +172,7 @@ class TxnCoordinator(Ledger):
     ) -> Decision[dict[TopicPartition, ErrorCode]]:
         """AddPartitionsToTxn, verify only (KIP-890, "Ensure Ongoing Transaction for Older Clients"): adds nothing."""
         entry = self.entry(claim.transactional_id)
-        refused = refusal(Operation.VERIFY, claim, entry)
+        refused = refusal(self._verifying, claim, entry)
         if refused is not None:
             return refused
         assert entry is not None
@@ -167,9 +191,9 @@ class TxnCoordinator(Ledger):
     ) -> Decision[EndTxnResponse]:
         """EndTxn: the reply holds as soon as the outcome is in the log; markers follow."""
         claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
-        protocol = end_protocol(version)
+        protocol = self._rules.end_protocol(version)
         entry = self.entry(claim.transactional_id)
-        refused = refusal(protocol.operation, claim, entry)
+        refused = refusal(self._rules.judges[protocol.operation], claim, entry)
         if refused is not None:
             return refused
         assert entry is not None
@@ -178,9 +202,14 @@ class TxnCoordinator(Ledger):
         if isinstance(answer, ErrorCode):
             return Refused(answer)
         if answer is EndAction.REPLAY:
-            return Answered(_end_reply(entry, bumps=protocol.bumps))
+            ended = transitions.completed(entry, now=now) if entry.state in PREPARED else entry
+            return Answered(_end_reply(ended, bumps=protocol.bumps))
         if not protocol.bumps:
-            after = transitions.prepared(entry, outcome, now=now)
+            if entry.is_kept:
+                # Its owner would not learn of the epoch that it has afterwards.
+                return Refused(ErrorCode.UNSUPPORTED_VERSION)
+            client_version = self._rules.end_client_versions[tv, False]
+            after = transitions.prepared(entry, outcome, client_version=client_version, now=now)
             return self._propose(after, _end_reply(after, bumps=False), tv=tv)
         bumped = self._prepared_bumping(entry, outcome, now=now, tv=tv, ids=ids)
         if isinstance(bumped, Refused):
@@ -191,14 +220,17 @@ class TxnCoordinator(Ledger):
     def _prepared_bumping(
         self, entry: Entry, outcome: Outcome, *, now: int, tv: int, ids: ProducerIds
     ) -> Entry | Refused:
-        if entry.producer_epoch == EPOCH_MAX and outcome is Outcome.COMMIT:
+        if entry.owner_epoch == EPOCH_MAX and outcome is Outcome.COMMIT:
             return Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         if tv == 0:
             return Refused(ErrorCode.UNSUPPORTED_VERSION)
         next_producer_id = ids.take() if entry.is_exhausted else NONE
         if next_producer_id is None:
             return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return transitions.prepared_bumping(entry, outcome, next_producer_id=next_producer_id, now=now)
+        client_version = self._rules.end_client_versions[tv, True]
+        return transitions.prepared_bumping(
+            entry, outcome, next_producer_id=next_producer_id, client_version=client_version, now=now
+        )
 
     def _abort(self, entry: Entry, reply: T, *, now: int, tv: int, ids: ProducerIds) -> Refused | Proposed[T]:
         """Abort an open transaction and fence its owner, in the way of the cluster's level, not of its client."""

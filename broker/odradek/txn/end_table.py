@@ -18,7 +18,16 @@ from odradek.txn.checks import Operation
 from odradek.txn.states import EpochRelation, Outcome, TxnState
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["END_TXN", "END_TXN_BUMPING", "EndAction", "EndAnswer", "EndProtocol", "end_protocol"]
+__all__ = [
+    "ADD_CLIENT_VERSIONS",
+    "END_CLIENT_VERSIONS",
+    "END_TXN",
+    "END_TXN_BUMPING",
+    "EndAction",
+    "EndAnswer",
+    "EndProtocol",
+    "EndTable",
+]
 
 
 class EndAction(Enum):
@@ -120,11 +129,10 @@ class EndProtocol(Struct, frozen=True):
     bumps: bool
 
 
-_OLD = EndProtocol(Operation.END, END_TXN, bumps=False)
-_BUMPING = EndProtocol(Operation.END_BUMPING, END_TXN_BUMPING, bumps=True)
-_FIRST_BUMPING_VERSION = 5
+ADD_CLIENT_VERSIONS: Mapping[int, int] = MappingProxyType({0: 0, 2: 2})
+"""What the record of an add says of the client: 2 where a broker adds for it."""
 
-
-def end_protocol(version: int) -> EndProtocol:
-    """The protocol of a version of EndTxn."""
-    return _BUMPING if version >= _FIRST_BUMPING_VERSION else _OLD
+END_CLIENT_VERSIONS: Mapping[tuple[int, bool], int] = MappingProxyType(
+    {(level, bumps): 2 if bumps else 0 for level in range(3) for bumps in (False, True)}
+)
+"""What the record of an end says of the client, by the level of transaction.version and by whether the end bumps."""

@@ -70,7 +70,12 @@ class Entry(Struct, frozen=True, gc=False):
     previous_producer_id: int = NONE
     """The producer id before the latest transition: it differs from the present one only right after a rotation."""
     next_producer_id: int = NONE
-    """Reserved while a transaction ends that uses up the last epoch."""
+    """Reserved while a transaction ends that uses up the last epoch; or the owner's, of a transaction that was kept."""
+    next_producer_epoch: int = NONE
+    """With the next producer id: what the owner of a kept transaction has, or goes on with once it has ended (KIP-939).
+
+    Without one the next producer id begins at 0.
+    """
     last_producer_epoch: int = NONE
     """The epoch before the latest bump, if its holder may learn of the bump by retrying."""
     client_transaction_version: int = 0
@@ -79,9 +84,24 @@ class Entry(Struct, frozen=True, gc=False):
     """The transaction that ended last was made in the present epoch, so that epoch is its owner's and nobody else's."""
 
     @property
+    def is_kept(self) -> bool:
+        """A transaction is open that its owner's former self has begun: their ids and epochs are not the same."""
+        return self.next_producer_epoch != NONE and self.state is TxnState.ONGOING
+
+    @property
+    def owner_id(self) -> int:
+        """The producer id of whoever may end the transaction."""
+        return self.next_producer_id if self.is_kept else self.producer_id
+
+    @property
+    def owner_epoch(self) -> int:
+        """The epoch that goes with it."""
+        return self.next_producer_epoch if self.is_kept else self.producer_epoch
+
+    @property
     def is_exhausted(self) -> bool:
-        """No further epoch of this producer id may be given to a client."""
-        return self.producer_epoch >= EPOCH_LAST_USABLE
+        """No further epoch of the owner's producer id may be given to a client."""
+        return self.owner_epoch >= EPOCH_LAST_USABLE
 
     @property
     def expires(self) -> bool:
@@ -92,7 +112,7 @@ class Entry(Struct, frozen=True, gc=False):
         """The entry without what a value of this version refuses to carry."""
         if version >= 1 or (self.client_transaction_version == 0 and self.next_producer_id == NONE):
             return self
-        return replace(self, client_transaction_version=0, next_producer_id=NONE)
+        return replace(self, client_transaction_version=0, next_producer_id=NONE, next_producer_epoch=NONE)
 
     def as_stored(self, version: int) -> Entry:
         """What of the entry is read back from a value of this version."""
@@ -142,6 +162,7 @@ def encode_entry(entry: Entry, version: int) -> bytes:
     if version >= 1:
         value.previous_producer_id = entry.previous_producer_id
         value.next_producer_id = entry.next_producer_id
+        value.next_producer_epoch = entry.next_producer_epoch
         value.client_transaction_version = entry.client_transaction_version
         if entry.last_producer_epoch != NONE:
             value.unknown_tagged_fields.append((LAST_PRODUCER_EPOCH_TAG, _EPOCH.pack(entry.last_producer_epoch)))
@@ -169,6 +190,7 @@ def decode_entry(transactional_id: str, data: bytes) -> Entry | None:
         partitions=_flat(value.transaction_partitions),
         previous_producer_id=value.previous_producer_id,
         next_producer_id=value.next_producer_id,
+        next_producer_epoch=value.next_producer_epoch,
         last_producer_epoch=_last_epoch(value.unknown_tagged_fields),
         client_transaction_version=value.client_transaction_version,
         epoch_used=any(tag == EPOCH_USED_TAG for tag, _ in value.unknown_tagged_fields),

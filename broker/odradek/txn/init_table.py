@@ -5,7 +5,7 @@ First the request is checked for itself, then its claim is classified, then the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from itertools import product
 from types import MappingProxyType
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INIT",
+    "INIT_KEEPING",
     "REQUEST_CHECKS",
     "InitAction",
     "InitAnswer",
     "InitRelation",
+    "InitTable",
     "RequestCheck",
     "init_relation",
     "init_timeout",
@@ -54,10 +56,13 @@ class InitAction(Enum):
     ROTATE = "new producer id"
     ROTATE_KEEPING_LAST = "new producer id, keep the last epoch"
     REPLAY = "present epoch again"
+    KEEP = "bump the owner's epoch beside the open transaction"
+    KEEP_ROTATING = "new producer id for the owner of the open transaction"
     FENCE = "abort the open transaction with the bumped epoch, then CONCURRENT_TRANSACTIONS"
 
 
 InitAnswer = InitAction | ErrorCode
+InitTable = Mapping[tuple[TxnState, InitRelation, bool], InitAnswer]
 
 
 def _resting() -> dict[tuple[InitRelation, bool], InitAnswer]:
@@ -94,8 +99,11 @@ def _init() -> dict[tuple[TxnState, InitRelation, bool], InitAnswer]:
     return table
 
 
-INIT = MappingProxyType(_init())
+INIT: InitTable = MappingProxyType(_init())
 """The answer by state, relation, and whether the epochs of the producer id are used up."""
+
+INIT_KEEPING: InitTable = MappingProxyType(dict.fromkeys(INIT, ErrorCode.UNSUPPORTED_VERSION))
+"""The same where a prepared transaction is to be kept (KIP-939), which Kafka 4.4 has not got to."""
 
 
 def init_relation(request: InitProducerIdRequest, entry: Entry) -> InitRelation:
@@ -104,9 +112,9 @@ def init_relation(request: InitProducerIdRequest, entry: Entry) -> InitRelation:
     if producer_id == NONE:
         return InitRelation.NEW_INSTANCE
     rotated_away = producer_id == entry.previous_producer_id and epoch >= EPOCH_LAST_USABLE
-    if producer_id != entry.producer_id and not rotated_away:
+    if producer_id != entry.owner_id and not rotated_away:
         return InitRelation.STRANGER
-    if epoch == entry.producer_epoch:
+    if epoch == entry.owner_epoch:
         return InitRelation.CURRENT
     return InitRelation.RETRY if epoch == entry.last_producer_epoch else InitRelation.STALE
 
@@ -154,10 +162,11 @@ REQUEST_CHECKS = (
 """Checks of a request with a transactional id, in order; one without an id has to pass the first only."""
 
 
-def request_refusal(request: InitProducerIdRequest, config: Config) -> Refused | None:
+def request_refusal(
+    request: InitProducerIdRequest, config: Config, checks: tuple[RequestCheck, ...] = REQUEST_CHECKS
+) -> Refused | None:
     """The first check that the request fails, before anybody asks where its coordinator is."""
-    checks = REQUEST_CHECKS if request.transactional_id is not None else REQUEST_CHECKS[:1]
-    for check in checks:
+    for check in checks if request.transactional_id is not None else checks[:1]:
         if not check.holds(request, config):
             return Refused(check.error)
     return None

@@ -19,8 +19,9 @@ from msgspec import Struct
 from odradek.log.machine import Fact, LogRecord, Machine, Proposed
 from odradek.records.record import iterate_records
 from odradek.txn.deadlines import Deadlines, next_tick
-from odradek.txn.entry import Entry, TopicPartition, decode_entry, decode_id, encode_entry, encode_id, value_version
+from odradek.txn.entry import Entry, TopicPartition, decode_id, encode_id, value_version
 from odradek.txn.markers import NO_LEADER, WriteMarkers, write_markers
+from odradek.txn.rules import rules_of
 from odradek.txn.states import EXPIRABLE, PREPARED, TxnState
 from odradek.txn.transitions import check_transition
 
@@ -95,6 +96,7 @@ class Ledger(Machine["TxnWork"]):
     def __init__(self, *, config: Config, coordinator_epoch: int, leader_of: LeaderOf) -> None:
         super().__init__()
         self._config = config
+        self._rules = rules_of(config.release)
         self._coordinator_epoch = coordinator_epoch
         self._leader_of = leader_of
         self._held: dict[str, Held] = {}
@@ -123,7 +125,7 @@ class Ledger(Machine["TxnWork"]):
     # ------------------------------------------------------------------ proposing and folding
 
     def _propose(self, after: Entry, reply: T, *, tv: int, facts: tuple[Fact, ...] = ()) -> Proposed[T]:
-        value = encode_entry(after, value_version(tv))
+        value = self._rules.value.encode(after, value_version(tv))
         self._proposals[after.transactional_id] = _Proposal(after, value, tv, facts)
         return ProposedEntry(
             (LogRecord(encode_id(after.transactional_id), value),), reply, None, after.transactional_id
@@ -158,7 +160,7 @@ class Ledger(Machine["TxnWork"]):
             self._hold(transactional_id, None, offset)
         else:
             # Another coordinator's record: after compaction it need not follow from the one before it.
-            entry = decode_entry(transactional_id, value)
+            entry = self._rules.value.decode(transactional_id, value)
             if entry is not None:
                 self._hold(transactional_id, entry, offset)
 

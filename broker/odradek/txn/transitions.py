@@ -20,6 +20,7 @@ __all__ = [
     "completed",
     "created",
     "fenced",
+    "kept",
     "prepared",
     "prepared_bumping",
     "replayed",
@@ -70,6 +71,23 @@ def replayed(entry: Entry, *, timeout_ms: int, now: int) -> Entry:
     return replace(_emptied(entry, timeout_ms=timeout_ms, now=now), previous_producer_id=entry.previous_producer_id)
 
 
+def kept(entry: Entry, *, next_producer_id: int, now: int) -> Entry:
+    """InitProducerId that keeps the open transaction (KIP-939): its owner has another epoch from now on.
+
+    The transaction keeps its own id and epoch, which are in its records, and its timeout. The owner's next epoch is in
+    `next_producer_epoch`, 0 where the epochs of its id were used up and `next_producer_id` is a fresh one.
+    """
+    is_fresh = next_producer_id != NONE
+    return replace(
+        entry,
+        next_producer_id=next_producer_id if is_fresh else entry.owner_id,
+        next_producer_epoch=0 if is_fresh else entry.owner_epoch + 1,
+        last_update_timestamp=now,
+        previous_producer_id=entry.producer_id,
+        epoch_used=False,
+    )
+
+
 def added(entry: Entry, partitions: Iterable[TopicPartition], *, client_version: int, now: int) -> Entry:
     """Partitions join the transaction; the first ones open it."""
     return replace(
@@ -84,7 +102,7 @@ def added(entry: Entry, partitions: Iterable[TopicPartition], *, client_version:
     )
 
 
-def prepared(entry: Entry, outcome: Outcome, *, now: int) -> Entry:
+def prepared(entry: Entry, outcome: Outcome, *, client_version: int = 0, now: int) -> Entry:
     """The end of a transaction, decided with the epoch it was made in (EndTxn up to v4)."""
     return replace(
         entry,
@@ -92,17 +110,24 @@ def prepared(entry: Entry, outcome: Outcome, *, now: int) -> Entry:
         last_update_timestamp=now,
         previous_producer_id=entry.producer_id,
         next_producer_id=NONE,
-        client_transaction_version=0,
+        client_transaction_version=client_version,
         epoch_used=True,
     )
 
 
-def prepared_bumping(entry: Entry, outcome: Outcome, *, next_producer_id: int, now: int) -> Entry:
+def prepared_bumping(
+    entry: Entry, outcome: Outcome, *, next_producer_id: int, client_version: int = BUMPING, now: int
+) -> Entry:
     """The end of a transaction with the bumped epoch (KIP-890); also an abort where none was open.
 
     When the last usable epoch is bumped the markers carry the very last one,
-    and the client goes on with the next producer id.
+    and the client goes on with the next producer id. The owner of a kept transaction goes on beyond its own epoch,
+    for else a delayed EndTxn of it could end the transaction after this one (KIP-939).
     """
+    previous_producer_id, next_producer_epoch = entry.owner_id, NONE
+    if entry.is_kept:
+        next_producer_epoch = 0 if next_producer_id != NONE else entry.owner_epoch + 1
+        next_producer_id = next_producer_id if next_producer_id != NONE else entry.owner_id
     return replace(
         entry,
         state=prepared_state(outcome),
@@ -111,9 +136,10 @@ def prepared_bumping(entry: Entry, outcome: Outcome, *, next_producer_id: int, n
         last_producer_epoch=entry.producer_epoch,
         start_timestamp=now if entry.state in RESTING else entry.start_timestamp,
         last_update_timestamp=now,
-        previous_producer_id=entry.producer_id,
+        previous_producer_id=previous_producer_id,
         next_producer_id=next_producer_id,
-        client_transaction_version=BUMPING,
+        next_producer_epoch=next_producer_epoch,
+        client_transaction_version=client_version,
         epoch_used=False,
     )
 
@@ -130,16 +156,18 @@ def fenced(entry: Entry, *, now: int) -> Entry:
 
 def completed(entry: Entry, *, now: int) -> Entry:
     """All markers are written."""
-    overflowed = entry.next_producer_id != NONE
+    moves_on = entry.next_producer_id != NONE
     return replace(
         entry,
-        producer_id=entry.next_producer_id if overflowed else entry.producer_id,
-        producer_epoch=0 if overflowed else entry.producer_epoch,
+        producer_id=entry.next_producer_id if moves_on else entry.producer_id,
+        producer_epoch=max(entry.next_producer_epoch, 0) if moves_on else entry.producer_epoch,
         state=completed_state(entry.state),
         partitions=(),
         last_update_timestamp=now,
-        previous_producer_id=entry.producer_id,
+        # That of a kept transaction is its owner's, who may retry.
+        previous_producer_id=entry.producer_id if entry.next_producer_epoch == NONE else entry.previous_producer_id,
         next_producer_id=NONE,
+        next_producer_epoch=NONE,
     )
 
 
@@ -165,7 +193,9 @@ def check_transition(old: Entry | None, new: Entry) -> None:
         return
     assert old.state in ALLOWED[new.state], f"{new.transactional_id}: {old.state.title} before {new.state.title}"
     same_producer = new.producer_id == old.producer_id
-    if same_producer:
+    if old.state in PREPARED and old.next_producer_epoch != NONE:
+        assert (new.producer_id, new.producer_epoch) == (old.next_producer_id, old.next_producer_epoch)
+    elif same_producer:
         assert old.producer_epoch <= new.producer_epoch <= old.producer_epoch + 1
     else:
         assert new.producer_epoch == 0

@@ -18,7 +18,8 @@ from msgspec import Struct
 
 from odradek.log.machine import Answered, Decision, Fact, Machine, Parked
 from odradek.txn.entry import TopicPartition
-from odradek.txn.verification_errors import TransactionOperation, request_verdict, verdict
+from odradek.txn.rules import SHIPPED, Rules
+from odradek.txn.verification_errors import TransactionOperation
 from odradek.txn.verification_metrics import VerificationMetrics
 from odradek.wire.error_maps import error_of
 from odradek.wire.errors import ErrorCode
@@ -76,8 +77,9 @@ class _Round(Struct):
 class Verifier(Machine["VerificationRequest"]):
     """All questions of one broker."""
 
-    def __init__(self, *, request_timeout_ms: int) -> None:
+    def __init__(self, *, request_timeout_ms: int, rules: Rules = SHIPPED) -> None:
         super().__init__()
+        self._rules = rules
         self.metrics = VerificationMetrics()
         self._request_timeout_ms = request_timeout_ms
         self._waiting: dict[int, _Round] = {}
@@ -148,13 +150,13 @@ class Verifier(Machine["VerificationRequest"]):
         if asked is None:
             return
         if response.error_code != ErrorCode.NONE:
-            error = request_verdict(error_of(response.error_code))
+            error = self._rules.request_verdict(error_of(response.error_code))
             self._release_all(asked, error, now)
             return
         for result in response.results_by_transaction:
             question = asked.questions.pop(result.transactional_id, None)
             if question is not None:
-                self._release(question, _failures(result, asked.operation), now)
+                self._release(question, _failures(self._rules, result, asked.operation), now)
         self._release_all(asked, ErrorCode.NETWORK_EXCEPTION, now)
 
     def lost(self, request: VerificationRequest, now: int) -> None:
@@ -228,9 +230,9 @@ def _topics(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopi
     return [AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()]
 
 
-def _failures(result: AddPartitionsToTxnResult, operation: TransactionOperation) -> Failures:
+def _failures(rules: Rules, result: AddPartitionsToTxnResult, operation: TransactionOperation) -> Failures:
     return {
-        (topic.name, partition.partition_index): verdict(operation, error_of(partition.partition_error_code))
+        (topic.name, partition.partition_index): rules.verdict(operation, error_of(partition.partition_error_code))
         for topic in result.topic_results
         for partition in topic.results_by_partition
         if partition.partition_error_code != ErrorCode.NONE

@@ -20,18 +20,18 @@ from odradek.wire.errors import ErrorCode
 __all__ = [
     "ERROR_DESCRIPTIONS",
     "NOT_ADDED_MESSAGE",
+    "OFFSET_COMMIT_ERRORS",
     "PRODUCE_ERRORS",
     "REQUEST_VERDICTS",
+    "SINCE",
     "VERDICTS",
     "ClientError",
+    "Since",
     "TransactionOperation",
     "offset_commit_error",
     "offset_commit_operation",
-    "produce_error",
     "produce_operation",
-    "request_verdict",
     "retry_add_after",
-    "verdict",
 ]
 
 
@@ -52,24 +52,37 @@ _DEFAULT = TransactionOperation.DEFAULT_ERROR
 _GENERIC = TransactionOperation.GENERIC_ERROR_SUPPORTED
 _ADD = TransactionOperation.ADD_PARTITION
 
-PRODUCE_GENERIC_VERSION = 11
-PRODUCE_ADD_VERSION = 12
-OFFSET_COMMIT_GENERIC_VERSION = 4
-OFFSET_COMMIT_ADD_VERSION = 5
+
+class Since(Struct, frozen=True, kw_only=True):
+    """The first version of a request that brings a part of KIP-890 with it."""
+
+    end_bumps: int = 5
+    """EndTxn bumps the epoch."""
+    produce_aborts: int = 11
+    """The sender of a Produce knows TRANSACTION_ABORTABLE."""
+    produce_adds: int = 12
+    """Produce adds its partitions to the transaction."""
+    offsets_abort: int = 4
+    """The sender of a TxnOffsetCommit knows TRANSACTION_ABORTABLE."""
+    offsets_add: int = 5
+    """TxnOffsetCommit adds the partition of its offsets."""
 
 
-def produce_operation(version: int) -> TransactionOperation:
+SINCE = Since()
+
+
+def produce_operation(version: int, since: Since = SINCE) -> TransactionOperation:
     """The operation behind a Produce of this version."""
-    if version >= PRODUCE_ADD_VERSION:
+    if version >= since.produce_adds:
         return _ADD
-    return _GENERIC if version >= PRODUCE_GENERIC_VERSION else _DEFAULT
+    return _GENERIC if version >= since.produce_aborts else _DEFAULT
 
 
-def offset_commit_operation(version: int) -> TransactionOperation:
+def offset_commit_operation(version: int, since: Since = SINCE) -> TransactionOperation:
     """The operation behind a TxnOffsetCommit of this version."""
-    if version >= OFFSET_COMMIT_ADD_VERSION:
+    if version >= since.offsets_add:
         return _ADD
-    return _GENERIC if version >= OFFSET_COMMIT_GENERIC_VERSION else _DEFAULT
+    return _GENERIC if version >= since.offsets_abort else _DEFAULT
 
 
 VERDICTS: Mapping[tuple[TransactionOperation, ErrorCode], ErrorCode] = MappingProxyType(
@@ -83,16 +96,6 @@ REQUEST_VERDICTS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
     {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE}
 )
 """The same for the answer to a request as a whole."""
-
-
-def verdict(operation: TransactionOperation, error: ErrorCode) -> ErrorCode:
-    """How the leader reads the coordinator's answer for a partition."""
-    return VERDICTS.get((operation, error), error)
-
-
-def request_verdict(error: ErrorCode) -> ErrorCode:
-    """How the leader reads the coordinator's answer to the whole request."""
-    return REQUEST_VERDICTS.get(error, error)
 
 
 class ClientError(Struct, frozen=True):
@@ -144,12 +147,10 @@ ERROR_DESCRIPTIONS: Mapping[ErrorCode, str] = MappingProxyType(
 )
 """What Kafka 3.6 adds to verdicts that a Produce passes on as they are."""
 
+OFFSET_COMMIT_ERRORS: Mapping[tuple[TransactionOperation, ErrorCode], ErrorCode] = MappingProxyType({})
+"""Verdicts as a TxnOffsetCommit puts them, where it does not put them like errors of the group's own log."""
+
 _LOAD_IN_PROGRESS_VERSION = 2
-
-
-def produce_error(operation: TransactionOperation, error: ErrorCode) -> ClientError:
-    """A verdict as a Produce puts it."""
-    return PRODUCE_ERRORS.get((operation, error)) or ClientError(error)
 
 
 def offset_commit_error(version: int, error: ErrorCode) -> ErrorCode:

@@ -78,11 +78,15 @@ class _ReaderEmitter:
         arguments = [
             names[field.name] if self.version in field.versions else default_source(field) for field in struct.fields
         ]
-        if self.version in self.message.flexible:
+        is_flexible = self.version in self.message.flexible
+        if is_flexible:
             tags = f"tags{number}"
             self.tags(struct, names, tags)
             arguments.append(tags)
-        else:
+        if self.message.extends is not None:
+            fields = [field.python_name for field in struct.fields] + ["unknown_tagged_fields"] * is_flexible
+            arguments = [f"{name}={value}" for name, value in zip(fields, arguments, strict=True)]
+        elif not is_flexible:
             while arguments and self.version not in struct.fields[len(arguments) - 1].versions:
                 arguments.pop()
         self.flush()

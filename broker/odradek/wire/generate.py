@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -31,7 +31,7 @@ MESSAGES = _WIRE / "messages"
 
 _HEADER = '''"""{title}
 
-Generated from protocol_schemas/{path}. Do not edit.
+Generated from {path}. Do not edit.
 """
 
 # ruff: noqa
@@ -54,7 +54,7 @@ def generate(schemas: Path = SCHEMAS) -> dict[str, str]:
         if name in files:
             raise SchemaError(f"{path}: a second {spec.name}")
         source = path.read_text(encoding="utf-8")
-        files[name] = message_source(spec, source, f"{path.parent.name}/{path.name}")
+        files[name] = message_source(spec, source, f"protocol_schemas/{path.parent.name}/{path.name}")
         specs.append(spec)
     if not specs:
         raise SchemaError(f"{schemas}: no schemas there")
@@ -79,13 +79,16 @@ def _holds(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text(encoding="utf-8") == text
 
 
-def message_source(spec: MessageSpec, schema: str, path: str) -> str:
-    """The module of one message."""
+def message_source(spec: MessageSpec, schema: str, path: str, *, below: Collection[str] = ()) -> str:
+    """The module of one message.
+
+    For a message of a dialect (`spec.extends`) `below` names the structs that the ordinary one has, too.
+    """
     unpacked: set[str] = set()
     packed: set[str] = set()
     readers = _functions(spec, "read", unpacked)
     writers = _functions(spec, "write", packed)
-    classes = [line for struct in spec.structs() for line in _class(struct, spec)]
+    classes = [line for struct in spec.structs() for line in _class(struct, spec, below)]
     body = Source()
     for names, prefix, method in ((unpacked, "unpack", "unpack_from"), (packed, "pack", "pack")):
         for codes in sorted(name.split() for name in names):
@@ -97,7 +100,7 @@ def message_source(spec: MessageSpec, schema: str, path: str) -> str:
     text = "\n".join([*classes, "", "", *body.lines]) + "\n"
     api = f", API {spec.api_key}" if spec.api_key is not None else ""
     head = _HEADER.format(title=f"{spec.name}{api}, versions {spec.versions}.", path=path)
-    return head + _imports(text) + text
+    return head + _imports(text, spec) + text
 
 
 def index_source(specs: Iterable[MessageSpec]) -> str:
@@ -107,7 +110,7 @@ def index_source(specs: Iterable[MessageSpec]) -> str:
     # Records of the remote log metadata topic are of the same type and number themselves from 0 again.
     records = _numbered(spec for spec in specs if spec.type == "metadata" and not spec.name.startswith("Remote"))
     out = Source()
-    for line in _HEADER.format(title="What messages there are.", path="").splitlines():
+    for line in _HEADER.format(title="What messages there are.", path="protocol_schemas/").splitlines():
         out(line)
     for line in _INDEX_HEAD.splitlines():
         out(line)
@@ -219,7 +222,7 @@ _ENDINGS: Mapping[str, Callable[[int], list[str]]] = {
 }
 
 
-def _class(struct: StructSpec, spec: MessageSpec) -> list[str]:
+def _class(struct: StructSpec, spec: MessageSpec, below: Collection[str] = ()) -> list[str]:
     """One Struct for all versions.
 
     A message holds no message that holds it, so the collector of cycles need not look at it: with very many entries
@@ -228,7 +231,8 @@ def _class(struct: StructSpec, spec: MessageSpec) -> list[str]:
     out = Source()
     out("")
     out("")
-    with out.block(f"class {struct.name}(msgspec.Struct, gc=False):"):
+    base = f"ordinary.{struct.name}" if struct.name in below else "msgspec.Struct"
+    with out.block(f"class {struct.name}({base}, gc=False):"):
         for field in struct.fields:
             out(f"{field.python_name}: {annotation(field)} = {_class_default(field)}  # {_comment(field, struct)}")
         if has_tags(struct, spec):
@@ -285,12 +289,14 @@ def _tables(spec: MessageSpec, readers: dict[int, int], writers: dict[int, int],
     return out.lines
 
 
-def _imports(text: str) -> str:
+def _imports(text: str, spec: MessageSpec) -> str:
     words = set(re.findall(r"\w+", text))
     names = sorted(name for name in primitives.__all__ if name in words)
     lines = ["", "import struct", "", "import msgspec", ""]
     lines += ["from odradek.wire.explain import decode_error, encode_error"]
     lines += [f"from odradek.wire.primitives import {', '.join(names)}"]
+    if spec.extends is not None:
+        lines += [f"from odradek.wire.messages import {spec.extends} as ordinary", "", f'EXTENDS = "{spec.extends}"']
     return "\n".join(lines) + "\n"
 
 

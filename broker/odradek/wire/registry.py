@@ -27,6 +27,7 @@ __all__ = [
     "ApiKey",
     "Reader",
     "Writer",
+    "api_of",
     "decode",
     "encode",
     "encode_into",
@@ -150,6 +151,14 @@ def response_type(api_key: int) -> type[msgspec.Struct]:
     return cast("type[msgspec.Struct]", module.MESSAGE)
 
 
+_REQUEST_MODULES = {f"odradek.wire.messages.{api.stem}_request": ApiKey(key) for key, api in APIS.items()}
+
+
+def api_of(request: type[msgspec.Struct]) -> ApiKey:
+    """The API of a class of requests. Raises KeyError for any other."""
+    return _REQUEST_MODULES[request.__module__]
+
+
 def metadata_record_type(record_type: int) -> type[msgspec.Struct]:
     """The class of a record of `__cluster_metadata`. Raises KeyError for an unknown type."""
     module = import_module(f"odradek.wire.messages.{METADATA_RECORDS[record_type]}")
@@ -171,7 +180,10 @@ def spec(cls: type[msgspec.Struct]) -> MessageSpec:
     """The schema of a message, for who wants to look at its fields in general."""
     from odradek.wire.diagnosis import spec_of  # parsing schemas is for tools and tests
 
-    return spec_of(_module(cls).SCHEMA)
+    module = _module(cls)
+    found = spec_of(module.SCHEMA)
+    # The structs of a dialect's message are made below the ordinary ones, so their fields have no order to count on.
+    return found.extending(module.EXTENDS) if hasattr(module, "EXTENDS") else found
 
 
 def newest_version(api_key: ApiKey) -> int:

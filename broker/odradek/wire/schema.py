@@ -15,7 +15,7 @@ import json
 import keyword
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -163,10 +163,16 @@ class MessageSpec:
     listeners: tuple[str, ...]
     unstable: bool
     root: StructSpec
+    extends: str | None = None
+    """The module of the ordinary message that a dialect's message stands for; its structs are below that one's."""
 
     @property
     def module_name(self) -> str:
         return snake_case(self.name)
+
+    def extending(self, module: str) -> MessageSpec:
+        """The same message, of a dialect: it stands for the ordinary one of this module."""
+        return replace(self, extends=module)
 
     def minimal_size(self, struct: StructSpec, version: int) -> int:
         """The fewest bytes that one of its structs takes in this version."""

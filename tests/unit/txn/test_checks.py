@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
-from odradek.txn.checks import CHECKS, Check, Claim, Operation, epoch_relation, refusal
+from odradek.txn.checks import CHECKS, Check, Claim, Operation, epoch_relation, judges, refusal
 from odradek.txn.entry import Entry
 from odradek.txn.states import EpochRelation, TxnState
 
@@ -41,7 +41,7 @@ CASES: list[tuple[str, Claim, Entry | None, tuple[int | None, ...]]] = [
 
 @pytest.mark.parametrize(("claim", "entry", "errors"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
 def test_the_first_failed_check_answers(claim: Claim, entry: Entry | None, errors: tuple[int | None, ...]) -> None:
-    refused = [refusal(operation, claim, entry) for operation in Operation]
+    refused = [refusal(judges(CHECKS[operation]), claim, entry) for operation in Operation]
     assert list(errors) == [None if each is None else each.error for each in refused]
 
 

@@ -4,7 +4,8 @@ from itertools import product
 
 import pytest
 
-from odradek.txn.end_table import END_TXN, END_TXN_BUMPING, EndAction, EndAnswer, end_protocol
+from odradek.txn.end_table import END_TXN, END_TXN_BUMPING, EndAction, EndAnswer
+from odradek.txn.rules import SHIPPED
 from odradek.txn.states import EpochRelation, Outcome, TxnState
 from odradek.wire.errors import ErrorCode
 
@@ -73,4 +74,4 @@ def test_no_row_is_missing(table: dict[tuple[TxnState, Outcome, EpochRelation], 
 
 @pytest.mark.parametrize(("version", "bumps"), [(0, False), (4, False), (5, True)])
 def test_the_version_of_the_request_picks_the_table(version: int, bumps: bool) -> None:
-    assert bumps == end_protocol(version).bumps
+    assert bumps == SHIPPED.end_protocol(version).bumps

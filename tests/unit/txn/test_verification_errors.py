@@ -2,16 +2,14 @@
 
 import pytest
 
+from odradek.txn.rules import SHIPPED
 from odradek.txn.verification_errors import (
     ClientError,
     TransactionOperation,
     offset_commit_error,
     offset_commit_operation,
-    produce_error,
     produce_operation,
-    request_verdict,
     retry_add_after,
-    verdict,
 )
 from odradek.wire.errors import ErrorCode
 
@@ -51,7 +49,7 @@ PRODUCE = [
 @pytest.mark.parametrize(("coordinator", "default", "generic", "add"), PRODUCE)
 def test_produce(coordinator: int, default: tuple[int, str], generic: tuple[int, str], add: tuple[int, str]) -> None:
     for operation, (code, message) in zip(TransactionOperation, (default, generic, add), strict=True):
-        told = produce_error(operation, verdict(operation, ErrorCode(coordinator)))
+        told = SHIPPED.produce_error(operation, SHIPPED.verdict(operation, ErrorCode(coordinator)))
         assert ClientError(ErrorCode(code), message) == told
 
 
@@ -60,7 +58,9 @@ def test_produce(coordinator: int, default: tuple[int, str], generic: tuple[int,
 def test_produce_when_the_request_as_a_whole_fails(
     operation: TransactionOperation, code: int, told: tuple[int, str]
 ) -> None:
-    assert ClientError(ErrorCode(told[0]), told[1]) == produce_error(operation, request_verdict(ErrorCode(code)))
+    assert ClientError(ErrorCode(told[0]), told[1]) == SHIPPED.produce_error(
+        operation, SHIPPED.request_verdict(ErrorCode(code))
+    )
 
 
 # coordinator's error; code for each of TxnOffsetCommit v0-1, v2-3, v4, v5-6
@@ -89,7 +89,7 @@ def test_txn_offset_commit(coordinator: int, expected: tuple[int, ...]) -> None:
     versions = ((0, 1), (2, 3), (4,), (5, 6))
     for code, group in zip(expected, versions, strict=True):
         for version in group:
-            read = verdict(offset_commit_operation(version), ErrorCode(coordinator))
+            read = SHIPPED.verdict(offset_commit_operation(version), ErrorCode(coordinator))
             assert code == offset_commit_error(version, read)
 
 

@@ -15,7 +15,6 @@ from odradek.node.hosting.replicas import lost
 from odradek.txn.verification_errors import (
     ERROR_DESCRIPTIONS,
     TransactionOperation,
-    produce_error,
     produce_operation,
     retry_add_after,
 )
@@ -24,6 +23,7 @@ from odradek.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from odradek.node.node import Node
     from odradek.node.routes.produce import Write
+    from odradek.txn.rules import Rules
     from odradek.txn.verification import Failures
     from odradek.wire.messages.produce_request import ProduceRequest
 
@@ -48,7 +48,7 @@ async def verify(node: Node, request: ProduceRequest, writes: list[Write], versi
     if len(producers) > 1:
         _refuse_all(writes, SEVERAL_PRODUCERS)
         return
-    operation = produce_operation(version)
+    operation = produce_operation(version, node.rules.since)
     if not producing or (operation.verifies_only and not node.verifies_records):
         return
     started = node.now
@@ -74,7 +74,7 @@ async def verify(node: Node, request: ProduceRequest, writes: list[Write], versi
             break
         await node.sleep(backoff_ms)
     if asked:
-        _judge(asked, failures, operation)
+        _judge(asked, failures, operation, node.rules)
     if node.release.verification.explains_errors:
         _explain(producing)
 
@@ -105,11 +105,11 @@ def _begin(node: Node, writes: list[Write], operation: TransactionOperation) -> 
     return asked
 
 
-def _judge(asked: list[Write], failures: Failures, operation: TransactionOperation) -> None:
+def _judge(asked: list[Write], failures: Failures, operation: TransactionOperation, rules: Rules) -> None:
     for write in asked:
         failure = failures.get((write.partition.topic, write.partition.index))
         if failure is not None:
-            error = produce_error(operation, failure)
+            error = rules.produce_error(operation, failure)
             write.refused = Refused(error.error, error.message)
 
 

@@ -74,7 +74,7 @@ async def init_producer_id(node: Node, call: Call) -> InitProducerIdResponse:
             # Kafka's answer while the broker waits for its block of ids; producers ask again.
             return _init_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, call.version)
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-    refused = request_refusal(request, node.config)
+    refused = request_refusal(request, node.config, node.rules.request_checks)
     if refused is not None:
         return _init_refused(refused.error, call.version)
     outcome = await _ask(

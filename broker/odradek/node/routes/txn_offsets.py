@@ -128,7 +128,7 @@ async def _verify(
     node: Node, shard: GroupShard, request: TxnOffsetCommitRequest, version: int
 ) -> Guard | Refused | None:
     """The partition of the offsets is a partition of the transaction like any other (KIP-890)."""
-    operation = offset_commit_operation(version)
+    operation = offset_commit_operation(version, node.rules.since)
     if operation.verifies_only and not node.verifies_offsets:
         return None
     partition = shard.partition
@@ -151,4 +151,6 @@ async def _verify(
         partitions=[key],
         operation=operation,
     )
-    return Refused(failures[key]) if key in failures else begun
+    if key in failures:
+        return Refused(node.rules.offset_commit_error(operation, failures[key]))
+    return begun

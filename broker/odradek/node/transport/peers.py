@@ -74,7 +74,11 @@ class Peers:
         Raises `EncodeError` where the request cannot be written.
         """
         self._next_correlation = correlation_id = (self._next_correlation + 1) & 0x7FFFFFFF
-        if node_id == self._node.node_id and self._node.calls_itself and version == registry.newest_version(api_key):
+        if (
+            node_id == self._node.node_id
+            and self._node.calls_itself
+            and version == self._node.codecs.newest_version(api_key)
+        ):
             response = await self._call_here(api_key, version, correlation_id, request, deadline)
             assert response is None or isinstance(response, answer), f"{api_key.name}: {response}"
             return response
@@ -105,7 +109,7 @@ class Peers:
         node = self._node
         handler = node.router.handler(api_key, version, broker=True)
         assert handler is not None, "a node serves what it asks"
-        call = Call(api_key, version, correlation_id, self._client_name, request, HERE, is_broker=True)
+        call = Call(api_key, version, correlation_id, self._client_name, node.codecs.own(request), HERE, is_broker=True)
         serving, _ = begin(node, handler, call)
         try:
             parked = serving.send(None)
@@ -170,9 +174,10 @@ class Peers:
     def _frame(self, api_key: ApiKey, version: int, correlation_id: int, request: Struct) -> bytearray:
         out = bytearray(_REQUEST_HEADER.pack(0, api_key, version, correlation_id, len(self._client_id)))
         out += self._client_id
-        if registry.request_header_version(api_key, version) >= 2:
+        codecs = self._node.codecs
+        if codecs.request_header_version(api_key, version) >= 2:
             out.append(0)
-        out += registry.encode(request, version)
+        out += codecs.encode(request, version)
         _CORRELATION.pack_into(out, 0, len(out) - 4)
         return out
 
@@ -184,7 +189,8 @@ class Peers:
         version, wait = waiting
         api_key = link.api_key
         position = 4
-        if registry.response_header_version(api_key, version) >= 1:
+        codecs = self._node.codecs
+        if codecs.response_header_version(api_key, version) >= 1:
             _, position = unknown_tags(frame, position + 1, frame[position])
-        response, _ = registry.reader(registry.response_type(api_key), version)(frame, position)
+        response, _ = codecs.reader(registry.response_type(api_key), version)(frame, position)
         wait.settle(response)

@@ -8,6 +8,7 @@ A route's module, and the codecs of its messages, are imported when the first re
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -16,11 +17,12 @@ from msgspec import Struct
 from odradek.releases import WIDEST, Release
 from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire import registry
+from odradek.wire.codecs import PLAIN
 from odradek.wire.long import long_reader, long_writer
 from odradek.wire.primitives import Splices
 from odradek.wire.registry import ApiKey
 
-__all__ = ["ROUTES", "Call", "CloseConnection", "Handler", "Route", "Router"]
+__all__ = ["ROUTES", "Around", "Call", "CloseConnection", "Handler", "Route", "Router"]
 
 
 class CloseConnection(Exception):
@@ -125,6 +127,8 @@ ENTRIES_MAX = 10_000
 """How many entries a request of more than 32 KiB may have, in all its arrays. Kafka takes a million in each."""
 
 Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]
+Around = Callable[[Any, Call, Serve], Coroutine[Any, Any, Any]]
+"""What a dialect puts around a route: node, call, and the route, which it may ask, or not, or more than once."""
 
 
 class Handler(Struct):
@@ -138,20 +142,24 @@ class Handler(Struct):
     flexible_response: bool
     serve: Serve
     entries_max: int
+    request_type: type[Struct]
+    response_type: type[Struct]
 
     def read_long(self, frame: memoryview, position: int) -> Generator[int, None, tuple[Any, int]]:
         """Read a long request, and give way."""
-        return long_reader(registry.request_type(self.api_key), self.version)(frame, position)
+        return long_reader(self.request_type, self.version)(frame, position)
 
     def write_long(self, response: Any, out: bytearray, splices: Splices) -> Generator[int, None, None]:
         """Write a long response, and give way."""
-        return long_writer(registry.response_type(self.api_key), self.version)(response, out, splices)
+        return long_writer(self.response_type, self.version)(response, out, splices)
 
 
 class Router:
     """The routes of one node, by API key and version: those that its release has, in the versions that it has."""
 
     def __init__(self, release: Release = WIDEST, *, unstable_versions: bool = False) -> None:
+        self._codecs = release.codecs or PLAIN
+        self._around = release.around
         self._told: list[tuple[ApiKey, int, int]] = []
         self._served: dict[int, range] = {}
         self._routes = {route.api_key: route for route in (*ROUTES, *BROKER_ROUTES)}
@@ -168,8 +176,9 @@ class Router:
                 if offered is None:
                     continue
                 low = max(low, offered[0])
-                # An unstable version is above all that are offered.
-                high = min(high, route.max_version if unstable_versions and release.is_latest else offered[1])
+                # An unstable version is above all that are offered; a dialect may offer what Kafka does not have.
+                if not (unstable_versions and release.is_latest):
+                    high = offered[1]
             self._told.append((route.api_key, low, high))
             self._served[route.api_key] = range(low, high + 1)
         if release.lowest_produce:
@@ -199,13 +208,21 @@ class Router:
         route = self._routes[ApiKey(api_key)]
         module_name, function_name = route.target.split(":")
         module = import_module(f"odradek.node.routes.{module_name}")
+        codecs, around = self._codecs, self._around.get(route.api_key)
+        serve: Serve = getattr(module, function_name)
         return Handler(
             api_key=route.api_key,
             version=version,
-            read=registry.reader(registry.request_type(route.api_key), version),
-            write=registry.writer(registry.response_type(route.api_key), version),
-            flexible_request=registry.request_header_version(route.api_key, version) >= 2,
-            flexible_response=registry.response_header_version(route.api_key, version) >= 1,
-            serve=getattr(module, function_name),
+            read=codecs.reader(registry.request_type(route.api_key), version),
+            write=codecs.writer(registry.response_type(route.api_key), version),
+            flexible_request=codecs.request_header_version(route.api_key, version) >= 2,
+            flexible_response=codecs.response_header_version(route.api_key, version) >= 1,
+            serve=serve if around is None else partial(_around, around, serve),
             entries_max=SHARED_ENTRIES_MAX if route.api_key in SHARED else ENTRIES_MAX,
+            request_type=codecs.request_type(route.api_key),
+            response_type=codecs.response_type(route.api_key),
         )
+
+
+def _around(around: Around, serve: Serve, node: Any, call: Call) -> Coroutine[Any, Any, Any]:
+    return around(node, call, serve)

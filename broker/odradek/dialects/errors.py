@@ -1,0 +1,23 @@
+"""What is wrong with a dialect, for whoever wrote it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.usage import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["DialectError"]
+
+
+class DialectError(UsageError):
+    """A dialect that no broker can be started with; the text is one sentence with the file, the field and the rule."""
+
+    def __init__(self, file: Path, field: str, rule: str) -> None:
+        where = f"{file.parent.name}/{file.name}"
+        super().__init__(f"{where}: {field}: {rule}." if field else f"{where}: {rule}.")
+        self.file = file
+        self.field = field
+        self.rule = rule

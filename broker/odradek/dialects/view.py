@@ -1,0 +1,43 @@
+"""What the steps of a dialect may want to know of a cluster: its transactions, and what leaders know of producers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.log.machine import Refused
+from odradek.txn.states import TxnState
+from odradek.wire.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
+from odradek.wire.messages.describe_producers_response import DescribeProducersResponse, ProducerState
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+    from odradek.txn.entry import TopicPartition
+
+__all__ = ["open_transaction", "producer_state"]
+
+
+def open_transaction(node: Node, transactional_id: str) -> tuple[TopicPartition, ...]:
+    """The partitions of an open transaction that this broker coordinates; none where there is no such."""
+    shard = node.coordinators.transactional(transactional_id) if transactional_id else None
+    if shard is None or isinstance(shard, Refused):
+        return ()
+    entry = shard.machine.entry(transactional_id)
+    return entry.partitions if entry is not None and entry.state is TxnState.ONGOING else ()
+
+
+async def producer_state(node: Node, topic: str, index: int, producer_id: int) -> ProducerState | None:
+    """What the leader of a partition knows of a producer; None where it knows nothing, or cannot be asked."""
+    registered = node.image.partition(topic, index)
+    if registered is None:
+        return None
+    response = await node.peers.call(
+        registered.leader,
+        ApiKey.DESCRIBE_PRODUCERS,
+        node.router.newest(ApiKey.DESCRIBE_PRODUCERS),
+        DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])]),
+        DescribeProducersResponse,
+        deadline=node.now + node.config.request_timeout_ms,
+    )
+    found = [] if response is None else response.topics[0].partitions[0].active_producers
+    return next((each for each in found if each.producer_id == producer_id), None)

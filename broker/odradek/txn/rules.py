@@ -1,0 +1,111 @@
+"""What a coordinator and the leaders beside it decide by, as one value: Kafka's tables, or those of a dialect.
+
+Decided once, when a node starts. `SHIPPED` is Kafka 4.4; the releases differ from it by their own switches only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from odradek.txn.checks import CHECKS, Condition, Judge, Operation, judges
+from odradek.txn.end_table import (
+    ADD_CLIENT_VERSIONS,
+    END_CLIENT_VERSIONS,
+    END_TXN,
+    END_TXN_BUMPING,
+    EndProtocol,
+    EndTable,
+)
+from odradek.txn.entry import Entry, decode_entry, encode_entry
+from odradek.txn.init_table import INIT, INIT_KEEPING, REQUEST_CHECKS, InitTable, RequestCheck
+from odradek.txn.verification_errors import (
+    OFFSET_COMMIT_ERRORS,
+    PRODUCE_ERRORS,
+    REQUEST_VERDICTS,
+    SINCE,
+    VERDICTS,
+    ClientError,
+    Since,
+    TransactionOperation,
+)
+
+if TYPE_CHECKING:
+    from odradek.releases import Release
+    from odradek.wire.errors import ErrorCode
+
+__all__ = ["SHIPPED", "Rules", "ValueFormat", "rules_of"]
+
+
+class ValueFormat(Struct, frozen=True):
+    """How an entry becomes the value of its record, and is found again."""
+
+    encode: Callable[[Entry, int], bytes] = encode_entry
+    """The entry, and the version of the value."""
+    decode: Callable[[str, bytes], Entry | None] = decode_entry
+    """The transactional id, and the value; None for one that nobody here has written."""
+
+
+class Rules(Struct, frozen=True, kw_only=True, dict=True):
+    """The tables, by the names that they have in `docs/states.md`."""
+
+    since: Since = SINCE
+    end_txn: EndTable = END_TXN
+    end_txn_bumping: EndTable = END_TXN_BUMPING
+    end_client_versions: Mapping[tuple[int, bool], int] = END_CLIENT_VERSIONS
+    add_client_versions: Mapping[int, int] = ADD_CLIENT_VERSIONS
+    init: InitTable = INIT
+    init_keeping: InitTable = INIT_KEEPING
+    checks: Mapping[Operation, tuple[Condition, ...]] = CHECKS
+    request_checks: tuple[RequestCheck, ...] = REQUEST_CHECKS
+    verdicts: Mapping[tuple[TransactionOperation, ErrorCode], ErrorCode] = VERDICTS
+    request_verdicts: Mapping[ErrorCode, ErrorCode] = REQUEST_VERDICTS
+    produce_errors: Mapping[tuple[TransactionOperation, ErrorCode], ClientError] = PRODUCE_ERRORS
+    offset_commit_errors: Mapping[tuple[TransactionOperation, ErrorCode], ErrorCode] = OFFSET_COMMIT_ERRORS
+    value: ValueFormat = ValueFormat()
+
+    @cached_property
+    def judges(self) -> Mapping[Operation, tuple[Judge, ...]]:
+        """The checks of each operation, ready to be asked."""
+        return MappingProxyType({operation: judges(checks) for operation, checks in self.checks.items()})
+
+    @cached_property
+    def _keeping(self) -> EndProtocol:
+        return EndProtocol(Operation.END, self.end_txn, bumps=False)
+
+    @cached_property
+    def _bumping(self) -> EndProtocol:
+        return EndProtocol(Operation.END_BUMPING, self.end_txn_bumping, bumps=True)
+
+    def verdict(self, operation: TransactionOperation, error: ErrorCode) -> ErrorCode:
+        """How the leader reads the coordinator's answer for a partition."""
+        return self.verdicts.get((operation, error), error)
+
+    def request_verdict(self, error: ErrorCode) -> ErrorCode:
+        """How the leader reads the coordinator's answer to the whole request."""
+        return self.request_verdicts.get(error, error)
+
+    def produce_error(self, operation: TransactionOperation, error: ErrorCode) -> ClientError:
+        """A verdict as a Produce puts it."""
+        return self.produce_errors.get((operation, error)) or ClientError(error)
+
+    def offset_commit_error(self, operation: TransactionOperation, error: ErrorCode) -> ErrorCode:
+        """A verdict as a TxnOffsetCommit puts it, before it is put like an error of the group's own log."""
+        return self.offset_commit_errors.get((operation, error), error)
+
+    def end_protocol(self, version: int) -> EndProtocol:
+        """How a version of EndTxn ends a transaction."""
+        return self._bumping if version >= self.since.end_bumps else self._keeping
+
+
+SHIPPED = Rules()
+"""Kafka 4.4."""
+
+
+def rules_of(release: Release) -> Rules:
+    """The rules of a release: Kafka's, or its own if it is a dialect."""
+    return release.rules or SHIPPED
