@@ -18,10 +18,10 @@ from odradek.records.batch import (
 )
 from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression
 from odradek.records.message_set import Message, iterate_messages, message_set, parse_message
-from odradek.records.record import BY_POSITION, Record, build_batch, iterate_records
+from odradek.records.record import BY_POSITION, Record, iterate_records
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["down_convert", "entries", "read_messages", "renumbered", "up_convert"]
+__all__ = ["down_convert", "entries", "read_messages", "renumbered"]
 
 _MAGIC_AT = 16
 _V2 = 2
@@ -59,25 +59,6 @@ def renumbered(records: Sequence[Record]) -> list[Record]:
         Record(BY_POSITION, record.timestamp, record.key, record.value, record.headers, record.sequence)
         for record in records
     ]
-
-
-def up_convert(
-    view: memoryview,
-    now: int,
-    *,
-    compression: Compression | None = None,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-) -> bytes:
-    """A message set as one batch; its compression is kept unless another is asked for."""
-    messages, records = read_messages(view)
-    if not messages:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "Record batch has no batches at all")
-    return build_batch(
-        renumbered(records),
-        compression=messages[0].compression if compression is None else compression,
-        timestamp_type=timestamp_type,
-        max_timestamp=now if timestamp_type is TimestampType.LOG_APPEND_TIME else None,
-    )
 
 
 def down_convert(view: memoryview, magic: int, *, first_offset: int = 0, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:

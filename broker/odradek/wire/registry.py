@@ -30,7 +30,6 @@ __all__ = [
     "api_of",
     "decode",
     "encode",
-    "encode_into",
     "is_flexible",
     "join",
     "message_type",
@@ -105,11 +104,6 @@ def decode(cls: type[M], data: bytes | bytearray | memoryview, version: int, *, 
             message=cls.__name__,
         )
     return message
-
-
-def encode_into(message: msgspec.Struct, version: int, out: bytearray, splices: Splices) -> None:
-    """Append a message to `out`. Large `records` are not copied but noted in `splices`; see `join`."""
-    writer(type(message), version)(message, out, splices)
 
 
 def encode(message: msgspec.Struct, version: int) -> bytes:

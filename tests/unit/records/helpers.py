@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from odradek.records.batch import HEADER_BYTES, Batch, parse_batch, write_header
 from odradek.records.compression import Compression, compress
 from odradek.records.record import Record, build_batch
+from odradek.records.validate import TopicRules, Validated, validate_produce
+from odradek.wire.errors import ErrorCode
 
+PLAIN_TOPIC = TopicRules()
 NOW = 1_760_000_000_000
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 
@@ -77,3 +80,17 @@ def patched(data: bytes, at: int, new: bytes) -> bytes:
 def resealed(data: bytes) -> bytes:
     """The batch with the checksum that belongs to its bytes."""
     return patched(data, 17, crc32c(data[21:]).to_bytes(4))
+
+
+def converted(data: bytes | memoryview, now: int, topic: TopicRules = PLAIN_TOPIC) -> Batch | ErrorCode:
+    """What a leader makes of the message set of an old producer, or its error."""
+    view = memoryview(data)
+    taken = validate_produce(view, produce_version=2, topic=topic, now=now)
+    return taken.batch if isinstance(taken, Validated) else taken.error
+
+
+def converted_batch(data: bytes | memoryview, now: int, topic: TopicRules = PLAIN_TOPIC) -> Batch:
+    """The same where it is taken."""
+    batch = converted(data, now, topic)
+    assert isinstance(batch, Batch), batch
+    return batch

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.records.helpers import NOW, parsed, plain
+from tests.unit.records.helpers import NOW, converted, converted_batch, parsed, plain
 
-from odradek.records.batch import Batch, InvalidBatch, TimestampType, parse_batch
+from odradek.records.batch import Batch, InvalidBatch, TimestampType
 from odradek.records.compression import Compression
 from odradek.records.control import end_txn_marker
-from odradek.records.legacy import down_convert, entries, read_messages, up_convert
+from odradek.records.legacy import down_convert, entries, read_messages
 from odradek.records.message_set import Message, iterate_messages, message_set
 from odradek.records.record import Record, build_batch, iterate_records
+from odradek.records.validate import TopicRules
 from odradek.wire.errors import ErrorCode
 
 OLD_CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
@@ -26,7 +27,7 @@ def all_records(data: bytes) -> list[Record]:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
 def test_old_messages_become_one_batch(magic: int, codec: Compression) -> None:
-    batch = parsed(up_convert(memoryview(message_set(SOME, magic=magic, compression=codec)), NOW))
+    batch = converted_batch(message_set(SOME, magic=magic, compression=codec), NOW)
     assert batch.crc_is_valid()
     assert codec is batch.compression
     assert (0, 2, -1, -1) == (batch.base_offset, batch.last_offset, batch.producer_id, batch.base_sequence)
@@ -38,17 +39,14 @@ def test_old_messages_become_one_batch(magic: int, codec: Compression) -> None:
 
 def test_offsets_of_producers_do_not_count() -> None:
     odd = [Record(offset=7, value=b"a"), Record(offset=7, value=b"b"), Record(offset=0, value=b"c")]
-    batch = parsed(up_convert(memoryview(message_set(odd, magic=0)), NOW))
+    batch = converted_batch(message_set(odd, magic=0), NOW)
     assert [0, 1, 2] == [record.offset for record in iterate_records(batch)]
 
 
 def test_another_compression_and_the_time_of_the_broker() -> None:
     data = message_set(SOME, magic=1)
-    batch = parsed(
-        up_convert(
-            memoryview(data), NOW + 50, compression=Compression.ZSTD, timestamp_type=TimestampType.LOG_APPEND_TIME
-        )
-    )
+    rules = TopicRules(compression_type="zstd", message_timestamp_type="LogAppendTime")
+    batch = converted_batch(data, NOW + 50, rules)
     assert Compression.ZSTD is batch.compression
     assert [NOW + 50] * 3 == [record.timestamp for record in iterate_records(batch)]
 
@@ -68,9 +66,7 @@ def test_another_compression_and_the_time_of_the_broker() -> None:
     ],
 )
 def test_what_producers_may_not_send(data: bytes, error: ErrorCode) -> None:
-    with pytest.raises(InvalidBatch) as caught:
-        up_convert(memoryview(data), NOW)
-    assert error is caught.value.error
+    assert error is converted(data, NOW)
 
 
 def test_messages_and_their_records_are_both_of_interest() -> None:
@@ -140,5 +136,5 @@ def test_zstd_cannot_be_given_to_old_clients() -> None:
 def test_there_and_back_again() -> None:
     data = build_batch(plain(20, step=3), compression=Compression.LZ4)
     assert list(iterate_records(parsed(data))) == list(
-        iterate_records(parse_batch(memoryview(up_convert(memoryview(down_convert(memoryview(data), 1)), NOW))))
+        iterate_records(converted_batch(down_convert(memoryview(data), 1), NOW))
     )

@@ -9,10 +9,10 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder as AioOldBuilder
 from aiokafka.record.memory_records import MemoryRecords as AioRecords
-from tests.unit.records.helpers import NOW, parsed
+from tests.unit.records.helpers import NOW, converted_batch, parsed
 
 from odradek.records.compression import Compression
-from odradek.records.legacy import down_convert, entries, up_convert
+from odradek.records.legacy import down_convert, entries
 from odradek.records.message_set import Message, iterate_messages, message_set
 from odradek.records.record import Record, build_batch, iterate_records
 from odradek.records.validate import TopicRules, Validated, validate_produce
@@ -98,7 +98,7 @@ def test_we_read_their_old_messages(builder: Any, reader: Any, codec: Compressio
         # They leave the offset of the wrapper 0, so these records have relative offsets.
         assert 0 == next(iter(entries(data))).view[7]
     assert expected == fields(read)
-    assert expected == fields(list(iterate_records(parsed(up_convert(data, NOW)))))
+    assert expected == fields(list(iterate_records(converted_batch(data, NOW))))
 
 
 @pytest.mark.parametrize(("builder", "reader", "codec", "magic"), OLD_PEERS)

@@ -124,7 +124,7 @@ def test_large_records_are_not_copied() -> None:
     message = fetched(10, SPLICE_BYTES_MIN, 0, 100_000)
     out = bytearray(b"head")
     splices: Splices = []
-    registry.encode_into(message, 12, out, splices)
+    registry.writer(type(message), 12)(message, out, splices)
     partitions = message.responses[0].partitions
     assert [partitions[1].records, partitions[3].records] == [view.obj for _, view in splices]
     assert len(out) < 500
