@@ -13,6 +13,7 @@ from odradek.node.events import Command
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import rule
 from odradek.node.transport.router import Call
+from odradek.releases import Release
 from odradek.sim import World
 from odradek.testing.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
@@ -63,6 +64,7 @@ class Cluster(View):
         delay_ms: tuple[int, int] = (0, 0),
         calls_itself: bool = False,
         tells: bool = True,
+        dialect: Release | None = None,
         **settings: object,
     ) -> None:
         config: dict[str, object] = {
@@ -83,6 +85,7 @@ class Cluster(View):
             delay_ms=delay_ms,
             calls_itself=calls_itself,
             tells=tells,
+            dialect=dialect,
         )
 
     # ------------------------------------------------------------------ what happens to it

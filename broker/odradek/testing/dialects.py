@@ -93,12 +93,29 @@ class Pause(Struct, frozen=True):
 Steps = Generator[Ask | Pause, Any, T]
 
 
+FATAL = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""After these another producer has to begin (KIP-890, "InvalidPidMappingException is fatal to new clients")."""
+
+
 class Refusal(Exception):
     """What was asked is refused with an error that no client asks again."""
 
     def __init__(self, what: str, error: ErrorCode) -> None:
         super().__init__(f"{what}: {error.name}")
         self.error = error
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether the producer is of no use any more; else its transaction is to be aborted."""
+        return self.error in FATAL
 
 
 class Producer:
@@ -126,6 +143,8 @@ class Producer:
         self.ongoing: Pair = NOBODY
         """The transaction that was kept, if the last `init` kept one."""
         self.level = level
+        self._seen = level
+        self._is_dead = False
         self._codecs = release.codecs or PLAIN
         self._since = rules_of(release).since
         self._versions = dict(versions or {})
@@ -175,6 +194,20 @@ class Producer:
         self.ongoing = response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
         self.partitions.clear()
         return response
+
+    def see(self, level: int) -> Steps[bool]:
+        """The brokers have finalized another level: whether the open transaction had to be aborted for it.
+
+        "If we see a new one, we will wait for the transaction to complete before upgrading. If we see a lower MV, we
+        should abort the transaction and start again with the old protocol" (KIP-890, "New Servers").
+        """
+        self._seen = level
+        aborts = bool(self.partitions) and level < self.level
+        if aborts:
+            yield from self.end(commit=False)
+        if not self.partitions:
+            self.level = level
+        return aborts
 
     def add(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """AddPartitionsToTxn, as a client sends it."""
@@ -271,6 +304,7 @@ class Producer:
         answer: EndTxnResponse = yield from self._insist("EndTxn", ask, _error)
         self.partitions.clear()
         self.ongoing = NOBODY
+        self.level = self._seen
         if version >= self._since.end_bumps and answer.producer_id >= 0:
             self._adopt((answer.producer_id, answer.producer_epoch))
         return answer
@@ -299,15 +333,19 @@ class Producer:
         )
 
     def _insist(self, what: str, ask: Ask, error_of: Callable[[Any], int]) -> Steps[Any]:
+        if self._is_dead:
+            raise RuntimeError(f"{what}: this producer has met a fatal error, and only another one can go on.")
         for _ in range(RETRIES_MAX):
             answer = yield ask
             error = ErrorCode(error_of(answer))
             if error is ErrorCode.NONE:
                 return answer
             if error not in RETRIED:
-                raise Refusal(what, error)
+                break
             yield Pause(RETRY_MS)
-        raise Refusal(what, error)
+        refusal = Refusal(what, error)
+        self._is_dead = refusal.is_fatal
+        raise refusal
 
     def _adopt(self, pair: Pair) -> None:
         if pair != self.pair:

@@ -1,0 +1,65 @@
+"""The producer of `odradek.testing.dialects` in the simulated world: its steps, run to their end."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from tests.kips.cluster import Cluster
+
+from odradek.testing.dialects import Ask, Pause, Producer, Role, Steps
+
+__all__ = ["Player", "play"]
+
+T = TypeVar("T")
+
+
+def play(cluster: Cluster, steps: Steps[T]) -> T:
+    """Run the steps of a producer, each request to whom it is for at that moment."""
+    answer: object = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as stop:
+            done: T = stop.value
+            return done
+        if isinstance(step, Pause):
+            cluster.world.advance(step.milliseconds)
+            answer = None
+        else:
+            answer = cluster.ask(_node(cluster, step), step.request, step.version)
+
+
+def _node(cluster: Cluster, ask: Ask) -> int:
+    match ask.role, ask.key:
+        case Role.LEADER, (topic, index):
+            return cluster.leader((topic, index))
+        case Role.GROUP, str(group):
+            return cluster.leader(cluster.offsets_of(group))
+        case _, str(transactional_id):
+            return cluster.coordinator(transactional_id)
+        case _:
+            raise AssertionError(ask)
+
+
+class Player:
+    """A producer of the cluster's dialect, played step by step."""
+
+    def __init__(self, cluster: Cluster, tid: str = "x", **how: object) -> None:
+        self.cluster = cluster
+        self.core = Producer(cluster.world.config.release, tid, now=lambda: cluster.world.now, **how)  # type: ignore[arg-type]
+
+    @classmethod
+    def started(cls, cluster: Cluster, tid: str = "x", **how: object) -> Player:
+        """One that has its id and epoch."""
+        player = cls(cluster, tid, **how)
+        player.do(player.core.init())
+        return player
+
+    def do(self, steps: Steps[T]) -> T:
+        """Run some steps."""
+        return play(self.cluster, steps)
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Its id and epoch."""
+        return self.core.pair
