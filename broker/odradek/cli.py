@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 from odradek import __version__
 from odradek.commands import Argument, Commands, Option
 from odradek.parent import UntilStdinEnds, end_with_stdin
-from odradek.usage import READY, UsageError
+from odradek.usage import READY, Unmet, UsageError
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
     from odradek.net.prepared import Prepared
     from odradek.node.hosting.controller import StartTopic
+    from odradek.node.rules.model import Rule
     from odradek.releases import Release
 
 __all__ = ["main"]
@@ -85,6 +86,13 @@ def serve(
     certs_folder: Annotated[
         Path | None, Option(name="--certs", metavar="FOLDER", help="Certificates of `odradek certs` for --security.")
     ] = None,
+    faults: Annotated[
+        Path | None,
+        Option(
+            help="Apply the rules of this plan (YAML or JSON). "
+            "If one has not seen what it expects by the end, the exit code is 3."
+        ),
+    ] = None,
     seed: Annotated[int | None, Option(help="Seed of every random choice.")] = None,
     cluster_id: Annotated[str | None, Option(help="Cluster id; a random one if not given.")] = None,
     until_stdin_ends: UntilStdinEnds = False,
@@ -122,6 +130,7 @@ def serve(
     log = make_logger(level=log_level, as_json=json)
     if config.without_effect:
         log.warning("configuration_without_effect", keys=config.without_effect)
+    rules = () if faults is None else _rules(faults)
     options = ServeOptions(
         config=config,
         node_ids=ids,
@@ -134,14 +143,17 @@ def serve(
         cluster_id=cluster_id,
         events=events,
         metrics_port=metrics_port,
+        rules=rules,
     )
     if until_stdin_ends:
         end_with_stdin()
     try:
-        serve_until_stopped(options, log=log, ready=partial(_print_ready, prepared=prepared))
+        unmet = serve_until_stopped(options, log=log, ready=partial(_print_ready, prepared=prepared))
     finally:
         if prepared is not None:
             prepared.close()
+    if unmet:
+        raise Unmet(" ".join(unmet))
 
 
 def certs(
@@ -260,6 +272,18 @@ def _overrides(settings: list[str]) -> dict[str, str]:
     return overrides
 
 
+def _rules(path: Path) -> tuple[Rule, ...]:
+    from odradek.extras import need
+
+    need("yaml", extra="control")
+    from odradek.control.plan import PlanError, load_plan
+
+    try:
+        return tuple(load_plan(path).rules)
+    except PlanError as error:
+        raise UsageError(str(error)) from None
+
+
 def _topic(text: str) -> StartTopic:
     from odradek.node.hosting.controller import StartTopic
 
@@ -306,7 +330,7 @@ def main() -> None:
         _commands(words[0] if words else None).run(words)
     except UsageError as error:
         print(f"odradek: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(3 if isinstance(error, Unmet) else 2)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import anyio
 from msgspec import Struct
 
 from odradek.net.cluster import RunningCluster, start_cluster
+from odradek.usage import UsageError
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.net.metrics_page import MetricsPage
     from odradek.node.hosting.controller import StartTopic
     from odradek.node.node import Logger
+    from odradek.node.rules.model import Rule
 
 __all__ = ["ServeOptions", "serve"]
 
@@ -38,9 +40,10 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     cluster_id: str | None = None
     events: Path | None = None
     metrics_port: int | None = None
+    rules: tuple[Rule, ...] = ()
 
 
-async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningCluster], None]) -> None:
+async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningCluster], None]) -> list[str]:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals, ExitStack() as exits:
         events = None if options.events is None else exits.enter_context(closing(_event_log(options.events)))
         cluster = await start_cluster(
@@ -56,6 +59,8 @@ async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningClust
             cluster_id=options.cluster_id,
             events=events,
         )
+        if options.rules:
+            _arm(cluster, options.rules)
         if options.metrics_port is not None:
             page = exits.enter_context(closing(_metrics_page(cluster, options.host, options.metrics_port)))
             log.info("metrics_served", host=options.host, port=page.port)
@@ -67,7 +72,18 @@ async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningClust
         async for received in signals:
             log.info("stopping", signal=signal.Signals(received).name)
             break
+        unmet = cluster.rules.verify() if cluster.has_rules else []
         await cluster.stop()
+    return unmet
+
+
+def _arm(cluster: RunningCluster, rules: Sequence[Rule]) -> None:
+    from odradek.node.rules.model import RuleError
+
+    try:
+        cluster.rules.add(rules)
+    except RuleError as error:
+        raise UsageError(f"{error.field}: {error}") from None
 
 
 def _keep_freed_memory() -> None:
@@ -88,10 +104,13 @@ def _metrics_page(cluster: RunningCluster, host: str, port: int) -> MetricsPage:
     return MetricsPage(cluster, host=host, port=port)
 
 
-def serve(options: ServeOptions, *, log: Logger, ready: Callable[[RunningCluster], None]) -> None:
-    """Serve until SIGINT or SIGTERM; raises `ListenError` where a listener cannot be bound."""
+def serve(options: ServeOptions, *, log: Logger, ready: Callable[[RunningCluster], None]) -> list[str]:
+    """Serve until SIGINT or SIGTERM; a sentence for each rule that has not seen what it expects.
+
+    Raises `ListenError` where a listener cannot be bound, and UsageError where a rule does not fit the cluster.
+    """
     backend_options: dict[str, Any] = {"use_uvloop": _has_uvloop()}
-    anyio.run(_run, options, log, ready, backend="asyncio", backend_options=backend_options)
+    return anyio.run(_run, options, log, ready, backend="asyncio", backend_options=backend_options)
 
 
 def _has_uvloop() -> bool:

@@ -134,8 +134,7 @@ class Cluster:
         cluster, self._cluster = self._running, None
         await cluster.stop()
         self._leave()
-        proof.RUNNING.discard(cluster)
-        proof.raise_what_rules_say(cluster, error)
+        proof.end(cluster, error)
 
     def __enter__(self) -> Self:
         self._enter()
@@ -154,8 +153,7 @@ class Cluster:
         self._portal.call(cluster.stop)
         self._leave()
         self._portal = None
-        proof.RUNNING.discard(cluster)
-        proof.raise_what_rules_say(cluster, error)
+        proof.end(cluster, error)
 
     def _leave(self) -> None:
         exits, self._exits = self._exits, None

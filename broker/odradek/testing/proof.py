@@ -11,10 +11,12 @@ from weakref import WeakSet
 from odradek.net.cluster import RunningCluster
 from odradek.node.rules.model import Rule
 
-__all__ = ["RUNNING", "raise_what_rules_say", "rules_of", "verify_running"]
+__all__ = ["RUNNING", "end", "raise_what_rules_say", "rules_of", "verify_running"]
 
 RUNNING: WeakSet[RunningCluster] = WeakSet()
 """The clusters of tests that run now, for the pytest plugin."""
+_heard: WeakSet[RunningCluster] = WeakSet()
+"""Those that were asked at the end of a test: their own end, in a fixture, has nothing to add."""
 
 
 def rules_of(rules: Iterable[Rule] | str | PathLike[str]) -> list[Rule]:
@@ -40,9 +42,17 @@ def raise_what_rules_say(cluster: RunningCluster, error: BaseException | None) -
         raise AssertionError(" ".join(unmet))
 
 
+def end(cluster: RunningCluster, error: BaseException | None) -> None:
+    """A cluster has ended, with this error of the test: its rules say what they have to say."""
+    RUNNING.discard(cluster)
+    if cluster not in _heard:
+        raise_what_rules_say(cluster, error)
+
+
 def verify_running(error: BaseException | None) -> None:
     """Have the rules of every cluster that runs say what they have to say; `error` is how the test has failed."""
     for cluster in list(RUNNING):
+        _heard.add(cluster)
         if cluster.has_rules:
             _in_loop(cluster, error)
 
