@@ -72,6 +72,11 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "read_committed consumers of {topic}-{partition} stop at offset {offset}; {behind} offsets wait behind it.",
         _ABORT,
     ),
+    "lso-stall": (
+        "The last stable offset of {topic}-{partition} stays at {offset}: {detail}.",
+        "read_committed consumers of {topic}-{partition} wait there; {behind} offsets wait behind it.",
+        "",
+    ),
     "bad-index": ("{path} lies: {detail}.", "Fetches from these offsets begin at a wrong place.", _REBUILD),
     "bad-txn-index": (
         "{path} lies: {detail}.",

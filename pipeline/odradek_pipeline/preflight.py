@@ -14,10 +14,12 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from odradek.net.client import split_address
 from odradek.usage import UsageError
 from odradek_pipeline.layout import LogFile, find_files
 
 __all__ = [
+    "check_address",
     "check_files",
     "check_folder",
     "check_log_directories",
@@ -81,6 +83,17 @@ def _check_exists(path: Path) -> None:
 def _check_readable(path: str | Path) -> None:
     if not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
         raise UsageError(f"{path} cannot be read: Permission denied.")
+
+
+def check_address(bootstrap: str) -> None:
+    """Each is HOST:PORT; that somebody answers is another matter."""
+    for address in bootstrap.split(","):
+        try:
+            host, port = split_address(address)
+        except ValueError:
+            host, port = "", -1
+        if not host or not 0 < port < 1 << 16:
+            raise UsageError(f"{address.strip() or 'Nothing'} is no address: it is HOST:PORT.")
 
 
 def check_folder(out: Path) -> None:

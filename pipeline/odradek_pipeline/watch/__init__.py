@@ -1,0 +1,1 @@
+"""`odradek watch`: the audit of a running cluster, through its brokers' own answers."""
