@@ -151,8 +151,9 @@ ssl.secure.random.implementation ssl.trustmanager.algorithm
 
 # Those that it lets an operator change for one listener of a broker, with `listener.name.NAME.` before the key.
 _INERT_PER_LISTENER = """
-ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password
-ssl.keystore.type ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
+ssl.engine.factory.class ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+ssl.keystore.password ssl.keystore.type ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
+ssl.truststore.type
 """
 
 INERT_KEYS = frozenset(_INERT.split())

@@ -7,13 +7,14 @@ key itself is left out, so a retention given in `log.retention.hours` is no syno
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from msgspec import Struct
 
+from odradek.config.inert_defaults import INERT_DEFAULTS
 from odradek.config.keys import Key, Kind, Rule, Scope, boolean, choices, integer, name_of, string, text_of
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config, ConfigSource, inherited
-from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS
+from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
 
 __all__ = ["Entry", "Synonym", "broker_default_entries", "broker_entries", "group_entries", "topic_entries"]
 
@@ -126,8 +127,9 @@ def broker_entries(config: Config, facts: Mapping[str, str]) -> list[Entry]:
         )
         for name, value in facts.items()
     ]
-    known = BROKER_KEYS.keys() | facts.keys()
-    return sorted([*entries, *_others(config, known)], key=lambda entry: entry.name)
+    entries += _others(config, BROKER_KEYS.keys() | facts.keys())
+    entries += _inert_defaults(BROKER_KEYS.keys() | {entry.name for entry in entries})
+    return sorted(entries, key=lambda entry: entry.name)
 
 
 def broker_default_entries(defaults: Mapping[str, str]) -> list[Entry]:
@@ -173,8 +175,25 @@ def _others(config: Config, known: Iterable[str]) -> Iterator[Entry]:
 
 def _inert(name: str, source: int, config: Config) -> Entry:
     synonyms = tuple(Synonym(name, texts[name], source) for source, texts in config.layers if name in texts)
-    read_only = name not in INERT_DYNAMIC_KEYS | INERT_PER_BROKER_KEYS
-    return Entry(name, synonyms[0].value, source, Kind.STRING, read_only, False, synonyms)
+    known = INERT_DEFAULTS.get(name)
+    if known is not None and known.default is not None:
+        synonyms += (Synonym(name, known.default, ConfigSource.DEFAULT),)
+    kind = Kind.STRING if known is None else known.kind
+    return Entry(name, synonyms[0].value, source, kind, _is_read_only(name), False, synonyms)
+
+
+def _inert_defaults(shown: Set[str]) -> Iterator[Entry]:
+    """Keys that were not set and change nothing here, as Kafka shows them."""
+    for name, known in INERT_DEFAULTS.items():
+        if name not in shown:
+            secret = known.kind is Kind.PASSWORD
+            default = known.default
+            synonyms = () if default is None else (Synonym(name, default, ConfigSource.DEFAULT),)
+            yield Entry(name, default, ConfigSource.DEFAULT, known.kind, _is_read_only(name), secret, synonyms)
+
+
+def _is_read_only(name: str) -> bool:
+    return name not in INERT_DYNAMIC_KEYS | INERT_PER_BROKER_KEYS | INERT_PER_LISTENER_KEYS
 
 
 def _hidden(name: str, source: int) -> Entry:
