@@ -21,6 +21,7 @@ from odradek.dialects.load import load
 from odradek.net.client import BlockingClient
 from odradek.records.record import Record, build_batch
 from odradek.releases import RELEASES
+from odradek.txn.entry import TIMEOUT_NEVER
 from odradek.txn.rules import rules_of
 from odradek.wire.codecs import PLAIN
 from odradek.wire.errors import ErrorCode
@@ -137,7 +138,7 @@ class Producer:
     ) -> None:
         self.release = release
         self.transactional_id = transactional_id
-        self.timeout_ms = timeout_ms
+        self.timeout_ms = TIMEOUT_NEVER if two_phase else timeout_ms
         self.two_phase = two_phase
         self.pair: Pair = NOBODY
         self.ongoing: Pair = NOBODY

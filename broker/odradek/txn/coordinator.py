@@ -235,7 +235,8 @@ class TxnCoordinator(Ledger):
     def _abort(self, entry: Entry, reply: T, *, now: int, tv: int, ids: ProducerIds) -> Refused | Proposed[T]:
         """Abort an open transaction and fence its owner, in the way of the cluster's level, not of its client."""
         after: Entry | Refused
-        if tv >= transitions.BUMPING:
+        # What was kept at level 2 ends with a bump at every other, too: its owner's epoch has to be left behind.
+        if tv >= transitions.BUMPING or entry.is_kept:
             after = self._prepared_bumping(entry, Outcome.ABORT, now=now, tv=tv, ids=ids)
         else:
             after = transitions.fenced(entry, now=now)
