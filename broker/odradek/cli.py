@@ -81,10 +81,19 @@ def serve(
     ] = None,
     security: Annotated[
         str | None,
-        Option(metavar="WORD", help="How clients get in: plaintext, ssl; prints the settings that they need."),
+        Option(
+            metavar="WORD",
+            help="How clients get in: plaintext, ssl, sasl-plaintext or sasl-ssl; prints the settings that they need.",
+        ),
     ] = None,
     certs_folder: Annotated[
         Path | None, Option(name="--certs", metavar="FOLDER", help="Certificates of `odradek certs` for --security.")
+    ] = None,
+    user: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME:PASSWORD", help="A user for --security; can be given more than once. Else one is made up."
+        ),
     ] = None,
     faults: Annotated[
         Path | None,
@@ -112,9 +121,11 @@ def serve(
     host = host or environ.get(HOST_VARIABLE) or "127.0.0.1"
     ids = _node_ids(brokers, node_ids)
     port = _port(port, count=len(ids))
-    prepared = None if security is None else _prepared(security, host, port, advertised_host, certs_folder)
+    prepared = None if security is None else _prepared(security, host, port, advertised_host, certs_folder, user or [])
     if prepared is not None:
         overrides = prepared.config | overrides
+    elif user or certs_folder is not None:
+        raise UsageError("--user and --certs go with --security.")
     if partitions is not None:
         overrides["num.partitions"] = str(partitions)
     if strict_replication:
@@ -234,11 +245,18 @@ def _print_ready(cluster: RunningCluster, prepared: Prepared | None) -> None:
         print(f"\n{settings_page(prepared.access(cluster.bootstrap))}", flush=True)
 
 
-def _prepared(security: str, host: str, port: int, advertised_host: str | None, folder: Path | None) -> Prepared:
+def _prepared(
+    security: str, host: str, port: int, advertised_host: str | None, folder: Path | None, users: list[str]
+) -> Prepared:
     from odradek.net.prepared import Prepared  # few starts want it
+    from odradek.security.jaas import JaasError, parse_users
 
     hosts = [] if advertised_host is None else [advertised_host]
-    return Prepared(security, host=host, port=port, hosts=hosts, folder=folder)
+    try:
+        named = parse_users(",".join(users))
+    except JaasError as error:
+        raise UsageError(str(error)) from None
+    return Prepared(security, host=host, port=port, hosts=hosts, folder=folder, users=named)
 
 
 def _dialect(name: str) -> Release:

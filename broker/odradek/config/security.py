@@ -62,6 +62,7 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
     sasl_jaas_config: Annotated[str | None, password()] = None
     sasl_server_max_receive_size: Annotated[int, integer()] = 524_288
     connections_max_reauth_ms: Annotated[int, long()] = 0
+    connection_failed_authentication_delay_ms: Annotated[int, integer(0)] = 100
     odradek_sasl_users: Annotated[str | None, password()] = None
     """`NAME:PASSWORD,NAME:PASSWORD`: who can log in with PLAIN and SCRAM from the start."""
 

@@ -9,7 +9,7 @@ Abort before anything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
+    from odradek.wire.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
+    from odradek.wire.messages.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
     from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
     from odradek.wire.messages.broker_registration_request import BrokerRegistrationRequest
     from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
@@ -229,6 +231,18 @@ class Controller(Machine[Activation]):
         from odradek.metadata.producer_ids import next_block
 
         return self._carry_out("AllocateProducerIds", lambda: next_block(request, self.image))
+
+    def alter_credentials(
+        self, request: AlterUserScramCredentialsRequest
+    ) -> Decision[AlterUserScramCredentialsResponse]:
+        """AlterUserScramCredentials."""
+        from odradek.metadata.credentials import alter_credentials
+
+        return self._carry_out("AlterUserScramCredentials", lambda: alter_credentials(request, self.image))
+
+    def put_records(self, name: str, records: Sequence[Struct]) -> Decision[None]:
+        """Write what a new cluster is to hold from the start."""
+        return self._carry_out(name, lambda: Change(None, list(records)))
 
     def _cluster(self) -> Cluster:
         largest = PARTITIONS_PER_REQUEST_MAX

@@ -16,6 +16,7 @@ from odradek.metadata.image import (
     ResourceType,
     TopicImage,
 )
+from odradek.security.scram import ScramCredential
 
 if TYPE_CHECKING:
     from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
     from odradek.wire.messages.register_broker_record import RegisterBrokerRecord
     from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
+    from odradek.wire.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
     from odradek.wire.messages.topic_record import TopicRecord
     from odradek.wire.messages.unfence_broker_record import UnfenceBrokerRecord
     from odradek.wire.messages.unregister_broker_record import UnregisterBrokerRecord
+    from odradek.wire.messages.user_scram_credential_record import UserScramCredentialRecord
 
 __all__ = ["Delta"]
 
@@ -54,6 +57,7 @@ class Delta:
         self._partitions: dict[bytes, dict[int, PartitionImage]] = {}
         """Partitions of topics that changed: copied once for many records."""
         self._next_producer_id = base.next_producer_id
+        self._scram: dict[tuple[str, int], ScramCredential] | None = None
 
     def replay(self, record: Struct) -> bool:
         """Take up one record; False if it says nothing to us (a kind that this broker has no use for)."""
@@ -77,6 +81,7 @@ class Delta:
             configs=base.configs if self._configs is None else self._configs,
             features=base.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
+            scram=base.scram if self._scram is None else self._scram,
         )
 
     def _built_topics(self) -> tuple[Mapping[str, TopicImage], Mapping[bytes, TopicImage]]:
@@ -236,6 +241,23 @@ class Delta:
         """ProducerIdsRecord: where the next block begins."""
         self._next_producer_id = record.next_producer_id
 
+    # ------------------------------------------------------------------ who may log in
+
+    def _own_scram(self) -> dict[tuple[str, int], ScramCredential]:
+        if self._scram is None:
+            self._scram = dict(self.base.scram)
+        return self._scram
+
+    def credential_put(self, record: UserScramCredentialRecord) -> None:
+        """UserScramCredentialRecord: the user's only credential of this mechanism."""
+        self._own_scram()[record.name, record.mechanism] = ScramCredential(
+            bytes(record.salt), bytes(record.stored_key), bytes(record.server_key), record.iterations
+        )
+
+    def credential_removed(self, record: RemoveUserScramCredentialRecord) -> None:
+        """RemoveUserScramCredentialRecord: the user cannot log in by this mechanism any more."""
+        self._own_scram().pop((record.name, record.mechanism), None)
+
     def nothing(self, record: NoOpRecord) -> None:
         """NoOpRecord: only the offset moves."""
 
@@ -252,7 +274,9 @@ _HANDLERS: dict[str, Callable[[Delta, Any], None]] = {
     "ProducerIdsRecord": Delta.producer_ids_allocated,
     "RegisterBrokerRecord": Delta.broker_registered,
     "RemoveTopicRecord": Delta.topic_removed,
+    "RemoveUserScramCredentialRecord": Delta.credential_removed,
     "TopicRecord": Delta.topic_added,
     "UnfenceBrokerRecord": Delta.broker_unfenced,
     "UnregisterBrokerRecord": Delta.broker_unregistered,
+    "UserScramCredentialRecord": Delta.credential_put,
 }

@@ -13,6 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from odradek.security.scram import ScramCredential
+
 __all__ = [
     "EMPTY",
     "NO_LEADER",
@@ -119,6 +121,8 @@ class MetadataImage(Struct, frozen=True):
     features: Mapping[str, int] = _NOTHING
     """Finalized levels; a feature at level 0 is not there."""
     next_producer_id: int = 0
+    scram: Mapping[tuple[str, int], ScramCredential] = _NOTHING
+    """What is kept of passwords, by user and number of the mechanism."""
 
     def topic(self, name: str) -> TopicImage | None:
         """A topic by name."""

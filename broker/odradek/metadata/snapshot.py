@@ -33,6 +33,11 @@ def snapshot_records(image: MetadataImage) -> Iterator[Struct]:
     for (resource_type, resource_name), values in image.configs.items():
         for name, value in values.items():
             yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
+    if image.scram:
+        from odradek.metadata.credentials import credential_record  # most clusters have none
+
+        for (user, mechanism), credential in image.scram.items():
+            yield credential_record(user, mechanism, credential)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
 

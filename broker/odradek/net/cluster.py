@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from random import Random
+from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
 from odradek.log.log_store import LogStore
@@ -18,6 +18,7 @@ from odradek.node.events import Stopping
 from odradek.node.hosting import membership
 from odradek.node.hosting.controller import Controlling, StartRefused, StartTopic
 from odradek.node.node import EventSink, Logger, Node
+from odradek.node.transport.entrance import LoginsRefused
 from odradek.security.listeners import Listener, ListenersError, read_listeners
 from odradek.security.principal import RulesError
 from odradek.usage import UsageError
@@ -220,6 +221,7 @@ class RunningCluster:
             now=self.clock.now(),
             events=self.events,
             calls_itself=True,
+            secrets=SystemRandom(),
         )
 
 
@@ -288,7 +290,7 @@ async def start_cluster(
         cluster.controller.node.controlling.topics_at_start = tuple(topics)
         for driver in cluster.drivers.values():
             driver.start()
-    except (ListenError, StartRefused, RulesError) as refused:
+    except (ListenError, StartRefused, RulesError, LoginsRefused) as refused:
         for sockets in bound:
             for each in sockets.values():
                 each.close()

@@ -5,12 +5,15 @@ What is made here is made anew for each start, unless a folder of certificates o
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from odradek.extras import need
 from odradek.net.client_settings import CLIENT, Access
@@ -21,8 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["SECURITIES", "Prepared"]
 
-SECURITIES: Mapping[str, str] = {"plaintext": "PLAINTEXT", "ssl": "SSL"}
+SECURITIES: Mapping[str, str] = {
+    "plaintext": "PLAINTEXT",
+    "ssl": "SSL",
+    "sasl-plaintext": "SASL_PLAINTEXT",
+    "sasl-ssl": "SASL_SSL",
+}
 """What can be asked for, and the name and protocol of the listener."""
+USER = "odradek"
+MECHANISM = "SCRAM-SHA-512"
+"""What clients are told to log in by; the others are there too."""
+MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+"""Not OAUTHBEARER: with tokens that nobody signs, everybody gets in."""
 EVERYWHERE = frozenset({"", "0.0.0.0", "::"})
 
 
@@ -40,6 +53,7 @@ class Prepared:
         port: int = 0,
         hosts: Sequence[str] = (),
         folder: Path | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         if security not in SECURITIES:
             raise UsageError(f"There is no security {security}: it is one of {', '.join(SECURITIES)}.")
@@ -51,6 +65,16 @@ class Prepared:
         self._take_away: Callable[[], object] | None = None
         if self.protocol.endswith("SSL"):
             self._add_certificates(folder, [host, *hosts])
+        self.users = {} if users is None else dict(users)
+        """Passwords by user; without any there is one with a password that is made up."""
+        if self.protocol.startswith("SASL"):
+            self.users = self.users or {USER: secrets.token_urlsafe(12)}
+            self.config |= {
+                "sasl.enabled.mechanisms": MECHANISMS,
+                "odradek.sasl.users": ",".join(f"{name}:{password}" for name, password in self.users.items()),
+            }
+        elif self.users:
+            raise UsageError(f"With {security} nobody logs in, so that users are of no use.")
 
     def _add_certificates(self, folder: Path | None, hosts: Sequence[str]) -> None:
         need("cryptography", extra="certs")
@@ -75,8 +99,12 @@ class Prepared:
             self.config["ssl.client.auth"] = "requested"
 
     def access(self, bootstrap: str) -> Access:
-        """How a client gets in, once it is known where."""
-        return Access(bootstrap=bootstrap, protocol=self.protocol, certificates=self.certificates)
+        """How the first of the users gets in, once it is known where."""
+        access = Access(bootstrap=bootstrap, protocol=self.protocol, certificates=self.certificates)
+        if not self.users:
+            return access
+        user, password = next(iter(self.users.items()))
+        return replace(access, mechanism=MECHANISM, user=user, password=password)
 
     def close(self) -> None:
         """Remove the certificates that were made for this start alone."""

@@ -115,6 +115,7 @@ class Node:
         now: int,
         events: EventSink | None = None,
         calls_itself: bool = False,
+        secrets: Random | None = None,
     ) -> None:
         self.node_id = node_id
         self.static_config = config
@@ -122,6 +123,9 @@ class Node:
         self.store = store
         self.cluster = cluster
         self.random = random
+        self.secrets = secrets or random
+        """What nobody may foresee is drawn from here."""
+        self.logins_refused = 0
         self.log = log
         self.now = now
         self.events = events
@@ -233,6 +237,9 @@ class Node:
         self.connections[event.conn] = Connection(
             self, event.conn, host=event.host, port=event.port, broker=event.broker, peer=peer
         )
+        gate = self.entrance.gate(event)
+        if gate is not None:
+            self.connections[event.conn].guard(gate)
 
     def _dialled(self, event: Dialled) -> None:
         self.peers.dialled(event.conn)

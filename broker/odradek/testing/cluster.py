@@ -53,7 +53,8 @@ class Cluster:
     `dialect` is a name from `odradek dialects`, or the folder of one of your own, in place of a release.
     `transaction_version` is the finalized level of the feature transaction.version at the start, if not the highest.
     `events` is a sink, or the path of a file that gets JSON lines, as from `odradek serve --events`.
-    `security` is what `odradek serve --security` takes, and `access` then says how a client gets in.
+    `security` is what `odradek serve --security` takes, and `access` then says how a client gets in;
+    `users` are passwords by name, where clients log in.
     `topics` are names, `NAME:PARTITIONS`, `NAME:PARTITIONS:REPLICAS`, or `StartTopic`s.
     `rules` are there from the start: a list of them, or the path of a plan (docs/rules.md).
     """
@@ -77,6 +78,7 @@ class Cluster:
         security: str | None = None,
         certs: str | PathLike[str] | None = None,
         rules: Iterable[Rule] | str | PathLike[str] = (),
+        users: Mapping[str, str] | None = None,
     ) -> None:
         checked_types(
             brokers=brokers,
@@ -92,8 +94,10 @@ class Cluster:
         overrides = {key: str(value) for key, value in levels.items() if value is not None}
         self._prepared: Prepared | None = None
         if security is not None:
-            self._prepared = _prepared(security, host, port, certs)
+            self._prepared = _prepared(security, host, port, certs, users)
             overrides |= self._prepared.config
+        elif users or certs is not None:
+            raise ValueError("Users and certificates go with security.")
         overrides |= {key: _text(value) for key, value in (config or {}).items()}
         self._arguments: dict[str, Any] = {
             "config": Config.parse(overrides, None if dialect is None else _dialect(dialect)),
@@ -425,10 +429,12 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _prepared(security: str, host: str, port: int, certs: str | PathLike[str] | None) -> Prepared:
+def _prepared(
+    security: str, host: str, port: int, certs: str | PathLike[str] | None, users: Mapping[str, str] | None
+) -> Prepared:
     from odradek.net.prepared import Prepared  # few tests want it
 
-    return Prepared(security, host=host, port=port, folder=None if certs is None else Path(certs))
+    return Prepared(security, host=host, port=port, folder=None if certs is None else Path(certs), users=users)
 
 
 def _text(value: object) -> str:

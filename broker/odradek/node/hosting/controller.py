@@ -87,6 +87,7 @@ class Controlling:
         if is_new:
             for broker in self._node.cluster.brokers:
                 self.admit(broker)
+            self._create_users_at_start()
             self._create_topics_at_start()
 
     def take_office(self) -> None:
@@ -166,6 +167,21 @@ class Controlling:
         request = UpdateFeaturesRequest(feature_updates=[update])
         updated = _at_once(self.shard.carry_out(self.shard.machine.update_features(request)))
         return updated.message if isinstance(updated, Refused) else updated.error_message
+
+    def _create_users_at_start(self) -> None:
+        """The users of the configuration can log in by SCRAM as well (`kafka-storage format --add-scram`)."""
+        if self._node.static_config.security().odradek_sasl_users is None:
+            return
+        from odradek.metadata.credentials import password_records  # most clusters have no users
+        from odradek.node.transport.sasl_listeners import configured_users
+
+        assert self.shard is not None
+        salt = self._node.secrets.randbytes
+        users = configured_users(self._node)
+        records = [record for user, password in users.items() for record in password_records(user, password, salt)]
+        if records:
+            put = _at_once(self.shard.carry_out(self.shard.machine.put_records("Users", records)))
+            assert not isinstance(put, Refused), "the controller is in office"
 
     def _create_topics_at_start(self) -> None:
         assert self.shard is not None

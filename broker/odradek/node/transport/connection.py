@@ -24,6 +24,7 @@ from odradek.wire.registry import ApiKey
 if TYPE_CHECKING:
     from odradek.node.events import Chunk
     from odradek.node.node import Node
+    from odradek.node.transport.gate import Gate
 
 __all__ = ["Connection"]
 
@@ -56,6 +57,7 @@ class Connection:
         "_clogged",
         "_flow",
         "_frames",
+        "_gate",
         "_gave_way",
         "_gone",
         "_held",
@@ -96,6 +98,7 @@ class Connection:
         """Whether the request that parked is a Fetch."""
         self._held = False
         self._clogged = False
+        self._gate: Gate | None = None
         self._client_id_bytes = b""
         self._client_id: str | None = ""
 
@@ -207,7 +210,26 @@ class Connection:
             self._held = True
             self._node.hold(self)
 
+    def guard(self, gate: Gate) -> None:
+        """Let nothing pass that this does not admit."""
+        self._gate = gate
+        self.frame_bytes_max(gate.frame_bytes_max())
+
+    def frame_bytes_max(self, size: int) -> None:
+        """From now on a longer request ends the connection."""
+        self._frames.limit = size
+
+    def answer(self, handler: Handler, call: Call, response: Any) -> None:
+        """Answer a request that was served elsewhere."""
+        self._respond(handler, call, response)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._send((data,), len(data))
+
     def _serve(self, frame: memoryview) -> None:
+        if self._gate is not None and not self._gate.admits(self, frame):
+            return
         try:
             api_key, version, correlation_id, client_id_length = _HEADER.unpack_from(frame)
         except struct.error:

@@ -1,8 +1,11 @@
-"""Who a new connection is, by the listener it came over and the certificate it has shown."""
+"""Who a new connection is, by the listener it came over and the certificate it has shown, or how it will be known."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from odradek.security.listeners import SecurityProtocol
 from odradek.security.principal import SOMEBODY, MappingRules, Peer
@@ -11,8 +14,25 @@ if TYPE_CHECKING:
     from odradek.node.cluster_spec import Endpoint
     from odradek.node.events import Connected
     from odradek.node.node import Node
+    from odradek.node.transport.gate import Gate
+    from odradek.security.mechanisms import Accounts
 
-__all__ = ["Entrance"]
+__all__ = ["Entrance", "LoginsRefused", "SaslListener"]
+
+
+class LoginsRefused(ValueError):
+    """Logins that cannot be configured so; the text is one clear sentence, and holds no secret."""
+
+
+class SaslListener(Struct, frozen=True):
+    """How clients log in over one listener."""
+
+    mechanisms: tuple[str, ...]
+    accounts: Accounts
+    reauth_ms: Mapping[str, int]
+    """For how long a login holds, by mechanism; 0 is for ever."""
+    receive_bytes_max: int
+    failed_delay_ms: int
 
 
 class Entrance:
@@ -21,9 +41,16 @@ class Entrance:
     def __init__(self, node: Node) -> None:
         self._strangers: dict[str, Peer] = {}
         self._rules: dict[str, MappingRules] = {}
+        self._node = node
+        self._sasl: dict[str, SaslListener] = {}
         for endpoint in _endpoints(node):
             self._strangers[endpoint.name] = Peer(listener=endpoint.name)
-            if SecurityProtocol(endpoint.security_protocol) is SecurityProtocol.SSL:
+            protocol = SecurityProtocol(endpoint.security_protocol)
+            if protocol.uses_sasl:
+                from odradek.node.transport.sasl_listeners import sasl_listener  # most nodes have none
+
+                self._sasl[endpoint.name] = sasl_listener(node, endpoint.name)
+            if protocol is SecurityProtocol.SSL:
                 rules = node.config.security(endpoint.name).ssl_principal_mapping_rules
                 self._rules[endpoint.name] = MappingRules(rules)
 
@@ -36,6 +63,14 @@ class Entrance:
             return self._strangers.get(event.listener, SOMEBODY)
         principal = rules.principal(event.certified)
         return None if principal is None else Peer(event.listener, principal)
+
+    def gate(self, event: Connected) -> Gate | None:
+        """What a client of this connection has to pass first; None where it need not log in."""
+        if event.broker or event.listener not in self._sasl:
+            return None
+        from odradek.node.transport.gate import Gate  # most nodes have none
+
+        return Gate(self._node, self._sasl[event.listener], self._node.config.socket_request_max_bytes)
 
 
 def _endpoints(node: Node) -> tuple[Endpoint, ...]:

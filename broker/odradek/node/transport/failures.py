@@ -91,11 +91,14 @@ TOLD_BY_ENTRIES = frozenset({ApiKey.ADD_PARTITIONS_TO_TXN})
 """APIs that tell even those errors of each entry: the code for the whole is that of brokers among themselves."""
 
 
-def error_response(call: Call) -> Any:
-    """What a client hears of a failure in the broker itself; None where the API has no word for it."""
+def error_response(call: Call, error: ErrorCode = UNKNOWN_ERROR, message: str | None = None) -> Any:
+    """What a client hears of a failure of the whole request; None where the API has no word for it.
+
+    Without an error it is that of the broker itself.
+    """
     if call.api_key in UNANSWERED and call.request.acks == 0:
         return None
-    return _Failure(call).response()
+    return _Failure(call, error, message).response()
 
 
 def refusal(call: Call, error: ErrorCode, message: str | None = None) -> Any:

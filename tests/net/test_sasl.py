@@ -1,0 +1,213 @@
+"""Real clients that log in over TLS, with the right password and with a wrong one."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import admin as confluent_admin
+from confluent_kafka.admin import AdminClient
+from tests.net.test_tls import Lines
+from tests.security.wire import token
+
+from odradek.net.certs import make_certificates
+from odradek.node.transport.router import Call
+from odradek.testing import ApiKey, Cluster, rule
+from odradek.usage import UsageError
+
+pytestmark = pytest.mark.slow
+
+api: Any = confluent_admin
+USERS = {"alice": "alice-secret"}
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@pytest.fixture(scope="module")
+def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("certs") / "made"
+    make_certificates(folder)
+    return folder
+
+
+def settings_of(cluster: Cluster, mechanism: str, password: str = "alice-secret") -> dict[str, Any]:
+    return {**cluster.access.librdkafka, "sasl.mechanism": mechanism, "sasl.password": password}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_librdkafka(certs: Path, mechanism: str) -> None:
+    with Cluster(security="sasl-ssl", certs=certs, users=USERS, topics=["t"]) as cluster:
+        settings = settings_of(cluster, mechanism)
+        producer = Producer({**settings, "transactional.id": "x"})
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        producer.produce("t", b"hello")
+        producer.commit_transaction(20)
+        consumer = Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["t"])
+        message = consumer.poll(20)
+        assert message is not None
+        assert b"hello" == message.value()
+        consumer.close()
+        told: list[KafkaError] = []
+        wrong = Producer({**settings_of(cluster, mechanism, "wrong"), "error_cb": told.append})
+        deadline = time.monotonic() + 20
+        while not any(error.code() == KafkaError._AUTHENTICATION for error in told) and time.monotonic() < deadline:
+            wrong.poll(0.1)
+        assert any(error.code() == KafkaError._AUTHENTICATION for error in told)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_aiokafka(certs: Path, mechanism: str) -> None:
+    from aiokafka import AIOKafkaProducer
+    from aiokafka.errors import KafkaError as AioKafkaError
+
+    async with Cluster(security="sasl-ssl", certs=certs, users=USERS, topics=["t"]) as cluster:
+        common: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap,
+            "security_protocol": "SASL_SSL",
+            "ssl_context": ssl.create_default_context(cafile=str(certs / "ca.pem")),
+            "sasl_mechanism": mechanism,
+            "sasl_plain_username": "alice",
+        }
+        async with AIOKafkaProducer(sasl_plain_password="alice-secret", **common) as producer:
+            await producer.send_and_wait("t", b"hello")
+        wrong = AIOKafkaProducer(sasl_plain_password="wrong", **common)
+        with pytest.raises(AioKafkaError):
+            await wrong.start()
+        await wrong.stop()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python(certs: Path, mechanism: str) -> None:
+    from kafka import KafkaAdminClient
+    from kafka.errors import KafkaError as PythonKafkaError
+
+    with Cluster(security="sasl-ssl", certs=certs, users=USERS, topics=["t"]) as cluster:
+        common: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap,
+            "security_protocol": "SASL_SSL",
+            "ssl_cafile": str(certs / "ca.pem"),
+            "sasl_mechanism": mechanism,
+            "sasl_plain_username": "alice",
+        }
+        admin = KafkaAdminClient(sasl_plain_password="alice-secret", **common)
+        assert "t" in admin.list_topics()
+        admin.close()
+        with pytest.raises(PythonKafkaError):
+            KafkaAdminClient(sasl_plain_password="wrong", request_timeout_ms=3000, bootstrap_timeout_ms=3000, **common)
+
+
+def test_a_token_and_what_it_makes_of_its_owner() -> None:
+    config = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "OAUTHBEARER"}
+    lines = Lines()
+    with Cluster(config=config, log=lines) as cluster:
+        seen: set[str] = set()
+
+        def see(call: Call) -> bool:
+            seen.add(str(call.peer.principal))
+            return False
+
+        cluster.add_rule(rule(ApiKey.METADATA, matches=see))
+
+        def make(_: str) -> tuple[str, float]:
+            until = time.time() + 3600
+            said = token(sub="carol", exp=until).decode()
+            return said.split("Bearer ")[1].strip("\x01"), until
+
+        settings: dict[str, Any] = {
+            "bootstrap.servers": cluster.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "oauth_cb": make,
+        }
+        AdminClient(settings).list_topics(timeout=20)
+        assert {"User:carol"} == seen
+    assert ("unsecured_tokens_accepted", {"listener": "SASL_PLAINTEXT"}) in lines.lines
+
+
+def test_a_client_logs_in_again_before_its_session_ends() -> None:
+    config = {"connections.max.reauth.ms": 1500}
+    with Cluster(security="sasl-plaintext", users=USERS, config=config, topics=["t"]) as cluster:
+        producer = Producer(settings_of(cluster, "SCRAM-SHA-256"))
+        node = cluster._running.node(1)
+        deadline = time.monotonic() + 20
+        logins = 0
+        while logins < 3 and time.monotonic() < deadline:
+            producer.produce("t", b"x")
+            assert 0 == producer.flush(10)
+            logins = max((gate.logins for gate in _gates(node)), default=0)
+        assert logins >= 3
+
+
+def _gates(node: Any) -> list[Any]:
+    return [each._gate for each in node.connections.values() if each._gate is not None]
+
+
+def test_credentials_that_are_altered_by_a_client() -> None:
+    with Cluster(security="sasl-plaintext", users=USERS) as cluster:
+        admin: Any = AdminClient(settings_of(cluster, "PLAIN"))
+        kind = api.ScramCredentialInfo(api.ScramMechanism.SCRAM_SHA_256, 8192)
+        [put] = admin.alter_user_scram_credentials([api.UserScramCredentialUpsertion("dora", kind, b"pass")]).values()
+        put.result(20)
+        told = admin.describe_user_scram_credentials(["dora"])["dora"].result(20)
+        assert [8192] == [each.iterations for each in told.scram_credential_infos]
+        dora = settings_of(cluster, "SCRAM-SHA-256", "pass") | {"sasl.username": "dora"}
+        AdminClient(dora).list_topics(timeout=20)
+        gone = api.UserScramCredentialDeletion("dora", api.ScramMechanism.SCRAM_SHA_256)
+        [removed] = admin.alter_user_scram_credentials([gone]).values()
+        removed.result(20)
+        with pytest.raises(KafkaException):
+            AdminClient(dora).list_topics(timeout=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "Kerberos (GSSAPI) is not served: use PLAIN"),
+        ({}, "Kerberos (GSSAPI) is not served: use PLAIN"),
+        ({"sasl.enabled.mechanisms": "CRAM-MD5"}, "there is no CRAM-MD5, but PLAIN, SCRAM-SHA-256"),
+        ({"sasl.enabled.mechanisms": ""}, "nobody could log in."),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN", "odradek.sasl.users": "alice:a,hush"},
+            "Users are NAME:PASSWORD,…, and the one at place 2 is not.",
+        ),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": 'a.PlainLoginModule required user_a="hush" hush'},
+            "sasl.jaas.config cannot be read from character",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence_without_secrets(settings: dict[str, str], sentence: str) -> None:
+    config = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", **settings}
+    with pytest.raises(UsageError) as caught, Cluster(config=config):
+        pass
+    assert sentence in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+def test_one_login_does_not_hold_up_the_others() -> None:
+    """Checking a proof takes a broker no PBKDF2: the longest step of many logins stays below five milliseconds."""
+    from tests.security.wire import Raw
+
+    with Cluster(security="sasl-plaintext", users=USERS) as cluster:
+        driver = cluster._running.drivers[1]
+        longest = 0.0
+        step = driver.step
+
+        def timed(event: Any) -> None:
+            nonlocal longest
+            began = time.thread_time()
+            step(event)
+            longest = max(longest, time.thread_time() - began)
+
+        driver.step = timed  # type: ignore[method-assign]
+        host, _, port = cluster.bootstrap.rpartition(":")
+        for mechanism in ("SCRAM-SHA-512", "SCRAM-SHA-256") * 5:
+            with Raw((host, int(port))) as raw:
+                assert 0 == raw.scram(mechanism, "alice", "alice-secret").error_code
+        assert 0 < longest < 0.005

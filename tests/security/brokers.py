@@ -1,0 +1,89 @@
+"""The two brokers that the stories are told to, with the same users: a real one, and Odradek."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.oracle.real_kafka import RealKafka, free_port
+
+from odradek.testing import Cluster
+
+__all__ = ["RECORDED", "odradek", "real"]
+
+RECORDED = Path(__file__).parent / "recorded"
+Addresses = Mapping[str, tuple[str, int]]
+"""By listener: PLAINTEXT, where everybody may do everything, and SASL_PLAINTEXT."""
+
+USERS = {"alice": "alice-secret", "bob": "bob-secret"}
+MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
+HOUR_MS = "3600000"
+SASL = "listener.name.sasl_plaintext."
+MODULE = "org.apache.kafka.common.security"
+ALIKE: Mapping[str, str] = {
+    f"{SASL}sasl.enabled.mechanisms": MECHANISMS,
+    f"{SASL}plain.connections.max.reauth.ms": HOUR_MS,
+    f"{SASL}scram-sha-256.connections.max.reauth.ms": HOUR_MS,
+    f"{SASL}scram-sha-512.connections.max.reauth.ms": HOUR_MS,
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS;User:bob",
+    "num.partitions": "1",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+}
+"""What both are configured with."""
+REAL: Mapping[str, str] = {
+    "inter.broker.listener.name": "PLAINTEXT",
+    f"{SASL}plain.sasl.jaas.config": f"{MODULE}.plain.PlainLoginModule required "
+    + " ".join(f'user_{user}="{password}"' for user, password in USERS.items())
+    + ";",
+    f"{SASL}scram-sha-256.sasl.jaas.config": f"{MODULE}.scram.ScramLoginModule required;",
+    f"{SASL}scram-sha-512.sasl.jaas.config": f"{MODULE}.scram.ScramLoginModule required;",
+    f"{SASL}oauthbearer.sasl.jaas.config": f"{MODULE}.oauthbearer.OAuthBearerLoginModule required;",
+}
+
+
+class SaslKafka(RealKafka):
+    """A real broker with a second listener."""
+
+    def addresses(self) -> dict[str, str]:
+        self.sasl_port = free_port()
+        told = f"PLAINTEXT://127.0.0.1:{self.port},SASL_PLAINTEXT://127.0.0.1:{self.sasl_port}"
+        return {
+            **super().addresses(),
+            "listeners": f"{told},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": told,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        }
+
+
+@contextmanager
+def real() -> Iterator[Addresses]:
+    """The real broker."""
+    from tests.security.credentials import put_password
+    from tests.security.wire import Raw
+
+    kafka = SaslKafka(properties={**ALIKE, **REAL})
+    with kafka:
+        with Raw(("127.0.0.1", kafka.port)) as raw:
+            put_password(raw, "alice", USERS["alice"])
+        yield {"PLAINTEXT": ("127.0.0.1", kafka.port), "SASL_PLAINTEXT": ("127.0.0.1", kafka.sasl_port)}
+
+
+@contextmanager
+def odradek() -> Iterator[Addresses]:
+    """Ours."""
+    config = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "odradek.sasl.users": ",".join(f"{user}:{password}" for user, password in USERS.items()),
+        **ALIKE,
+    }
+    with Cluster(config=config, log_level="error") as cluster:
+        yield {name: _address(cluster.bootstrap_of(name)) for name in ("PLAINTEXT", "SASL_PLAINTEXT")}
+
+
+def _address(bootstrap: str) -> tuple[str, int]:
+    host, _, port = bootstrap.rpartition(":")
+    return host, int(port)
