@@ -17,7 +17,9 @@ from odradek.usage import READY, Unmet, UsageError
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
     from odradek.net.prepared import Prepared
+    from odradek.net.serve import Hosting
     from odradek.node.hosting.controller import StartTopic
+    from odradek.node.node import Logger
     from odradek.node.rules.model import Rule
     from odradek.releases import Release
 
@@ -102,6 +104,13 @@ def serve(
             "If one has not seen what it expects by the end, the exit code is 3."
         ),
     ] = None,
+    control: Annotated[
+        str | None,
+        Option(metavar="[HOST:]PORT", help="Let this cluster be driven over HTTP there; it is called default."),
+    ] = None,
+    control_token: Annotated[
+        str | None, Option(help="What who drives it has to show; needed beyond loopback. Else $ODRADEK_HUB_TOKEN.")
+    ] = None,
     seed: Annotated[int | None, Option(help="Seed of every random choice.")] = None,
     cluster_id: Annotated[str | None, Option(help="Cluster id; a random one if not given.")] = None,
     until_stdin_ends: UntilStdinEnds = False,
@@ -112,7 +121,7 @@ def serve(
     """
     from odradek.config.table import Config, ConfigError
     from odradek.logs import LEVELS, make_logger
-    from odradek.net.serve import ServeOptions
+    from odradek.net.serve import ServeOptions, alone
     from odradek.net.serve import serve as serve_until_stopped
 
     if log_level not in LEVELS:
@@ -156,10 +165,11 @@ def serve(
         metrics_port=metrics_port,
         rules=rules,
     )
+    hosting = alone if control is None else _hosting(control, control_token, log)
     if until_stdin_ends:
         end_with_stdin()
     try:
-        unmet = serve_until_stopped(options, log=log, ready=partial(_print_ready, prepared=prepared))
+        unmet = serve_until_stopped(options, log=log, ready=partial(_print_ready, prepared=prepared), hosting=hosting)
     finally:
         if prepared is not None:
             prepared.close()
@@ -265,6 +275,12 @@ def _dialect(name: str) -> Release:
     return load(name)
 
 
+def _hosting(control: str, token: str | None, log: Logger) -> Hosting:
+    from odradek.control.cli import hosting_of
+
+    return hosting_of(control, token, None, log)
+
+
 def _port(port: int, *, count: int) -> int:
     if not 0 <= port <= 65535 or port + count - 1 > 65535:
         raise UsageError(f"Port {port} is out of range for {count} broker(s): ports end at 65535.")
@@ -317,6 +333,12 @@ def _commands(first: str | None) -> Commands:
     for name, command in BROKER.items():
         commands.add(name, command)
     if first not in BROKER:
+        from odradek.control.cli import FIRST_WORDS
+        from odradek.control.cli import add_commands as add_control
+
+        add_control(commands)
+        if first in FIRST_WORDS:
+            return commands
         from odradek.demo.cli import add_commands as add_demo
 
         add_demo(commands)

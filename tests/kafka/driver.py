@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from odradek.config.table import Config, ConfigError
+from odradek.control.epochs import force_epoch
 from odradek.log.machine import Refused
 from odradek.log.partition import Partition
 from odradek.logs import make_logger
@@ -31,7 +32,6 @@ from odradek.node.events import Started
 from odradek.node.hosting.controller import METADATA_CONFIG, METADATA_TOPIC_ID
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.releases import FEATURES
-from odradek.testing.epochs import force_epoch
 
 __all__ = ["Clusters"]
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tests.kips.view import OK, Pair, TopicPartition, View
 
+from odradek.control.epochs import force_epoch
 from odradek.log.machine import Refused
 from odradek.node.events import Command
 from odradek.node.rules.armed import Armed
@@ -15,7 +16,6 @@ from odradek.node.rules.model import rule
 from odradek.node.transport.router import Call
 from odradek.releases import Release
 from odradek.sim import World
-from odradek.testing.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -18,8 +18,9 @@ from msgspec import Struct
 from odradek.node.rules.checks import one_of
 from odradek.node.rules.model import Rule, RuleError
 
-__all__ = ["Plan", "PlanError", "Steps", "load_plan", "plan_of", "read_plan", "rule_of"]
+__all__ = ["Plan", "PlanError", "Steps", "converted", "load_plan", "plan_of", "read_plan", "rule_of"]
 
+T = TypeVar("T")
 Steps = tuple[str | int, ...]
 """Where something stands: names of fields and numbers of elements."""
 Positions = Mapping[Steps, tuple[int, int]]
@@ -95,6 +96,12 @@ def read_plan(text: str, *, source: str = "plan", known: Iterable[str] = ()) -> 
 def plan_of(data: object, *, source: str = "body", known: Iterable[str] = ()) -> Plan:
     """The plan that a JSON body is."""
     return _plan(_Text(data, {}, source), known)
+
+
+def converted(data: object, kind: type[T], *, source: str = "body") -> T:
+    """What a JSON body is, of any kind; raises `PlanError` with the place of what is wrong."""
+    value: T = _convert(_Text(data, {}, source), data, kind)
+    return value
 
 
 def rule_of(data: object, *, source: str = "body", known: Iterable[str] = ()) -> Rule:

@@ -241,6 +241,7 @@ async def start_cluster(
     node_ids: Sequence[int] | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
+    addresses: Mapping[int, Mapping[str, tuple[str, int]]] | None = None,
     advertised_host: str | None = None,
     advertised_port: int | None = None,
     topics: Sequence[StartTopic] = (),
@@ -252,7 +253,7 @@ async def start_cluster(
     """Bind the listeners and start the nodes.
 
     The brokers have these ids, or are numbered from 1; the first listens on `port`, the others on those that follow, or
-    each on any free one where `port` is 0.
+    each on any free one where `port` is 0; `addresses` are those of the listeners of each broker instead.
     Raises `ListenError` where an address cannot be bound, `ValueError` for ids that no cluster can have.
     """
     ids = node_ids_of(brokers, node_ids)
@@ -265,7 +266,7 @@ async def start_cluster(
     try:
         for index in range(len(ids)):
             wanted = {each.name: (each.host, _nth(each.port, index, len(listeners))) for each in listeners}
-            bound.append(_bind_all(wanted))
+            bound.append(_bind_all((addresses or {}).get(ids[index], wanted)))
         spec = ClusterSpec(
             cluster_id=cluster_id or _cluster_id(random),
             controller_id=ids[0],

@@ -156,6 +156,11 @@ class Driver:
             protocol.hear = self.step
             self._listen_or_not(conn)
 
+    @property
+    def has_clients(self) -> bool:
+        """Whether anybody is connected from outside."""
+        return bool(self._protocols)
+
     def hang_up_clients(self) -> None:
         """Close every connection that was accepted from outside."""
         for protocol in list(self._protocols.values()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Metric, start_http_server
@@ -18,7 +18,7 @@ __all__ = ["MetricsPage"]
 
 
 class _Numbers(Collector):
-    def __init__(self, cluster: RunningCluster) -> None:
+    def __init__(self, cluster: Callable[[], RunningCluster]) -> None:
         self._cluster = cluster
 
     def collect(self) -> Iterator[Metric]:
@@ -26,7 +26,7 @@ class _Numbers(Collector):
         times = HistogramMetricFamily(
             "odradek_verification_time_ms", "How long the questions to transaction coordinators took", labels=["broker"]
         )
-        for node_id, driver in self._cluster.drivers.items():
+        for node_id, driver in self._cluster().drivers.items():
             metrics = driver.node.metrics
             numbers = metrics.snapshot()
             for name, value in numbers.items():
@@ -49,7 +49,7 @@ def _bound(milliseconds: float) -> str:
 class MetricsPage:
     """The page, on a thread of its own, until it is closed."""
 
-    def __init__(self, cluster: RunningCluster, *, host: str, port: int) -> None:
+    def __init__(self, cluster: Callable[[], RunningCluster], *, host: str, port: int) -> None:
         registry = CollectorRegistry()
         registry.register(_Numbers(cluster))
         try:

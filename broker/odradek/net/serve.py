@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from msgspec import Struct
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from odradek.net.event_log import EventLog
     from odradek.net.metrics_page import MetricsPage
     from odradek.node.hosting.controller import StartTopic
-    from odradek.node.node import Logger
+    from odradek.node.node import EventSink, Logger
     from odradek.node.rules.model import Rule
 
-__all__ = ["ServeOptions", "serve"]
+__all__ = ["Hosting", "ServeOptions", "Start", "alone", "loop_options", "serve"]
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
@@ -43,15 +43,32 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
 
 
-async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningCluster], None]) -> list[str]:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals, ExitStack() as exits:
-        events = None if options.events is None else exits.enter_context(closing(_event_log(options.events)))
+Addresses: TypeAlias = "Mapping[int, Mapping[str, tuple[str, int]]] | None"
+Start: TypeAlias = "Callable[[EventSink | None, Addresses], Awaitable[RunningCluster]]"
+"""Starts the cluster, with this sink for its events, and at these addresses if they are given."""
+Hosting: TypeAlias = "Callable[[Start, EventSink | None], AbstractAsyncContextManager[Callable[[], RunningCluster]]]"
+"""Runs the cluster inside a block; which one it is may change while it runs."""
+
+
+@asynccontextmanager
+async def alone(start: Start, events: EventSink | None) -> AsyncIterator[Callable[[], RunningCluster]]:
+    """The cluster by itself."""
+    cluster = await start(events, None)
+    yield lambda: cluster
+    await cluster.stop()
+
+
+async def _run(
+    options: ServeOptions, log: Logger, ready: Callable[[RunningCluster], None], hosting: Hosting
+) -> list[str]:
+    async def start(events: EventSink | None, addresses: Addresses) -> RunningCluster:
         cluster = await start_cluster(
             config=options.config,
             log=log,
             node_ids=options.node_ids,
             host=options.host,
             port=options.port,
+            addresses=addresses,
             advertised_host=options.advertised_host,
             advertised_port=options.advertised_port,
             topics=options.topics,
@@ -61,20 +78,23 @@ async def _run(options: ServeOptions, log: Logger, ready: Callable[[RunningClust
         )
         if options.rules:
             _arm(cluster, options.rules)
-        if options.metrics_port is not None:
-            page = exits.enter_context(closing(_metrics_page(cluster, options.host, options.metrics_port)))
-            log.info("metrics_served", host=options.host, port=page.port)
-        # What was made so far lives as long as the process: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        ready(cluster)
-        _keep_freed_memory()
-        async for received in signals:
-            log.info("stopping", signal=signal.Signals(received).name)
-            break
-        unmet = cluster.rules.verify() if cluster.has_rules else []
-        await cluster.stop()
-    return unmet
+        return cluster
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals, ExitStack() as exits:
+        events = None if options.events is None else exits.enter_context(closing(_event_log(options.events)))
+        async with hosting(start, events) as current:
+            if options.metrics_port is not None:
+                page = exits.enter_context(closing(_metrics_page(current, options.host, options.metrics_port)))
+                log.info("metrics_served", host=options.host, port=page.port)
+            # What was made so far lives as long as the process: the collector need not look at it again.
+            gc.collect()
+            gc.freeze()
+            ready(current())
+            _keep_freed_memory()
+            async for received in signals:
+                log.info("stopping", signal=signal.Signals(received).name)
+                break
+            return current().rules.verify() if current().has_rules else []
 
 
 def _arm(cluster: RunningCluster, rules: Sequence[Rule]) -> None:
@@ -98,19 +118,25 @@ def _event_log(path: Path) -> EventLog:
     return EventLog(path)
 
 
-def _metrics_page(cluster: RunningCluster, host: str, port: int) -> MetricsPage:
+def _metrics_page(cluster: Callable[[], RunningCluster], host: str, port: int) -> MetricsPage:
     from odradek.net.metrics_page import MetricsPage  # it imports prometheus-client, which most starts do not need
 
     return MetricsPage(cluster, host=host, port=port)
 
 
-def serve(options: ServeOptions, *, log: Logger, ready: Callable[[RunningCluster], None]) -> list[str]:
+def serve(
+    options: ServeOptions, *, log: Logger, ready: Callable[[RunningCluster], None], hosting: Hosting = alone
+) -> list[str]:
     """Serve until SIGINT or SIGTERM; a sentence for each rule that has not seen what it expects.
 
     Raises `ListenError` where a listener cannot be bound, and UsageError where a rule does not fit the cluster.
     """
-    backend_options: dict[str, Any] = {"use_uvloop": _has_uvloop()}
-    return anyio.run(_run, options, log, ready, backend="asyncio", backend_options=backend_options)
+    return anyio.run(_run, options, log, ready, hosting, backend="asyncio", backend_options=loop_options())
+
+
+def loop_options() -> dict[str, Any]:
+    """The event loop that brokers run in."""
+    return {"use_uvloop": _has_uvloop()}
 
 
 def _has_uvloop() -> bool:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from odradek.config.table import Config
-from odradek.log.machine import Refused
+from odradek.control.controls import Controls
 from odradek.logs import make_logger
 from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.node.cluster_spec import node_ids_of
-from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.node.coordinators import CoordinatorKind
 from odradek.node.hosting.controller import StartTopic
 from odradek.node.node import EventSink, Logger, Node
 from odradek.node.rules.armed import Armed
@@ -29,8 +29,6 @@ from odradek.node.rules.model import Rule
 from odradek.releases import Release
 from odradek.testing import proof
 from odradek.testing.arguments import checked_topics, checked_types
-from odradek.testing.epochs import force_epoch
-from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.net.client_settings import Access
@@ -209,14 +207,7 @@ class Cluster:
 
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition; -1 if none does."""
-
-        def read() -> int:
-            registered = self._node().image.partition(topic, partition)
-            if registered is None:
-                raise LookupError(f"there is no partition {partition} of topic {topic}")
-            return registered.leader
-
-        return self._call(read)
+        return self._call(lambda: self._controls.leader(topic, partition))
 
     def add_rule(self, rule: Rule) -> Armed:
         """Apply a rule to the requests that are read from now on; what is given back counts them.
@@ -259,74 +250,42 @@ class Cluster:
 
     def move_leader(self, topic: str, partition: int, *, to: int) -> None:
         """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log."""
-
-        def move() -> None:
-            controller = self._running.controller
-            error = controller.act(lambda: controller.node.controlling.move_leader(topic, partition, to))
-            if error is not ErrorCode.NONE:
-                raise RuntimeError(f"the leader of {topic}-{partition} cannot be moved to broker {to}: {error.name}")
-
-        self._call(move)
+        self._call(lambda: self._controls.move_leader(topic, partition, to=to))
 
     def move_transaction_coordinator(self, transactional_id: str, *, to: int | None = None) -> int:
         """Move the coordinator of a transactional id to another broker, or reload it; the broker it is at now."""
-        return self._move_coordinator(CoordinatorKind.TRANSACTION, transactional_id, to)
+        return self._call(lambda: self._controls.move_coordinator(CoordinatorKind.TRANSACTION, transactional_id, to=to))
 
     def move_group_coordinator(self, group_id: str, *, to: int | None = None) -> int:
         """Move the coordinator of a group to another broker, or reload it; the broker it is at now."""
-        return self._move_coordinator(CoordinatorKind.GROUP, group_id, to)
+        return self._call(lambda: self._controls.move_coordinator(CoordinatorKind.GROUP, group_id, to=to))
 
     def set_coordinator_load_ms(self, milliseconds: int) -> None:
         """From now on coordinators take this long to load, and answer COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
-
-        def slow_down() -> None:
-            for node in self._nodes(None):
-                node.coordinators.load_ms = milliseconds
-
-        self._call(slow_down)
+        self._call(lambda: self._controls.set_coordinator_load_ms(milliseconds))
 
     def set_producer_epoch(self, transactional_id: str, epoch: int) -> None:
         """Give an idle transactional id this epoch, as if its producer had been at work for long."""
-
-        def write() -> None:
-            for driver in self._running.drivers.values():
-                shard = driver.node.coordinators.transactional(transactional_id)
-                if not isinstance(shard, Refused):
-                    driver.act(lambda shard=shard: force_epoch(shard, transactional_id, epoch))  # type: ignore[misc]
-                    return
-            raise LookupError(f"no broker has loaded the coordinator of {transactional_id}")
-
-        self._call(write)
+        self._call(lambda: self._controls.set_producer_epoch(transactional_id, epoch))
 
     def set_transaction_version(self, level: int) -> None:
         """Finalize another level of transaction.version, up or down, as an operator would (UpdateFeatures).
 
         Clients look at it when they connect; see `disconnect_clients`.
         """
-        self._call(lambda: self._set_transaction_version(level))
+        self._call(lambda: self._controls.set_feature(TRANSACTION_VERSION, level))
 
     def disconnect_clients(self) -> None:
         """Close every connection of a client; what a broker is asked meanwhile is served, the answers are lost."""
-
-        def hang_up() -> None:
-            for driver in self._running.drivers.values():
-                driver.hang_up_clients()
-
-        self._call(hang_up)
+        self._call(lambda: self._controls.disconnect_clients())
 
     def stop_broker(self, broker: int) -> None:
         """End a broker as if its machine were gone; others take over what it led. It may be stopped already."""
-        self._call(lambda: self._running.stop_broker(self._known(broker)))
+        self._call(lambda: self._controls.stop_broker(broker))
 
     def start_broker(self, broker: int) -> None:
         """Start a broker again that was stopped, at the same address."""
-
-        def start() -> None:
-            if not self._running.drivers[self._known(broker)].stopped:
-                raise RuntimeError(f"broker {broker} has not been stopped")
-            self._running.start_broker(broker)
-
-        self._call(start)
+        self._call(lambda: self._controls.start_broker(broker))
 
     def pause_broker(self, broker: int) -> None:
         """Have a broker hear nothing of clients or of other brokers, while its connections stay open.
@@ -334,11 +293,11 @@ class Cluster:
         What it is told waits for `resume_broker`. Its clock goes on, and so does what it does by itself.
         Raises RuntimeError for one that is stopped.
         """
-        self._call(lambda: self._running.pause_broker(self._alive(broker)))
+        self._call(lambda: self._controls.pause_broker(broker))
 
     def resume_broker(self, broker: int) -> None:
         """Let a broker that was paused hear again, what has waited first; it may not be paused at all."""
-        self._call(lambda: self._running.resume_broker(self._alive(broker)))
+        self._call(lambda: self._controls.resume_broker(broker))
 
     def advance(self, time: timedelta) -> None:
         """Let so much time pass at once for the brokers; what is due by then happens, or begins, before this returns.
@@ -368,42 +327,12 @@ class Cluster:
             raise RuntimeError("the cluster does not run: use it as a context manager")
         return self._cluster
 
-    def _set_transaction_version(self, level: int) -> None:
-        controller = self._running.controller
-        if controller.node.image.feature(TRANSACTION_VERSION) == level:
-            return
-        error = controller.act(lambda: controller.node.controlling.set_feature(TRANSACTION_VERSION, level))
-        if error is not None:
-            raise ValueError(error)
-
-    def _move_coordinator(self, kind: CoordinatorKind, key: str, to: int | None) -> int:
-        topic = self._call(lambda: self._node().image.topic(kind.topic))
-        if topic is None:
-            raise LookupError(f"there is no {kind.topic} yet")
-        index = partition_for(key, len(topic.partitions))
-        present = self.leader(kind.topic, index)
-        if to is None:
-            alive = [broker for broker in self.broker_ids if not self._running.drivers[broker].stopped]
-            to = next((broker for broker in alive if broker != present), present)
-        self.move_leader(kind.topic, index, to=to)
-        return to
+    @property
+    def _controls(self) -> Controls:
+        return Controls(self._running)
 
     def _node(self, node_id: int | None = None) -> Node:
-        return self._running.node(self._running.spec.controller_id if node_id is None else self._known(node_id))
-
-    def _known(self, node_id: int) -> int:
-        if node_id not in self._running.drivers:
-            raise LookupError(f"there is no broker {node_id}: the brokers are {self.broker_ids}")
-        return node_id
-
-    def _alive(self, node_id: int) -> int:
-        if self._running.drivers[self._known(node_id)].stopped:
-            raise RuntimeError(f"broker {node_id} is stopped")
-        return node_id
-
-    def _nodes(self, node_id: int | None) -> list[Node]:
-        ids = self.broker_ids if node_id is None else [node_id]
-        return [self._node(each) for each in ids]
+        return self._controls.node(node_id)
 
     def _call(self, function: Callable[[], T]) -> T:
         """Run in the loop of the cluster, so that nothing happens at the same time."""

@@ -117,6 +117,11 @@ class Ledger(Machine["TxnWork"]):
         """All committed entries."""
         return (held.entry for held in self._held.values())
 
+    def owing(self, transactional_id: str) -> tuple[TopicPartition, ...]:
+        """The partitions whose marker the transaction that this id ends still lacks."""
+        held = self._held.get(transactional_id)
+        return () if held is None or held.entry.state not in PREPARED else held.owing
+
     @property
     def transactions_owing_markers(self) -> int:
         """How many transactions wait for their markers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from odradek.log.machine import Proposed, Refused
 from odradek.log.partition import Guard, Partition
 from odradek.metadata.brokers import registration
 from odradek.metadata.controller import Activation, Controller, Fencing
-from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage
+from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
 from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind
 from odradek.node.events import Announce
@@ -182,6 +182,28 @@ class Controlling:
         if records:
             put = _at_once(self.shard.carry_out(self.shard.machine.put_records("Users", records)))
             assert not isinstance(put, Refused), "the controller is in office"
+
+    def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> str | None:
+        """Set configs of a resource, or take them back where the value is None; why they cannot be, or None."""
+        from odradek.wire.messages.incremental_alter_configs_request import (
+            AlterableConfig,
+            AlterConfigsResource,
+            IncrementalAlterConfigsRequest,
+        )
+
+        assert self.shard is not None, "only the controller changes configs"
+        configs = [
+            AlterableConfig(name=key, config_operation=1 if value is None else 0, value=value)
+            for key, value in changes.items()
+        ]
+        resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs)
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        altered = _at_once(self.shard.carry_out(self.shard.machine.incremental_alter_configs(request)))
+        if isinstance(altered, Refused):
+            return altered.message or altered.error.name
+        [response] = altered.responses
+        code = ErrorCode(response.error_code)
+        return None if code is ErrorCode.NONE else response.error_message or code.name
 
     def _create_topics_at_start(self) -> None:
         assert self.shard is not None

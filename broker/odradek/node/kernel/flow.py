@@ -126,6 +126,10 @@ class Kernel:
             _, _, wait, otherwise = heappop(deadlines)
             wait.settle(otherwise)
 
+    def deadline_of(self, wait: object) -> int | None:
+        """When this wait is settled if nothing comes before (ms); looks at every deadline that there is."""
+        return next((deadline for deadline, _, each, _ in self._deadlines if each is wait), None)
+
     def wake_at(self) -> int | None:
         """The next deadline (ms)."""
         deadlines = self._deadlines

@@ -35,6 +35,10 @@ class Purgatory:
             for wait in waits.values():
                 wait.settle(value)
 
+    def keys_of(self, wait: object) -> list[Hashable]:
+        """What this wait waits for; looks at every wait that there is."""
+        return [key for key, waits in self._waits.items() if id(wait) in waits]
+
     def _enter(self, keys: tuple[Hashable, ...], wait: Wait[Any]) -> None:
         for key in keys:
             self._waits.setdefault(key, {})[id(wait)] = wait

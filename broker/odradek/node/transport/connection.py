@@ -63,6 +63,7 @@ class Connection:
         "_held",
         "_next",
         "_node",
+        "_parked",
         "_postponed",
         "_waits_to_read",
         "broker",
@@ -93,6 +94,8 @@ class Connection:
         self._gave_way = False
         self._gone = False
         self._flow: Flow | None = None
+        self._parked: tuple[Call, int] | None = None
+        """The request that has parked last, and since when (ms)."""
         self._postponed = False
         self._waits_to_read = False
         """Whether the request that parked is a Fetch."""
@@ -163,6 +166,14 @@ class Connection:
     def idle(self) -> bool:
         """Whether no request is being served or waiting."""
         return self._flow is None and self._next is None
+
+    @property
+    def parked(self) -> tuple[Call, Flow, int] | None:
+        """The request that waits for something, its flow, and since when (ms); None if none does."""
+        if self._flow is None or self._parked is None:
+            return None
+        call, since = self._parked
+        return call, self._flow, since
 
     def _go_on(self) -> None:
         """Serve what has arrived until a request parks or the turn is over."""
@@ -308,6 +319,7 @@ class Connection:
             self._waits_to_read = handler.api_key is ApiKey.FETCH and not isinstance(wait, Pause)
             flow = Flow(coroutine, lambda value, error: self._done(finish, handler, call, value, error))
             self._flow = flow
+            self._parked = call, self._node.now
             self._node.kernel.park(flow, wait)
 
     def _done(self, finish: Finish, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:

@@ -1,0 +1,78 @@
+"""`odradek hub`: the command; what it serves is imported when it runs."""
+
+from __future__ import annotations
+
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from odradek.commands import Commands, Option
+from odradek.parent import UntilStdinEnds, end_with_stdin
+from odradek.usage import UsageError
+
+if TYPE_CHECKING:
+    from odradek.net.serve import Hosting
+    from odradek.node.node import Logger
+
+__all__ = ["FIRST_WORDS", "TOKEN_VARIABLE", "add_commands", "hosting_of"]
+
+FIRST_WORDS = ("hub",)
+TOKEN_VARIABLE = "ODRADEK_HUB_TOKEN"
+READY = "odradek hub ready url="
+
+UrlFile = Annotated[Path | None, Option(help="Write the URL to this file when clients can ask.")]
+Token = Annotated[
+    str | None, Option(help="What clients have to show; needed beyond loopback. Better in $ODRADEK_HUB_TOKEN.")
+]
+
+
+def hub(
+    listen: Annotated[
+        str, Option(metavar="[HOST:]PORT", help="Where to listen; port 0 picks a free one.")
+    ] = "127.0.0.1:9644",
+    token: Token = None,
+    url_file: UrlFile = None,
+    log_level: Annotated[str, Option(help="debug, info, warning or error.")] = "warning",
+    json: Annotated[bool, Option(help="Log as JSON lines.")] = False,
+    until_stdin_ends: UntilStdinEnds = False,
+) -> None:
+    """Make clusters for tests over HTTP, until SIGTERM or SIGINT.
+
+    Prints `odradek hub ready url=URL` when clients can ask; URL/openapi.json says what.
+    """
+    from odradek.logs import make_logger
+
+    _need()
+    from odradek.control.serving import listening, run_hub
+
+    try:
+        log = make_logger(level=log_level, as_json=json)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    where = listening(listen, token or environ.get(TOKEN_VARIABLE))
+    if until_stdin_ends:
+        end_with_stdin()
+    run_hub(where, log=log, url_file=url_file, ready=_print_ready)
+
+
+def _print_ready(url: str) -> None:
+    print(f"{READY}{url}", flush=True)
+
+
+def hosting_of(control: str, token: str | None, url_file: Path | None, log: Logger) -> Hosting:
+    """What `odradek serve --control` runs its cluster in."""
+    _need()
+    from odradek.control.serving import controlled, listening
+
+    return controlled(listening(control, token or environ.get(TOKEN_VARIABLE)), log=log, url_file=url_file)
+
+
+def _need() -> None:
+    from odradek.extras import need
+
+    need("starlette", "uvicorn", extra="control")
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of this package."""
+    commands.add("hub", hub)

@@ -1,0 +1,141 @@
+"""What can be done to a running cluster, from its own event loop; `testing.Cluster` and the hub are doors to this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.control.epochs import force_epoch
+from odradek.log.machine import Refused
+from odradek.metadata.image import ResourceType
+from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.net.cluster import RunningCluster
+    from odradek.node.node import Node
+
+__all__ = ["Controls"]
+
+
+class Controls:
+    """One cluster. Nothing here waits: what brokers have to ask of one another follows in later turns of the loop.
+
+    Every method raises LookupError for what there is not, RuntimeError for what cannot be done now, and ValueError for
+    what cannot be at all.
+    """
+
+    def __init__(self, cluster: RunningCluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """The ids of the brokers, in order."""
+        return sorted(self._cluster.drivers)
+
+    def node(self, broker: int | None = None) -> Node:
+        """A broker; the controller if none is named."""
+        return self._cluster.node(self._cluster.spec.controller_id if broker is None else self.known(broker))
+
+    def nodes(self, broker: int | None = None) -> list[Node]:
+        """All brokers, or this one."""
+        return [self.node(each) for each in (self.broker_ids if broker is None else [broker])]
+
+    def known(self, broker: int) -> int:
+        """The id, if there is such a broker."""
+        if broker not in self._cluster.drivers:
+            raise LookupError(f"there is no broker {broker}: the brokers are {self.broker_ids}")
+        return broker
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition; -1 if none does."""
+        registered = self.node().image.partition(topic, partition)
+        if registered is None:
+            raise LookupError(f"there is no partition {partition} of topic {topic}")
+        return registered.leader
+
+    # ------------------------------------------------------------------ leaders and coordinators
+
+    def move_leader(self, topic: str, partition: int, *, to: int) -> None:
+        """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log."""
+        self.leader(topic, partition)
+        self.known(to)
+        controller = self._cluster.controller
+        error = controller.act(lambda: controller.node.controlling.move_leader(topic, partition, to))
+        if error is not ErrorCode.NONE:
+            raise RuntimeError(f"the leader of {topic}-{partition} cannot be moved to broker {to}: {error.name}")
+
+    def move_coordinator(self, kind: CoordinatorKind, key: str, *, to: int | None = None) -> int:
+        """Move the coordinator of a group or a transactional id, to the next broker if none is named; where it is."""
+        topic = self.node().image.topic(kind.topic)
+        if topic is None:
+            raise LookupError(f"there is no {kind.topic} yet")
+        index = partition_for(key, len(topic.partitions))
+        present = self.leader(kind.topic, index)
+        if to is None:
+            alive = [broker for broker in self.broker_ids if not self._cluster.drivers[broker].stopped]
+            to = next((broker for broker in alive if broker != present), present)
+        self.move_leader(kind.topic, index, to=to)
+        return to
+
+    def set_coordinator_load_ms(self, milliseconds: int) -> None:
+        """From now on coordinators take this long to load, and answer COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
+        for node in self.nodes():
+            node.coordinators.load_ms = milliseconds
+
+    def set_producer_epoch(self, transactional_id: str, epoch: int) -> None:
+        """Give an idle transactional id this epoch, as if its producer had been at work for long."""
+        for driver in self._cluster.drivers.values():
+            shard = driver.node.coordinators.transactional(transactional_id)
+            if not isinstance(shard, Refused):
+                driver.act(lambda shard=shard: force_epoch(shard, transactional_id, epoch))  # type: ignore[misc]
+                return
+        raise LookupError(f"no broker has loaded the coordinator of {transactional_id}")
+
+    # ------------------------------------------------------------------ levels and configs
+
+    def set_feature(self, name: str, level: int) -> None:
+        """Finalize another level of a feature, up or down, as an operator would (UpdateFeatures)."""
+        controller = self._cluster.controller
+        if controller.node.image.feature(name) == level:
+            return
+        error = controller.act(lambda: controller.node.controlling.set_feature(name, level))
+        if error is not None:
+            raise ValueError(error)
+
+    def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set configs as an operator would (IncrementalAlterConfigs); None takes one back."""
+        controller = self._cluster.controller
+        error = controller.act(lambda: controller.node.controlling.alter_configs(resource_type, name, changes))
+        if error is not None:
+            raise ValueError(error)
+
+    # ------------------------------------------------------------------ brokers
+
+    def disconnect_clients(self) -> None:
+        """Close every connection of a client; what a broker is asked meanwhile is served, the answers are lost."""
+        for driver in self._cluster.drivers.values():
+            driver.hang_up_clients()
+
+    def stop_broker(self, broker: int) -> None:
+        """End a broker as if its machine were gone; others take over what it led. It may be stopped already."""
+        self._cluster.stop_broker(self.known(broker))
+
+    def start_broker(self, broker: int) -> None:
+        """Start a broker again that was stopped, at the same address."""
+        if not self._cluster.drivers[self.known(broker)].stopped:
+            raise RuntimeError(f"broker {broker} has not been stopped")
+        self._cluster.start_broker(broker)
+
+    def pause_broker(self, broker: int) -> None:
+        """Have a broker hear nothing of clients or of other brokers, while its connections stay open."""
+        self._cluster.pause_broker(self._alive(broker))
+
+    def resume_broker(self, broker: int) -> None:
+        """Let a broker that was paused hear again, what has waited first; it may not be paused at all."""
+        self._cluster.resume_broker(self._alive(broker))
+
+    def _alive(self, broker: int) -> int:
+        if self._cluster.drivers[self.known(broker)].stopped:
+            raise RuntimeError(f"broker {broker} is stopped")
+        return broker

@@ -1,0 +1,242 @@
+"""A hub: clusters that are made and removed while it runs, each on its own, all in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from odradek.config.table import Config
+from odradek.control.controls import Controls
+from odradek.control.events import EventRing
+from odradek.control.messages import LEASE_S, BrokerView, ClusterMade, NewCluster, NewTopic
+from odradek.control.plan import plan_of
+from odradek.control.state import broker_views
+from odradek.net.cluster import ListenError, RunningCluster, start_cluster
+from odradek.node.cluster_spec import node_ids_of
+from odradek.node.hosting.controller import StartTopic
+
+if TYPE_CHECKING:
+    from odradek.node.node import EventSink, Logger
+    from odradek.node.rules.model import Rule
+    from odradek.releases import Release
+
+__all__ = ["Hosted", "Hub", "Taken"]
+
+Addresses = Mapping[int, Mapping[str, tuple[str, int]]]
+"""Where the listeners of each broker are bound."""
+Start = Callable[[EventRing, "Addresses | None"], Awaitable[RunningCluster]]
+"""Starts a cluster that tells this ring what happens, at these addresses if they are given."""
+BIND_TRIES = 100
+"""Turns of the event loop that the sockets of a cluster may take to close."""
+
+
+class Taken(Exception):
+    """The name of a cluster is that of another, or what is asked for cannot be done to this one."""
+
+
+class Hosted:
+    """A cluster of the hub."""
+
+    def __init__(self, cluster_id: str, start: Start, *, lease_s: float, loop: asyncio.AbstractEventLoop) -> None:
+        self.id = cluster_id
+        self.lease_s = lease_s
+        self.also: EventSink | None = None
+        """Who else is told of its events."""
+        self.running: RunningCluster
+        self.events: EventRing
+        self.controls: Controls
+        self._start = start
+        self._loop = loop
+        self._heard_at = loop.time()
+        self._busy = 0
+
+    async def begin(self, addresses: Addresses | None = None) -> None:
+        """Start it."""
+        ring = EventRing(self._now, also=self.also)
+        self.running = await self._start(ring, addresses)
+        self.events = ring
+        self.controls = Controls(self.running)
+
+    async def end(self) -> None:
+        """End its brokers: connections close, and who waits or follows is told."""
+        await self.running.stop()
+        self.events.end()
+
+    def _now(self) -> int:
+        return self.running.clock.now() if hasattr(self, "running") else 0
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Somebody asks something of it: while that takes, and for as long as its lease after it, it is needed."""
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            self._heard_at = self._loop.time()
+
+    def silent_s(self) -> float:
+        """For how long nobody has asked anything of it; 0 while a client is connected to one of its brokers."""
+        if self._busy or any(driver.has_clients for driver in self.running.drivers.values()):
+            self._heard_at = self._loop.time()
+        return self._loop.time() - self._heard_at
+
+    @property
+    def made(self) -> ClusterMade:
+        """What a client has to know of it."""
+        brokers: list[BrokerView] = broker_views(self.running)
+        return ClusterMade(id=self.id, bootstrap=self.running.bootstrap, brokers=brokers, lease_s=self.lease_s)
+
+
+class Hub:
+    """The clusters by their names; to be used in one event loop."""
+
+    def __init__(self, *, log: Logger, host: str = "127.0.0.1") -> None:
+        self.log = log
+        self._host = host
+        self._clusters: dict[str, Hosted] = {}
+        self._starting: set[str] = set()
+        self._reaper: asyncio.Task[None] | None = None
+
+    def __iter__(self) -> Iterator[Hosted]:
+        return iter(list(self._clusters.values()))
+
+    def __len__(self) -> int:
+        return len(self._clusters)
+
+    def get(self, cluster_id: str) -> Hosted:
+        """The cluster of this name. Raises LookupError if there is none."""
+        hosted = self._clusters.get(cluster_id)
+        if hosted is None:
+            names = ", ".join(sorted(self._clusters)) or "none"
+            raise LookupError(f"there is no cluster {cluster_id}: there is {names}")
+        return hosted
+
+    async def make(self, body: NewCluster) -> Hosted:
+        """Make a cluster.
+
+        Raises:
+            ValueError: it cannot be; the text is one sentence (`ConfigError`, `PlanError`, `RuleError`, …).
+            Taken: there is one of this name.
+            UsageError: an address cannot be listened on, or the brokers refuse to start.
+        """
+        cluster_id = self._new_id() if body.id is None else body.id
+        if cluster_id in self._clusters or cluster_id in self._starting:
+            raise Taken(f"there is a cluster {cluster_id} already")
+        start = self._starter(body)
+        hosted = Hosted(cluster_id, start, lease_s=body.lease_s, loop=asyncio.get_running_loop())
+        self._starting.add(cluster_id)
+        try:
+            await hosted.begin()
+        finally:
+            self._starting.discard(cluster_id)
+        self.adopt(hosted)
+        return hosted
+
+    def adopt(self, hosted: Hosted) -> None:
+        """Let a cluster that runs be one of the hub."""
+        self._clusters[hosted.id] = hosted
+        if self._reaper is None:
+            self._reaper = asyncio.get_running_loop().create_task(self._reap())
+
+    async def reset(self, cluster_id: str) -> Hosted:
+        """Everything as new, on the same ports: no topics but the first, no rules but the first, a clock that goes."""
+        hosted = self.get(cluster_id)
+        addresses = hosted.running.addresses
+        await hosted.end()
+        for tries_left in reversed(range(BIND_TRIES)):
+            try:
+                await hosted.begin(addresses)
+                return hosted
+            except ListenError:
+                # The event loop closes a listener in a turn of its own.
+                if not tries_left:
+                    self._clusters.pop(cluster_id, None)
+                    raise
+                await asyncio.sleep(0)
+        raise AssertionError("the last try returns or raises")
+
+    async def remove(self, cluster_id: str) -> None:
+        """End a cluster: its clients' connections close."""
+        hosted = self.get(cluster_id)
+        del self._clusters[cluster_id]
+        await hosted.end()
+
+    async def close(self) -> None:
+        """End all clusters."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+        for cluster_id in list(self._clusters):
+            await self.remove(cluster_id)
+
+    # ------------------------------------------------------------------ inside
+
+    def _new_id(self) -> str:
+        while True:
+            found = secrets.token_hex(4)
+            if found not in self._clusters:
+                return found
+
+    def _starter(self, body: NewCluster) -> Start:
+        settings = {key: _text(value) for key, value in body.config.items()}
+        levels = {"odradek.transaction.version": body.transaction_version, "odradek.as.kafka": body.as_kafka}
+        settings |= {key: str(value) for key, value in levels.items() if value is not None}
+        config = Config.parse(settings, None if body.dialect is None else _dialect(body.dialect))
+        node_ids = node_ids_of(body.brokers, body.node_ids)
+        topics = [_topic(topic) for topic in body.topics]
+        rules: list[Rule] = [] if body.rules is None else plan_of(body.rules).rules
+
+        async def start(events: EventRing, addresses: Addresses | None) -> RunningCluster:
+            cluster = await start_cluster(
+                config=config,
+                log=self.log,
+                node_ids=node_ids,
+                host=self._host,
+                port=body.port,
+                addresses=addresses,
+                advertised_host=body.advertised_host,
+                topics=topics,
+                seed=body.seed,
+                events=events,
+            )
+            if rules:
+                try:
+                    cluster.rules.add(rules)
+                except BaseException:
+                    await cluster.stop()
+                    raise
+            return cluster
+
+        return start
+
+    async def _reap(self) -> None:
+        """Remove the clusters of suites that died."""
+        while True:
+            shortest = min((hosted.lease_s for hosted in self if hosted.lease_s), default=LEASE_S)
+            await asyncio.sleep(max(shortest / 4, 0.01))
+            for hosted in self:
+                if hosted.lease_s and hosted.silent_s() > hosted.lease_s:
+                    self.log.info("cluster_lease_over", cluster=hosted.id, lease_s=hosted.lease_s)
+                    await self.remove(hosted.id)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _dialect(name: str) -> Release:
+    from odradek.dialects.load import load, names  # a cluster of Kafka needs none of it
+
+    # A folder is code: who may only ask the hub for a cluster must not have it run what lies there.
+    if name not in names():
+        raise ValueError(f"There is no dialect {name}: there are {', '.join(names())}.")
+    return load(name)
+
+
+def _topic(topic: str | NewTopic) -> StartTopic:
+    return StartTopic.parse(topic) if isinstance(topic, str) else StartTopic(*structs.astuple(topic))

@@ -1,0 +1,186 @@
+"""`odradek hub`: the hub listens, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import anyio
+import uvicorn
+from msgspec import Struct
+
+from odradek.control.http import Access, make_app
+from odradek.control.hub import Hosted, Hub
+from odradek.net.cluster import ListenError, RunningCluster
+from odradek.net.serve import Hosting, Start, loop_options
+from odradek.usage import UsageError
+
+if TYPE_CHECKING:
+    from odradek.node.node import EventSink, Logger
+
+__all__ = ["Listening", "listen", "listening", "run_hub"]
+
+BACKLOG = 128
+DEFAULT = "default"
+LAST_WORDS_S = 2
+"""Calls that are under way when the hub ends have so long."""
+
+
+class Listening(Struct, frozen=True):
+    """Where the hub listens; its socket is bound before anything else is started."""
+
+    bound: socket.socket
+    host: str
+    port: int
+    token: str | None
+
+    @property
+    def url(self) -> str:
+        """What a client is given."""
+        return f"http://{_bracketed(_reachable(self.host))}:{self.port}"
+
+    @property
+    def access(self) -> Access:
+        """Who may ask."""
+        if self.host in ("", "0.0.0.0", "::"):
+            return Access(None, self.token)  # a machine has more names than it knows
+        names = {self.host, "localhost", "127.0.0.1", "::1"} if _is_loopback(self.host) else {self.host}
+        return Access(frozenset(f"{_bracketed(name)}:{self.port}".lower() for name in names), self.token)
+
+
+def listening(address: str, token: str | None) -> Listening:
+    """Bind `[HOST:]PORT`. Raises UsageError, one sentence, where that cannot be."""
+    host, colon, text = address.rpartition(":")
+    host = host.strip("[]") if colon else "127.0.0.1"
+    if not text.isdecimal() or int(text) > 65535:
+        raise UsageError(f"A hub listens on [HOST:]PORT, not on {address}.")
+    if not token and not _is_loopback(host):
+        raise UsageError(f"Whoever can reach {host} could drive the brokers: beyond loopback a hub needs --token.")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, int(text)))
+        # Not before `uvicorn` serves, but so that a second one fails here.
+        bound.listen(BACKLOG)
+    except OSError as error:
+        bound.close()
+        if int(text) and _is_hub(host, int(text)):
+            raise ListenError(f"A hub listens on {host}:{text} already: use that one, or give --listen.") from None
+        raise ListenError(f"Cannot listen on {host}:{text}: {error.strerror or error}.") from None
+    return Listening(bound, host, bound.getsockname()[1], token)
+
+
+def _is_hub(host: str, port: int) -> bool:
+    try:
+        with urlopen(f"http://{_bracketed(_reachable(host))}:{port}/openapi.json", timeout=1) as answer:
+            return b'"odradek hub"' in answer.read(1 << 16)
+    except URLError as error:
+        return "token" in str(getattr(error, "headers", None) or "").lower() or getattr(error, "code", 0) == 401
+    except (OSError, ValueError):
+        return False
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _reachable(host: str) -> str:
+    return {"0.0.0.0": "localhost", "::": "localhost", "": "localhost"}.get(host, host)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to whoever runs it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def listen(hub: Hub, where: Listening) -> AsyncIterator[None]:
+    """Serve the hub over HTTP while the block runs; its clusters end with it."""
+    config = uvicorn.Config(
+        make_app(hub, where.access),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=LAST_WORDS_S,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve([where.bound]))
+    while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn tells nobody
+        await asyncio.sleep(0.001)
+    try:
+        yield
+    finally:
+        await hub.close()
+        server.should_exit = True
+        await serving
+
+
+def controlled(where: Listening, *, log: Logger, url_file: Path | None = None) -> Hosting:
+    """Have the cluster of `odradek serve` be the one cluster, `default`, of a hub that listens there."""
+
+    @asynccontextmanager
+    async def hosting(start: Start, events: EventSink | None) -> AsyncIterator[Callable[[], RunningCluster]]:
+        hub = Hub(log=log, host=where.host)
+        hosted = Hosted(DEFAULT, start, lease_s=0, loop=asyncio.get_running_loop())
+        hosted.also = events
+        await hosted.begin()
+        hub.adopt(hosted)
+        async with listen(hub, where):
+            log.info("control_served", url=where.url)
+            if url_file is not None:
+                write_url(url_file, where.url)
+            yield lambda: hosted.running
+
+    return hosting
+
+
+async def _run(where: Listening, log: Logger, ready: Callable[[str], None]) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        hub = Hub(log=log, host=where.host)
+        async with listen(hub, where):
+            ready(where.url)
+            async for received in signals:
+                log.info("stopping", signal=signal.Signals(received).name)
+                break
+
+
+def run_hub(where: Listening, *, log: Logger, url_file: Path | None, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; the URL is in the file when clients can ask."""
+
+    def tell(url: str) -> None:
+        if url_file is not None:
+            write_url(url_file, url)
+        ready(url)
+
+    anyio.run(_run, where, log, tell, backend="asyncio", backend_options=loop_options())
+
+
+def write_url(path: Path, url: str) -> None:
+    """Write the URL so that who reads it sees all of it or nothing. Raises UsageError."""
+    try:
+        part = path.with_name(f"{path.name}.part")
+        part.write_text(f"{url}\n")
+        part.replace(path)
+    except OSError as error:
+        raise UsageError(f"Cannot write the URL to {path}: {error.strerror}.") from error

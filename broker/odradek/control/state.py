@@ -1,0 +1,327 @@
+"""The state of a running cluster, as data: read in its event loop, changing nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from odradek.control.messages import (
+    BatchView,
+    BrokerView,
+    GroupMemberView,
+    GroupView,
+    GuardView,
+    OffsetView,
+    OpenTransactionView,
+    ParkedView,
+    PartitionSummary,
+    PartitionView,
+    TimeView,
+    TopicPartitionView,
+    TransactionView,
+)
+from odradek.log.machine import Answered, Refused
+from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.records.control import read_marker
+from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
+
+if TYPE_CHECKING:
+    from odradek.group.coordinator import GroupCoordinator
+    from odradek.log.partition import Partition
+    from odradek.net.cluster import RunningCluster
+    from odradek.net.driver import Driver
+    from odradek.node.node import Node
+    from odradek.records.batch import Batch
+    from odradek.txn.entry import Entry, TopicPartition
+    from odradek.wire.messages.list_groups_response import ListedGroup
+
+__all__ = [
+    "broker_views",
+    "group_view",
+    "group_views",
+    "parked_views",
+    "partition_summaries",
+    "partition_view",
+    "time_view",
+    "transaction_view",
+    "transaction_views",
+]
+
+BATCHES = 10
+LOOK_BACK = 1000
+DESCRIBE_GROUPS_VERSION = 5
+
+
+def _running(cluster: RunningCluster) -> Iterator[Node]:
+    return (driver.node for driver in cluster.drivers.values() if not driver.stopped)
+
+
+# ---------------------------------------------------------------------- brokers and time
+
+
+def broker_views(cluster: RunningCluster) -> list[BrokerView]:
+    """Every broker, in the order of the ids."""
+    return [_broker(cluster, node_id) for node_id in sorted(cluster.drivers)]
+
+
+def _broker(cluster: RunningCluster, node_id: int) -> BrokerView:
+    driver = cluster.drivers[node_id]
+    spec = cluster.spec.broker(node_id)
+    node = driver.node
+    connections = [] if driver.stopped else list(node.connections.values())
+    return BrokerView(
+        id=node_id,
+        host=spec.host,
+        port=spec.port,
+        state=_state(driver),
+        controller=node_id == cluster.spec.controller_id and not driver.stopped,
+        connections=sum(not connection.broker for connection in connections),
+        parked=sum(connection.parked is not None for connection in connections),
+        leads=0 if driver.stopped else sum(partition.is_leader for partition in node.partitions.values()),
+        now_ms=node.now,
+    )
+
+
+def _state(driver: Driver) -> str:
+    if driver.stopped:
+        return "stopped"
+    return "paused" if driver.paused else "running"
+
+
+def time_view(cluster: RunningCluster) -> TimeView:
+    """What time it is for the brokers."""
+    clock = cluster.clock
+    return TimeView(now_ms=clock.now(), ahead_ms=clock.ahead_ms, frozen=clock.frozen)
+
+
+def parked_views(cluster: RunningCluster) -> list[ParkedView]:
+    """Every request that waits for something, the oldest first."""
+    now = cluster.clock.now()
+    parked = [view for node in _running(cluster) for view in _parked_at(node, now, _rules_by_wait(cluster))]
+    return sorted(parked, key=lambda view: -view.age_ms)
+
+
+def _rules_by_wait(cluster: RunningCluster) -> dict[int, str]:
+    if not cluster.has_rules:
+        return {}
+    return {id(held.wait): armed.name for armed in cluster.rules for held in armed.holding}
+
+
+def _parked_at(node: Node, now: int, rules: dict[int, str]) -> Iterator[ParkedView]:
+    for connection in node.connections.values():
+        parked = connection.parked
+        if parked is None:
+            continue
+        call, flow, since = parked
+        keys = node.purgatory.keys_of(flow.waiting)
+        yield ParkedView(
+            broker=node.node_id,
+            api=call.api_key.name,
+            version=call.version,
+            correlation_id=call.correlation_id,
+            client_id=call.client_id,
+            from_broker=call.is_broker,
+            waits_for=[_key_text(key) for key in keys],
+            rule=rules.get(id(flow.waiting)),
+            age_ms=now - since,
+            deadline_ms=node.kernel.deadline_of(flow.waiting),
+        )
+
+
+def _key_text(key: object) -> str:
+    return " ".join(_key_text(part) for part in key) if isinstance(key, tuple) else str(key)
+
+
+# ---------------------------------------------------------------------- transactions
+
+
+def transaction_views(cluster: RunningCluster) -> list[TransactionView]:
+    """Every transactional id that a coordinator knows, by name."""
+    views = [
+        _transaction(node, entry, shard.machine.owing(entry.transactional_id))
+        for node in _running(cluster)
+        for shard in node.coordinators.of_transactions()
+        for entry in shard.machine.entries()
+    ]
+    return sorted(views, key=lambda view: view.transactional_id)
+
+
+def transaction_view(cluster: RunningCluster, transactional_id: str) -> TransactionView | None:
+    """One transactional id; None if no coordinator knows it."""
+    for node in _running(cluster):
+        shard = node.coordinators.transactional(transactional_id)
+        if not isinstance(shard, Refused):
+            entry = shard.machine.entry(transactional_id)
+            return None if entry is None else _transaction(node, entry, shard.machine.owing(transactional_id))
+    return None
+
+
+def _transaction(node: Node, entry: Entry, owing: tuple[TopicPartition, ...]) -> TransactionView:
+    return TransactionView(
+        transactional_id=entry.transactional_id,
+        state=entry.state.title,
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        coordinator=node.node_id,
+        timeout_ms=entry.timeout_ms,
+        start_ms=entry.start_timestamp,
+        last_update_ms=entry.last_update_timestamp,
+        partitions=[TopicPartitionView(topic=topic, partition=index) for topic, index in entry.partitions],
+        owed_markers=[TopicPartitionView(topic=topic, partition=index) for topic, index in owing],
+    )
+
+
+# ---------------------------------------------------------------------- groups
+
+
+def group_views(cluster: RunningCluster) -> list[GroupView]:
+    """Every group that a coordinator knows, by name."""
+    views = [
+        _group(node, shard.machine, listed)
+        for node in _running(cluster)
+        for shard in node.coordinators.of_groups()
+        for listed in shard.machine.listed((), ())
+    ]
+    return sorted(views, key=lambda view: view.group_id)
+
+
+def group_view(cluster: RunningCluster, group_id: str) -> GroupView | None:
+    """One group; None if no coordinator knows it."""
+    for node in _running(cluster):
+        shard = node.coordinators.group(group_id)
+        if not isinstance(shard, Refused):
+            found = (each for each in shard.machine.listed((), ()) if each.group_id == group_id)
+            return next((_group(node, shard.machine, listed) for listed in found), None)
+    return None
+
+
+def _group(node: Node, machine: GroupCoordinator, listed: ListedGroup) -> GroupView:
+    described = machine.describe(listed.group_id, DESCRIBE_GROUPS_VERSION)
+    return GroupView(
+        group_id=listed.group_id,
+        state=listed.group_state,
+        type=listed.group_type,
+        protocol_type=listed.protocol_type,
+        coordinator=node.node_id,
+        members=[
+            GroupMemberView(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+            )
+            for member in described.members
+        ],
+        offsets=_offsets(machine, listed.group_id),
+    )
+
+
+def _offsets(machine: GroupCoordinator, group_id: str) -> list[OffsetView]:
+    fetched = machine.fetch(OffsetFetchRequestGroup(group_id=group_id, topics=None), require_stable=False)
+    if not isinstance(fetched, Answered):
+        return []
+    return [
+        OffsetView(
+            topic=topic.name,
+            partition=partition.partition_index,
+            offset=partition.committed_offset,
+            metadata=partition.metadata,
+        )
+        for topic in fetched.reply.topics
+        for partition in topic.partitions
+    ]
+
+
+# ---------------------------------------------------------------------- partitions
+
+
+def _led(cluster: RunningCluster, topic: str, index: int) -> tuple[Node, Partition] | None:
+    for node in _running(cluster):
+        partition = node.partition(topic, index)
+        if not isinstance(partition, Refused):
+            return node, partition
+    return None
+
+
+def partition_summaries(cluster: RunningCluster) -> list[PartitionSummary]:
+    """Every partition that has a leader, but for those of internal topics; by name."""
+    led = {
+        (partition.topic, partition.index): (node, partition)
+        for node in _running(cluster)
+        for partition in node.partitions.values()
+        if partition.is_leader and partition.topic not in INTERNAL_TOPICS
+    }
+    return [
+        PartitionSummary(
+            topic=topic,
+            partition=index,
+            leader=node.node_id,
+            leader_epoch=partition.leader_epoch,
+            log_start_offset=partition.log_start_offset,
+            last_stable_offset=partition.last_stable_offset,
+            high_watermark=partition.high_watermark,
+        )
+        for (topic, index), (node, partition) in sorted(led.items())
+    ]
+
+
+def partition_view(cluster: RunningCluster, topic: str, index: int) -> PartitionView:
+    """A partition as its leader has it. Raises LookupError where there is no such partition, or nobody leads it."""
+    led = _led(cluster, topic, index)
+    if led is None:
+        registered = cluster.controller.node.image.partition(topic, index)
+        why = "there is no partition" if registered is None else "nobody leads partition"
+        raise LookupError(f"{why} {index} of topic {topic}")
+    node, partition = led
+    registered = node.image.partition(topic, index)
+    assert registered is not None, "what is led is registered"
+    state = partition.producers
+    return PartitionView(
+        topic=topic,
+        partition=index,
+        leader=node.node_id,
+        leader_epoch=partition.leader_epoch,
+        replicas=list(registered.replicas),
+        isr=list(registered.isr),
+        log_start_offset=partition.log_start_offset,
+        last_stable_offset=partition.last_stable_offset,
+        high_watermark=partition.high_watermark,
+        log_end_offset=partition.log_end_offset,
+        open_transactions=[
+            OpenTransactionView(
+                producer_id=producer_id, producer_epoch=state.epoch_of(producer_id), first_offset=first_offset
+            )
+            for first_offset, producer_id in state.ongoing.items()
+        ],
+        guards=[
+            GuardView(
+                producer_id=producer_id,
+                producer_epoch=pending.producer_epoch,
+                lowest_sequence=pending.lowest_sequence,
+                since_ms=pending.since,
+            )
+            for producer_id, pending in state.guards.pending.items()
+        ],
+        last_batches=[_batch(batch) for batch in _last_batches(partition)],
+    )
+
+
+def _last_batches(partition: Partition) -> deque[Batch]:
+    """The newest batches, oldest first, of the last thousand offsets: a long log costs no more than a short one."""
+    return deque(partition.committed_since(partition.log_end_offset - LOOK_BACK), maxlen=BATCHES)
+
+
+def _batch(batch: Batch) -> BatchView:
+    marker = read_marker(batch) if batch.is_control else None
+    return BatchView(
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        records=batch.record_count,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        transactional=batch.is_transactional,
+        marker=None if marker is None else "COMMIT" if marker.commit else "ABORT",
+        max_timestamp=batch.max_timestamp,
+    )

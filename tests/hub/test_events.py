@@ -1,0 +1,122 @@
+"""The events of a cluster: those that were, those to come, and what a slow reader is told."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from tests.hub.helpers import HubBeside, Till, made, refused
+
+from odradek.control.client import HubClient
+from odradek.control.events import EventRing
+from odradek.log.machine import Fact
+
+
+def ring_of(count: int, *, size: int) -> EventRing:
+    ring = EventRing(lambda: 7, size=size)
+    ring.emit(1, [Fact("tick", {"number": number}) for number in range(1, count + 1)])
+    return ring
+
+
+def numbers(ring: EventRing, after: int) -> list[int]:
+    return [event.seq for event in ring.after(after)]
+
+
+def test_the_ring_keeps_the_newest_events() -> None:
+    ring = ring_of(0, size=3)
+    assert (0, 1, []) == (ring.last, ring.first, numbers(ring, 0))
+    ring = ring_of(5, size=3)
+    assert (5, 3) == (ring.last, ring.first)
+    assert [3, 4, 5] == numbers(ring, 0)
+    assert [5] == numbers(ring, 4)
+    assert [] == numbers(ring, 5)
+    assert [] == numbers(ring, 99)
+
+
+def test_the_ring_passes_everything_on() -> None:
+    class Sink:
+        def __init__(self) -> None:
+            self.kinds: list[str] = []
+
+        def emit(self, node_id: int, facts: Any) -> None:
+            self.kinds += [fact.kind for fact in facts]
+
+    sink = Sink()
+    EventRing(lambda: 0, size=1, also=sink).emit(1, (Fact(kind, {}) for kind in "ab"))
+    assert ["a", "b"] == sink.kinds
+
+
+@pytest.mark.slow
+def test_events_that_were_are_listed(hub: HubClient) -> None:
+    cluster, bootstrap = made(hub)
+    Till(bootstrap).close()
+    page = hub.get("clusters", cluster, "events", kind="init_producer_id")
+    assert ["till-1"] == [event["fields"]["transactional_id"] for event in page["events"]]
+    assert 0 == page["lost"]
+    assert [] == hub.get("clusters", cluster, "events", after=page["last"])["events"]
+    assert 400 == refused(lambda: hub.get("clusters", cluster, "events", after="x"))[0]
+
+
+@pytest.mark.slow
+def test_a_stream_has_what_was_what_comes_and_the_end(hub: HubClient) -> None:
+    cluster, bootstrap = made(hub)
+    Till(bootstrap).close()
+
+    def follow() -> Iterator[tuple[str, Any]]:
+        return hub.events(cluster, kind="init_producer_id")
+
+    stream = follow()
+    kind, first = next(stream)
+    assert ("init_producer_id", 0) == (kind, first["fields"]["producer_epoch"])
+    with ThreadPoolExecutor(1) as beside:
+        coming = beside.submit(next, stream)
+        Till(bootstrap).close()
+        _, second = coming.result(10)
+        assert 1 == second["fields"]["producer_epoch"]
+        assert second["seq"] > first["seq"]
+        ending = beside.submit(list, stream)
+        hub.delete("clusters", cluster)
+        assert [("end", {})] == ending.result(10)
+
+
+@pytest.mark.slow
+def test_a_slow_reader_is_told_of_the_gap_and_stalls_no_broker(beside: HubBeside, hub: HubClient) -> None:
+    """It reads nothing while far more happens than fits into what lies between."""
+    cluster, bootstrap = made(hub)
+    address = urlsplit(hub.url)
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.connect((address.hostname, address.port))
+        path = f"/clusters/{cluster}/events?follow=true&kind=flood"
+        reader.sendall(f"GET {path} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
+        stream = reader.makefile("rb")
+        assert b": odradek" in b"".join(stream.readline() for _ in range(8))
+
+        ring = beside.hub.get(cluster).events
+        for _ in range(300):
+            beside.within(lambda: ring.emit(1, [Fact("flood", {"text": "x" * 1000}) for _ in range(100)]))
+            if _ % 100 == 0:
+                Till(bootstrap).close()  # the brokers serve meanwhile
+        last = ring.last
+
+        seen: list[int] = []
+        gaps: list[dict[str, int]] = []
+        kind = ""
+        while not seen or seen[-1] < last:
+            line = stream.readline().decode().strip()
+            name, _, value = line.partition(": ")
+            if name == "event":
+                kind = value
+            elif name == "data" and kind == "gap":
+                gaps.append(json.loads(value))
+            elif name == "data":
+                seen.append(json.loads(value)["seq"])
+    assert gaps
+    assert seen == sorted(set(seen))
+    missed = {number for gap in gaps for number in range(gap["from"], gap["to"] + 1)}
+    assert not missed & set(seen)
