@@ -36,12 +36,16 @@ RUNNING_NUMBERS = frozenset({"finalized_features_epoch", "broker_epoch", "contro
 FEATURES = frozenset({"supported_features", "finalized_features"})
 # Odradek has no share or streams groups and no replication, and does not claim their features.
 FOREIGN_FEATURES = frozenset({"eligible.leader.replicas.version", "kraft.version", "share.version", "streams.version"})
+# Over which topics a broker hashes is its own affair.
+HASHES = frozenset({"metadata_hash"})
 LEADERSHIP = frozenset({"coordinator_epoch", "leader_epoch", "committed_leader_epoch"})
 ORDERED = frozenset({"records", "aborted_transactions"})
 
 CLOCK_TIME_IN_TEXT = re.compile(r"\b1[5-9]\d{11}\b")
 UUID_BYTES = 16
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+SHORT_UUID = re.compile(r"(?=.*\d)(?=.*[a-z])[\w-]{22}")
+MEMBERS = frozenset({"leader", "member_id"})
 PLAIN = re.compile(r"[^\s\"=\[\]]+")
 PRODUCER_NAMES = "xyzuvwabcdefghijklm"
 
@@ -87,7 +91,7 @@ class Aliases:
         if isinstance(value, bytes) and len(value) == UUID_BYTES:
             return self.topic_ids.get(value) or self.others.get(value, "~")
         if isinstance(value, str):
-            return UUID.sub(lambda found: self.others.get(found[0], "~"), value)
+            return self.others.get(value) or UUID.sub(lambda found: self.others.get(found[0], "~"), value)
         return value
 
     def text(self, value: str) -> str:
@@ -194,6 +198,8 @@ def one_value(field: Field, content: Any, aliases: Aliases) -> str:
             return "now"
         case int() if name in RUNNING_NUMBERS and content > 0:
             return "N"
+        case int() if name in HASHES:
+            return "HASH"
         case int() if name == "session_id" and content > 0:
             return aliases.other("session", ("session", content))
         case int() if name == "port" and content in aliases.ports:
@@ -202,6 +208,8 @@ def one_value(field: Field, content: Any, aliases: Aliases) -> str:
             return str(content)
         case str() if name == "cluster_id":
             return "CLUSTER"
+        case str() if name in MEMBERS and SHORT_UUID.fullmatch(content):
+            return aliases.other("uuid", content)
         case str():
             return aliases.text(content)
         case bytes() if field.kind == "uuid":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from tests.oracle.answers import Aliases, find, render
 from tests.oracle.client import ANSWER_TIMEOUT_S, Client, ConnectionClosed, NoAnswer, known_version
 from tests.oracle.language import LanguageError, Scope, is_option, split_option
@@ -19,7 +19,9 @@ from tests.oracle.shapes import CAPTURED, Fields, request_fields
 from tests.oracle.transcript import Entry
 
 from odradek.wire.errors import ErrorCode
-from odradek.wire.registry import ApiKey
+from odradek.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from odradek.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from odradek.wire.registry import ApiKey, encode
 
 __all__ = [
     "COORDINATOR_PARTITIONS",
@@ -40,6 +42,8 @@ POLL_LIMIT_S = 5.0
 COORDINATOR_PARTITIONS = 3
 FAR_PARTITION = COORDINATOR_PARTITIONS - 1
 ABSENT = (-1, "", None)
+PROTOCOL_VERSION = 1
+"""Of what consumers of the classic protocol tell each other."""
 
 TRANSIENT = frozenset(
     error.name
@@ -132,7 +136,13 @@ class Player:
         self.scenario = scenario
         self.level = level
         self.broker = broker
-        self.scope = Scope(scenario.prefix, {"id": self.topic_id, "far": self.far, "near": self.near})
+        functions: dict[str, Callable[..., Any]] = {
+            "id": self.topic_id,
+            "far": self.far,
+            "near": self.near,
+            "subscription": subscription,
+        }
+        self.scope = Scope(scenario.prefix, {**functions, "assignment": assignment})
         restarts = scenario.has("seed", "restart", "crash", "hold")
         ports = {broker.neighbour_port: "OTHER_PORT", broker.address[1]: "PORT"}
         self.aliases = Aliases(scenario.prefix, ports=ports, restarts=restarts)
@@ -327,6 +337,23 @@ def name_at(partition: int, stem: str) -> str:
     return next(
         stem + letter for letter in "abc" if abs(java_hash(stem + letter)) % COORDINATOR_PARTITIONS == partition
     )
+
+
+def subscription(topics: list[str], *owned: list[Any]) -> bytes:
+    """The function `subscription([t], [t, 0])`: what a consumer of the classic protocol joins with."""
+    message = convert({"topics": topics, "owned_partitions": partitions_of(owned)}, ConsumerProtocolSubscription)
+    return PROTOCOL_VERSION.to_bytes(2, "big") + encode(message, PROTOCOL_VERSION)
+
+
+def assignment(*assigned: list[Any]) -> bytes:
+    """The function `assignment([t, 0, 1])`: what the leader of a classic group brings for a member."""
+    message = convert({"assigned_partitions": partitions_of(assigned)}, ConsumerProtocolAssignment)
+    return PROTOCOL_VERSION.to_bytes(2, "big") + encode(message, PROTOCOL_VERSION)
+
+
+def partitions_of(lists: Iterable[list[Any]]) -> list[dict[str, Any]]:
+    """Lists of a topic and its partitions, as the consumers' own messages hold them."""
+    return [{"topic": topic, "partitions": indexes} for topic, *indexes in lists]
 
 
 def java_hash(text: str) -> int:

@@ -30,6 +30,7 @@ CAPTURED: Mapping[str, tuple[str, ...]] = {
     "InitProducerId": ("producer_id", "producer_epoch"),
     "EndTxn": ("producer_id", "producer_epoch"),
     "JoinGroup": ("member_id", "generation_id"),
+    "ConsumerGroupHeartbeat": ("member_epoch",),
 }
 """What `-> a b` takes from an answer, if it does not say."""
 
@@ -318,6 +319,20 @@ def sync_group(words: Words) -> Fields:
     return dict(zip(("group_id", "member_id", "generation_id"), words.take(3), strict=True))
 
 
+def consumer_group_heartbeat(words: Words) -> Fields:
+    """ConsumerGroupHeartbeat v1 group member epoch topic... t-0 t-1: subscribed to these, owning those"""
+    if not words.values:
+        return {}
+    group, member, epoch, *topics = words.values
+    fields: Fields = {"group_id": group, "member_id": member, "member_epoch": epoch}
+    owned = [{"topic_id": topic_id, "partitions": [p.index for p in owns]} for _, topic_id, owns in words.topics()]
+    if epoch == 0:
+        fields |= {"rebalance_timeout_ms": 30000, "topic_partitions": []}
+    if topics:
+        fields["subscribed_topic_names"] = topics
+    return fields | ({"topic_partitions": owned} if owned else {})
+
+
 def leave_group(words: Words) -> Fields:
     """LeaveGroup v3 group member..."""
     group, *members = words.values
@@ -329,6 +344,7 @@ def leave_group(words: Words) -> Fields:
 SHAPES: Mapping[str, Callable[[Words], Fields]] = {
     "AddOffsetsToTxn": add_offsets_to_txn,
     "AddPartitionsToTxn": add_partitions_to_txn,
+    "ConsumerGroupHeartbeat": consumer_group_heartbeat,
     "DescribeProducers": describe_producers,
     "DescribeTransactions": describe_transactions,
     "EndTxn": end_txn,

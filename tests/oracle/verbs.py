@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.oracle.answers import describe_batch
+from tests.oracle.answers import describe_batch, render
 from tests.oracle.language import is_option, split_option
 from tests.oracle.player import (
     COORDINATOR_PARTITIONS,
@@ -26,8 +26,10 @@ from tests.oracle.shapes import PARTITION, Fields
 
 from odradek.records.batch import batches
 from odradek.records.record import Record, build_batch, iterate_records
+from odradek.records.state import GROUP_RECORDS, decode_record
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import TransactionLogValue
 
@@ -163,6 +165,34 @@ def read_partition(player: Player, name: str, index: int, *, isolation: int) -> 
     answer = player.ask("Fetch", 12, request, connection=connection).message.responses[0].partitions[0]
     assert answer.error_code == ErrorCode.NONE, f"{name}-{index}: {ErrorCode(answer.error_code).name}"
     return answer
+
+
+def group_log(player: Player, step: Step) -> Iterable[str]:
+    """group_log g: every record of the group in the coordinator's log"""
+    name = player.scope.value(step.words[0])
+    index = abs(java_hash(name)) % COORDINATOR_PARTITIONS
+    found = read_partition(player, "__consumer_offsets", index, isolation=0)
+    for batch in batches(memoryview(found.records or b"")):
+        if not batch.is_control:
+            for record in iterate_records(batch):
+                yield from group_record(player, name, record)
+
+
+def group_record(player: Player, name: str, record: Record) -> Iterable[str]:
+    """A record of a coordinator's log, if it is about this group: its kind and its fields."""
+    assert record.key is not None, "the log of a coordinator is compacted"
+    key, value = decode_record(GROUP_RECORDS, record.key, record.value)
+    if name not in (getattr(key, "group", None), getattr(key, "group_id", None)):
+        return
+    kind = type(key).__name__.removesuffix("Key")
+    yield f"{kind} {' '.join(render(key, 0, player.aliases))}"
+    if record.value is None or value is None:
+        yield "    tombstone"
+        return
+    (version,) = struct.unpack_from(">h", record.value)
+    if isinstance(value, ConsumerGroupRegularExpressionValue):
+        value.version = 0  # how far the log of metadata was read
+    yield from (f"    {line}" for line in render(value, version, player.aliases))
 
 
 def feature(player: Player, step: Step) -> Iterable[str]:
@@ -329,6 +359,7 @@ VERBS: Mapping[str, Verb] = {
     "crash": restart,
     "elsewhere": give_away,
     "feature": feature,
+    "group_log": group_log,
     "hold": hold,
     "let": let,
     "log": log,

@@ -140,16 +140,16 @@ class Config(Struct, frozen=True, kw_only=True):
     offsets_topic_compression_codec: Annotated[int, integer()] = 0
 
     # groups
-    # Kafka also has "consumer" and "streams" here; what is not served is not named.
+    # Kafka also has "streams" and "share" here; what is not served is not named.
     group_coordinator_rebalance_protocols: Annotated[
         tuple[str, ...], listing("consumer", "classic", "share", "streams")
-    ] = ("classic",)
+    ] = ("classic", "consumer")
     # Kafka waits 3000 ms for more members of a new group; a test does not want to.
     group_initial_rebalance_delay_ms: Annotated[int, integer(0)] = 0
     group_min_session_timeout_ms: Annotated[int, integer()] = 6000
     group_max_session_timeout_ms: Annotated[int, integer()] = 1_800_000
     group_max_size: Annotated[int, integer(1)] = INT_MAX
-    group_consumer_assignors: Annotated[tuple[str, ...], listing()] = ("uniform", "range")
+    group_consumer_assignors: Annotated[tuple[str, ...], listing("uniform", "range")] = ("uniform", "range")
     group_consumer_migration_policy: Annotated[
         str, choices_any_case("disabled", "downgrade", "upgrade", "bidirectional")
     ] = "bidirectional"
@@ -163,6 +163,7 @@ class Config(Struct, frozen=True, kw_only=True):
     group_consumer_assignment_interval_ms: Annotated[int, integer(0, scope=CLUSTER)] = 1000
     group_consumer_min_assignment_interval_ms: Annotated[int, integer(0)] = 0
     group_consumer_max_assignment_interval_ms: Annotated[int, integer(0)] = 15_000
+    group_consumer_regex_refresh_interval_ms: Annotated[int, integer(10_000)] = 600_000
 
     # producers and transactions
     producer_id_expiration_ms: Annotated[int, integer(1, scope=CLUSTER)] = 86_400_000

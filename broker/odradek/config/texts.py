@@ -87,23 +87,24 @@ offsets.topic.num.partitions  The partitions of the topic of committed offsets.
 offsets.topic.replication.factor  The replicas of the topic of committed offsets.
 offsets.topic.segment.bytes  The size of a segment of the topic of committed offsets.
 offsets.topic.compression.codec  The compression of committed offsets; it has no effect here.
-group.coordinator.rebalance.protocols  The group protocols that are served: here classic alone.
+group.coordinator.rebalance.protocols  The group protocols that are served: classic and consumer here.
 group.initial.rebalance.delay.ms  How long a new group waits for more members before its first generation.
 group.min.session.timeout.ms  The shortest session that a member may ask for.
 group.max.session.timeout.ms  The longest session that a member may ask for.
 group.max.size  The most members of a group.
-group.consumer.assignors  The assignors of the new consumer groups, which are not served here.
-group.consumer.migration.policy  Whether groups change between the protocols; there is one here.
-group.consumer.max.size  The most members of a new consumer group, which are not served here.
-group.consumer.heartbeat.interval.ms  How often a member of a new consumer group reports; they are not served here.
+group.consumer.assignors  The assignors of consumer groups; the first is that of members which prefer none.
+group.consumer.migration.policy  Which protocol a group with members may change to.
+group.consumer.max.size  The most members of a consumer group.
+group.consumer.heartbeat.interval.ms  How often a member of a consumer group reports.
 group.consumer.min.heartbeat.interval.ms  The least that a group may set its heartbeat interval to.
 group.consumer.max.heartbeat.interval.ms  The most that a group may set its heartbeat interval to.
-group.consumer.session.timeout.ms  How long a silent member of a new consumer group stays; they are not served here.
+group.consumer.session.timeout.ms  How long a silent member of a consumer group stays.
 group.consumer.min.session.timeout.ms  The least that a group may set its session timeout to.
 group.consumer.max.session.timeout.ms  The most that a group may set its session timeout to.
-group.consumer.assignment.interval.ms  The time between two assignments of a new consumer group; they are not served here.
+group.consumer.assignment.interval.ms  The time between two assignments of a consumer group.
 group.consumer.min.assignment.interval.ms  The least that a group may set its assignment interval to.
 group.consumer.max.assignment.interval.ms  The most that a group may set its assignment interval to.
+group.consumer.regex.refresh.interval.ms  How often the patterns of a consumer group are resolved again at least.
 producer.id.expiration.ms  A partition forgets a producer that has written nothing for this time.
 producer.id.expiration.check.interval.ms  How often it is looked for producers to forget.
 transactional.id.expiration.ms  A transactional id is forgotten when it was not used for this time.

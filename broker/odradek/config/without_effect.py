@@ -24,15 +24,14 @@ delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delega
 delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
 errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix
 fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate
-group.consumer.assignor.offload.enable group.consumer.regex.refresh.interval.ms group.coordinator.append.linger.ms
-group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes group.coordinator.threads
-group.share.assignment.interval.ms group.share.assignor.offload.enable group.share.assignors
-group.share.delivery.count.limit group.share.dlq.manager.class.name group.share.heartbeat.interval.ms
-group.share.initialize.retry.interval.ms group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
-group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks
-group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms group.share.max.share.sessions
-group.share.max.size group.share.min.assignment.interval.ms group.share.min.delivery.count.limit
-group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
+group.consumer.assignor.offload.enable group.coordinator.append.linger.ms group.coordinator.background.threads
+group.coordinator.cached.buffer.max.bytes group.coordinator.threads group.share.assignment.interval.ms
+group.share.assignor.offload.enable group.share.assignors group.share.delivery.count.limit
+group.share.dlq.manager.class.name group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms
+group.share.max.assignment.interval.ms group.share.max.delivery.count.limit group.share.max.heartbeat.interval.ms
+group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
+group.share.max.share.sessions group.share.max.size group.share.min.assignment.interval.ms
+group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
 group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.partition.max.record.locks
 group.share.persister.class.name group.share.record.lock.duration.ms group.share.session.timeout.ms
 group.streams.acceptable.recovery.lag group.streams.assignment.interval.ms group.streams.assignor.offload.enable
@@ -55,16 +54,15 @@ metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording
 node.id num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
 num.replica.fetchers offsets.load.buffer.size principal.builder.class process.roles
 producer.purgatory.purge.interval.requests quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms
-remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
-remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size
-remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
-remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
-remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
-remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.follower.thread.pool.size
-remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms
-remote.log.manager.task.retry.backoff.ms remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
-remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
-remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
+remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
+remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
+remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
+remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
+remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
+remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms
+remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
+remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
+remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
 remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
 remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
 remote.log.storage.system.enable replica.alter.log.dirs.io.max.bytes.per.second replica.fetch.backoff.ms
@@ -109,16 +107,12 @@ unclean.leader.election.interval.ms unstable.feature.versions.enable
 # In the table, because they are shown and topics inherit them; the mechanism behind them does not exist here (yet).
 _NOMINAL = """
 broker.heartbeat.interval.ms broker.rack broker.session.timeout.ms compression.gzip.level compression.lz4.level
-compression.zstd.level group.consumer.assignment.interval.ms group.consumer.assignors
-group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
-group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
-group.consumer.migration.policy group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
-group.consumer.min.session.timeout.ms group.consumer.session.timeout.ms group.coordinator.rebalance.protocols
-log.cleaner.enable log.flush.interval.messages log.flush.interval.ms log.flush.scheduler.interval.ms
-log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms log.preallocate
-log.remote.copy.lag.bytes log.remote.copy.lag.ms log.roll.jitter.hours log.roll.jitter.ms log.segment.delete.delay.ms
-max.connections max.connections.per.ip metadata.max.idle.interval.ms offsets.commit.timeout.ms
-offsets.topic.compression.codec queued.max.request.bytes queued.max.requests unclean.leader.election.enable
+compression.zstd.level log.cleaner.enable log.flush.interval.messages log.flush.interval.ms
+log.flush.scheduler.interval.ms log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
+log.preallocate log.remote.copy.lag.bytes log.remote.copy.lag.ms log.roll.jitter.hours log.roll.jitter.ms
+log.segment.delete.delay.ms max.connections max.connections.per.ip metadata.max.idle.interval.ms
+offsets.commit.timeout.ms offsets.topic.compression.codec queued.max.request.bytes queued.max.requests
+unclean.leader.election.enable
 """
 
 # Those of the first list that Kafka lets an operator change while brokers run, for the whole cluster.

@@ -17,6 +17,7 @@ from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.group.member import Member, Protocols
+    from odradek.log.machine import LogRecord
 
 __all__ = ["ClassicGroup"]
 
@@ -55,6 +56,10 @@ class ClassicGroup:
         """State changes that nobody has been told of yet."""
         self.record_deadline: int | None = None
         """When the log owes a record of this new group; None if it has one, or if one is on its way."""
+        self.debts: tuple[LogRecord, ...] = ()
+        """What the log is owed before that: the end of the consumer group whose place this one has taken."""
+        self.rebalance_owed = False
+        """Whether the group begins with a rebalance: it was a consumer group, and its members change."""
 
     # ------------------------------------------------------------------ state
 
@@ -93,6 +98,11 @@ class ClassicGroup:
         self.leader = leader
         self.state_timestamp = state_timestamp
         self.subscribed_topics = self._subscribed_topics()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it could be deleted."""
+        return self.state is GroupState.EMPTY
 
     @property
     def is_consumer_group(self) -> bool:

@@ -1,7 +1,7 @@
 """The group coordinator: the machine over one partition of `__consumer_offsets`.
 
 It finds the group that a request is about and lets its protocol decide:
-`classic_protocol` (and later the consumer protocol of KIP-848) about members, `offset_protocol` about offsets.
+`classic_protocol` and, for groups of KIP-848, `consumer` about members, `offset_protocol` about offsets.
 Durable are committed and pending offsets and each group's last generation, as `apply` folds them from the log;
 who waits for a rebalance, and for how long, is volatile and begins anew with each coordinator.
 """
@@ -14,31 +14,34 @@ from typing import TYPE_CHECKING, TypeVar
 from odradek.group.alarms import Alarms
 from odradek.group.classic import ClassicGroup
 from odradek.group.classic_protocol import ClassicProtocol
+from odradek.group.consumer.group import ConsumerGroup
+from odradek.group.consumer.groups import ConsumerGroups, Group
+from odradek.group.consumer.heartbeat import Client
+from odradek.group.consumer.records import group_tombstones
+from odradek.group.consumer.settings import ConsumerSettings, Surroundings
+from odradek.group.consumer.topics import NO_TOPICS
+from odradek.group.folding import Folding
 from odradek.group.listing import described, listed, matches
 from odradek.group.member import Token
 from odradek.group.offset_protocol import OffsetProtocol
 from odradek.group.offsets import Offsets
 from odradek.group.rebalance import Rebalance
-from odradek.group.records import group_of, group_tombstone, offset_tombstone
+from odradek.group.records import group_tombstone, offset_tombstone
 from odradek.group.states import GroupState
 from odradek.group.waits import Waits
-from odradek.group.work import ExpireOffsets, GroupDue, Work
+from odradek.group.work import ExpireOffsets, GroupDue, ResolvePatterns, Work
 from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
-from odradek.records.control import read_marker
-from odradek.records.record import Record, iterate_records
-from odradek.records.state import decode_key, decode_value
-from odradek.wire.errors import DecodeError, ErrorCode
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult
-from odradek.wire.messages.group_metadata_key import GroupMetadataKey
-from odradek.wire.messages.group_metadata_value import GroupMetadataValue
 from odradek.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from odradek.wire.messages.leave_group_response import LeaveGroupResponse, MemberResponse
-from odradek.wire.messages.offset_commit_key import OffsetCommitKey
-from odradek.wire.messages.offset_commit_value import OffsetCommitValue
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
     from odradek.records.batch import Batch
+    from odradek.wire.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
+    from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+    from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
     from odradek.wire.messages.describe_groups_response import DescribedGroup
     from odradek.wire.messages.heartbeat_request import HeartbeatRequest
     from odradek.wire.messages.heartbeat_response import HeartbeatResponse
@@ -69,7 +72,9 @@ MEMBERS_LEAVE_FROM = 3
 class GroupCoordinator(Machine[Work]):
     """Groups and offsets of one partition; `member_suffix` makes the random end of a member id."""
 
-    def __init__(self, config: Config, *, member_suffix: Callable[[], str]) -> None:
+    def __init__(
+        self, config: Config, *, member_suffix: Callable[[], str], surroundings: Surroundings | None = None
+    ) -> None:
         super().__init__()
         self._config = config
         self._waits = Waits()
@@ -77,14 +82,13 @@ class GroupCoordinator(Machine[Work]):
         self._classic = ClassicProtocol(config, self._waits, self._rebalance, member_suffix)
         self._offsets = Offsets()
         self._offset_protocol = OffsetProtocol(config, self._offsets)
-        self._groups: dict[str, ClassicGroup] = {}
-        self._recorded: dict[str, GroupMetadataValue] = {}
-        """The last generation of each group that the log knows of."""
+        self._groups: dict[str, Group] = {}
+        around = surroundings or Surroundings(lambda: NO_TOPICS, lambda _: ConsumerSettings(), member_suffix)
+        self._consumer = ConsumerGroups(self._groups, around, self._end_waits)
+        self._folding = Folding(self._groups, self._offsets, self._rebalance, self._consumer)
         self._alarms = Alarms(self._deadline)
         self._to_begin: set[str] = set()
         """Groups with sessions that begin at the next look at the clock."""
-        self._serving = False
-        """Whether requests or time have reached this coordinator: before, the log alone says what a group is."""
         self._next_expiry: int | None = None
 
     # ------------------------------------------------------------------ members
@@ -100,10 +104,13 @@ class GroupCoordinator(Machine[Work]):
             return Refused(ErrorCode.INVALID_SESSION_TIMEOUT)
         self._serve(now)
         group = self._groups.get(request.group_id)
-        if group is None:
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            client = Client(client_id, client_host)
+            return self._moved(group, self._consumer.join(group, request, version, client, now))
+        if not isinstance(group, ClassicGroup):
             if request.member_id:
                 return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-            group = self._begin_group(request.group_id, now)
+            group = self._begin_group(request.group_id, now, group)
         decision = self._classic.join(
             group, request, version=version, client_id=client_id, client_host=client_host, now=now
         )
@@ -117,6 +124,8 @@ class GroupCoordinator(Machine[Work]):
         group = self._group_of_member(request.group_id)
         if isinstance(group, Refused):
             return group
+        if isinstance(group, ConsumerGroup):
+            return self._moved(group, self._consumer.sync(group, request, now))
         return self._conclude(group, self._classic.sync(group, request))
 
     def heartbeat(self, request: HeartbeatRequest, now: int) -> Decision[HeartbeatResponse]:
@@ -125,6 +134,8 @@ class GroupCoordinator(Machine[Work]):
         group = self._group_of_member(request.group_id)
         if isinstance(group, Refused):
             return group
+        if isinstance(group, ConsumerGroup):
+            return self._moved(group, self._consumer.classic_heartbeat(group, request, now))
         decision = self._classic.heartbeat(group, request)
         if not isinstance(decision, Refused):
             self._alarms.arm_at(group.group_id, group.renew(request.member_id, now))
@@ -140,22 +151,46 @@ class GroupCoordinator(Machine[Work]):
         decision: Decision[LeaveGroupResponse]
         if group is None:
             decision = Answered(LeaveGroupResponse(members=[_unknown(each) for each in leaving]))
+        elif isinstance(group, ConsumerGroup):
+            decision = self._moved(group, self._consumer.leave(group, leaving, now))
         else:
             decision = self._conclude(group, self._classic.leave(group, leaving, now))
         if version < MEMBERS_LEAVE_FROM and isinstance(decision, Answered | Proposed):
             decision.reply.error_code = decision.reply.members.pop().error_code
         return decision
 
-    def _group_of_member(self, group_id: str) -> ClassicGroup | Refused:
+    def _group_of_member(self, group_id: str) -> Group | Refused:
         if not group_id:
             return Refused(ErrorCode.INVALID_GROUP_ID)
         return self._groups.get(group_id) or Refused(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    def _begin_group(self, group_id: str, now: int) -> ClassicGroup:
-        """A group that the log does not know of yet; it is owed a record."""
+    def _begin_group(self, group_id: str, now: int, before: ConsumerGroup | None) -> ClassicGroup:
+        """A group that the log does not know of yet; it is owed a record, and the end of an empty group before it."""
         group = self._groups[group_id] = ClassicGroup(group_id)
         group.state_timestamp = group.record_deadline = now
+        group.debts = () if before is None else tuple(group_tombstones(before))
         return group
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, version: int, client_id: str, client_host: str, now: int
+    ) -> Decision[ConsumerGroupHeartbeatResponse]:
+        """ConsumerGroupHeartbeat (KIP-848)."""
+        self._serve(now)
+        decision = self._consumer.heartbeat(request, version, client_id, client_host, now)
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and not isinstance(decision, Refused):
+            return self._moved(group, decision)
+        self._publish()
+        return decision
+
+    def _moved(self, group: ConsumerGroup, decision: Decision[T]) -> Decision[T]:
+        """The times of members may have changed."""
+        self._alarms.arm(group.group_id)
+        return decision
+
+    def _end_waits(self, group: ClassicGroup) -> None:
+        for member in group.members.values():
+            self._waits.end_both(member, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
 
     # ------------------------------------------------------------------ offsets
 
@@ -166,7 +201,7 @@ class GroupCoordinator(Machine[Work]):
         decision = self._offset_protocol.commit(group, request, version=version, now=now)
         # An older habit of the classic protocol: whoever commits lives.
         alive = GroupState.STABLE, GroupState.PREPARING_REBALANCE
-        if group is not None and not isinstance(decision, Refused) and group.state in alive:
+        if isinstance(group, ClassicGroup) and not isinstance(decision, Refused) and group.state in alive:
             self._alarms.arm_at(group.group_id, group.renew(request.member_id, now))
         return decision
 
@@ -180,7 +215,8 @@ class GroupCoordinator(Machine[Work]):
 
     def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool) -> Decision[OffsetFetchResponseGroup]:
         """OffsetFetch for one group, of topics with their names."""
-        return Answered(self._offset_protocol.fetch(request, require_stable=require_stable))
+        refusal = self._offset_protocol.refusal_of_fetch(self._groups.get(request.group_id), request)
+        return refusal or Answered(self._offset_protocol.fetch(request, require_stable=require_stable))
 
     def delete_offsets(self, request: OffsetDeleteRequest, now: int) -> Decision[OffsetDeleteResponse]:
         """OffsetDelete, of partitions that exist."""
@@ -204,6 +240,10 @@ class GroupCoordinator(Machine[Work]):
         """DescribeGroups, for one group."""
         return described(group_id, self._groups.get(group_id), version)
 
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup | Refused:
+        """ConsumerGroupDescribe, for one group."""
+        return self._consumer.describe(group_id)
+
     def listed(self, states_filter: Sequence[str], types_filter: Sequence[str]) -> Iterator[ListedGroup]:
         """ListGroups, for the groups of this partition."""
         matching = matches(states_filter, types_filter)
@@ -215,68 +255,25 @@ class GroupCoordinator(Machine[Work]):
         group = self._groups.get(group_id)
         if group is None:
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state is not GroupState.EMPTY:
+        if not group.is_empty:
             return Refused(ErrorCode.NON_EMPTY_GROUP)
-        records = [*self._offset_protocol.tombstones(group_id), group_tombstone(group_id)]
+        records = [*self._offset_protocol.tombstones(group_id), *_tombstones(group)]
         return Proposed(tuple(records), DeletableGroupResult(group_id=group_id))
 
     # ------------------------------------------------------------------ the log
 
     def apply(self, batch: Batch) -> None:
-        """Fold a committed batch: generations, offsets, and the markers that end transactions."""
-        if batch.is_control:
-            marker = read_marker(batch)
-            if marker is not None:
-                self._offsets.end_transaction(batch.producer_id, committed=marker.commit)
-            return
-        producer_id = batch.producer_id if batch.is_transactional else -1
-        for record in iterate_records(batch):
-            try:
-                self._apply_record(record, producer_id)
-            except DecodeError as error:
-                # Whoever may write to any topic may write anything here; the groups must load all the same.
-                self.facts.append(Fact("group_record_skipped", {"offset": record.offset, "error": str(error)}))
-        self._publish()
-
-    def _apply_record(self, record: Record, producer_id: int) -> None:
-        key, value = record.key or b"", record.value
-        offset_key = decode_key(key, OffsetCommitKey)
-        if offset_key is not None:
-            offset_value = None if value is None else decode_value(value, OffsetCommitValue)
-            if offset_value is not None and offset_key.group not in self._groups:
-                self._groups[offset_key.group] = ClassicGroup(offset_key.group)
-            if offset_value is not None or value is None:
-                self._offsets.fold(offset_key, offset_value, record_offset=record.offset, producer_id=producer_id)
-            return
-        # Groups of the consumer protocol (KIP-848) have records of other kinds; they are passed over.
-        group_key = decode_key(key, GroupMetadataKey)
-        if group_key is not None:
-            group_value = None if value is None else decode_value(value, GroupMetadataValue)
-            if group_value is not None or value is None:
-                self._apply_group(group_key.group, group_value)
-
-    def _apply_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        group = self._groups.get(group_id)
-        if value is None:
-            self._recorded.pop(group_id, None)
-            # A member may have joined after the tombstone was decided; its group then goes on without a record.
-            if group is not None and group.state is GroupState.EMPTY:
-                group.enter(GroupState.DEAD, group.state_timestamp)
-                self._tell(group)
-                del self._groups[group_id]
-            return
-        self._recorded[group_id] = value
-        if self._serving and group is not None:
-            self._rebalance.recorded(group, value)
+        """Fold a committed batch: generations, members, offsets, and the markers that end transactions."""
+        self.facts += self._folding.apply(batch)
+        for group in self._folding.drain():
             self._tell(group)
-        else:
-            group = self._groups[group_id] = group_of(group_id, value)
-        if group.sessions_to_begin:
-            self._to_begin.add(group_id)
+            if group.sessions_to_begin:
+                self._to_begin.add(group.group_id)
+        self._publish()
 
     def durable_state(self) -> dict[str, object]:
         """What the log says, and nothing else: equal on every coordinator that has folded the same log."""
-        return {"groups": dict(self._recorded), "offsets": self._offsets.durable_state()}
+        return self._folding.durable_state()
 
     # ------------------------------------------------------------------ time
 
@@ -284,6 +281,7 @@ class GroupCoordinator(Machine[Work]):
         """Groups in which something has to be done, and the look for expired offsets."""
         self._serve(now)
         work: list[Work] = [GroupDue(group_id) for group_id in self._alarms.due(now)]
+        work += map(ResolvePatterns, sorted(self._consumer.to_resolve))
         if self._next_expiry is not None and self._next_expiry <= now:
             work.append(ExpireOffsets())
         return work
@@ -295,7 +293,12 @@ class GroupCoordinator(Machine[Work]):
 
     def wake_at(self) -> int | None:
         """The next time at which something may have to be done."""
-        if self._to_begin or (self._groups and self._next_expiry is None):
+        if (
+            self._to_begin
+            or self._consumer.to_begin
+            or self._consumer.to_resolve
+            or (self._groups and self._next_expiry is None)
+        ):
             return 0
         times = [at for at in (self._alarms.next_at(), self._next_expiry) if at is not None]
         return min(times, default=None)
@@ -305,9 +308,13 @@ class GroupCoordinator(Machine[Work]):
         self._serve(now)
         if isinstance(work, ExpireOffsets):
             return self._expire_offsets(now)
+        if isinstance(work, ResolvePatterns):
+            return self._consumer.resolve(work.group_id, now)
         group = self._groups.get(work.group_id)
         if group is None:
             return Answered(None)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.advance(group, now)
         records = self._rebalance.advance(group, now)
         decision: Decision[None] = Proposed(tuple(records), None) if records else Answered(None)
         return self._conclude(group, decision)
@@ -315,34 +322,44 @@ class GroupCoordinator(Machine[Work]):
     def _expire_offsets(self, now: int) -> Decision[None]:
         self._next_expiry = now + self._config.offsets_retention_check_interval_ms
         records: list[LogRecord] = []
-        for group_id, group in self._groups.items():
+        for group in self._groups.values():
             expired, gone = self._offset_protocol.expire(group, now)
             records += expired
-            if gone and group.state is GroupState.EMPTY:
-                records.append(group_tombstone(group_id))
+            if gone and group.is_empty:
+                records += _tombstones(group)
         return Proposed(tuple(records), None) if records else Answered(None)
 
     def abandoned(self, token: Hashable) -> None:
         """A client that waited has gone away."""
         assert isinstance(token, Token), "this machine hands out no other tokens"
         group = self._groups.get(token.group_id)
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             self._waits.abandon(group, token)
 
     def _serve(self, now: int) -> None:
         """Time has reached this coordinator: begin what `apply`, which knows no time, could not."""
-        if not self._serving:
-            self._serving = True
-            for group_id, group in self._groups.items():
-                self._rebalance.load(group, now)
-                self._alarms.arm(group_id)
-                self._tell(group)
+        if not self._folding.serving:
+            self._folding.serving = True
+            for loaded in self._groups.values():
+                if isinstance(loaded, ClassicGroup):
+                    self._rebalance.load(loaded, now)
+                    self._tell(loaded)
+                self._alarms.arm(loaded.group_id)
         if self._next_expiry is None and self._groups:
             self._next_expiry = now + self._config.offsets_retention_check_interval_ms
         while self._to_begin:
             group_id = self._to_begin.pop()
-            if group_id in self._groups:
-                self._groups[group_id].begin_sessions(now)
+            group = self._groups.get(group_id)
+            if isinstance(group, ClassicGroup):
+                records = self._rebalance.begin(group, now)
+                assert not records, "a group that has just come has members that have not joined"
+                self._tell(group)
+                self._alarms.arm(group_id)
+        while self._consumer.to_begin:
+            group_id = self._consumer.to_begin.pop()
+            group = self._groups.get(group_id)
+            if isinstance(group, ConsumerGroup):
+                self._consumer.begin(group, now)
                 self._alarms.arm(group_id)
 
     def _deadline(self, group_id: str) -> int | None:
@@ -388,3 +405,8 @@ def _unknown(leaving: MemberIdentity) -> MemberResponse:
         group_instance_id=leaving.group_instance_id,
         error_code=ErrorCode.UNKNOWN_MEMBER_ID,
     )
+
+
+def _tombstones(group: Group) -> list[LogRecord]:
+    """There is no such group any more."""
+    return group_tombstones(group) if isinstance(group, ConsumerGroup) else [group_tombstone(group.group_id)]

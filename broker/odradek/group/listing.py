@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from odradek.group.classic import ClassicGroup
 from odradek.group.states import GroupState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from odradek.wire.messages.list_groups_response import ListedGroup
 
 if TYPE_CHECKING:
-    from odradek.group.classic import ClassicGroup
+    from odradek.group.consumer.groups import Group
 
-__all__ = ["GROUP_TYPE", "described", "listed", "matches"]
+__all__ = ["described", "listed", "matches"]
 
-GROUP_TYPE = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
 NOT_FOUND_ERROR_FROM = 6
 """DescribeGroups version that tells a group that does not exist from one that is dead (KIP-1043)."""
 
 
-def described(group_id: str, group: ClassicGroup | None, version: int) -> DescribedGroup:
+def described(group_id: str, group: Group | None, version: int) -> DescribedGroup:
     """The group with its members; what they said and were assigned is only meaningful while it is stable."""
     if group is None:
-        return _not_found(group_id, version)
+        return _not_found(group_id, version, f"Group {group_id} not found.")
+    if not isinstance(group, ClassicGroup):
+        return _not_found(group_id, version, f"Group {group_id} is not a classic group.")
     stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group_id,
@@ -44,29 +47,33 @@ def described(group_id: str, group: ClassicGroup | None, version: int) -> Descri
     )
 
 
-def _not_found(group_id: str, version: int) -> DescribedGroup:
+def _not_found(group_id: str, version: int, message: str) -> DescribedGroup:
     dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
     if version >= NOT_FOUND_ERROR_FROM:
         dead.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        dead.error_message = f"Group {group_id} not found."
+        dead.error_message = message
     return dead
 
 
-def listed(group: ClassicGroup) -> ListedGroup:
+def listed(group: Group) -> ListedGroup:
     return ListedGroup(
         group_id=group.group_id,
-        protocol_type=group.protocol_type or "",
+        protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else CONSUMER,
         group_state=group.state.value,
-        group_type=GROUP_TYPE,
+        group_type=_type_of(group),
     )
 
 
-def matches(states_filter: Sequence[str], types_filter: Sequence[str]) -> Callable[[ClassicGroup], bool]:
+def matches(states_filter: Sequence[str], types_filter: Sequence[str]) -> Callable[[Group], bool]:
     """Whether a group is asked for; an empty filter asks for all, an unknown name for none."""
     states = {state.strip().lower() for state in states_filter}
     types = {name.lower() for name in types_filter}
 
-    def matching(group: ClassicGroup) -> bool:
-        return (not states or group.state.value.lower() in states) and (not types or GROUP_TYPE in types)
+    def matching(group: Group) -> bool:
+        return (not states or group.state.value.lower() in states) and (not types or _type_of(group) in types)
 
     return matching
+
+
+def _type_of(group: Group) -> str:
+    return CLASSIC if isinstance(group, ClassicGroup) else CONSUMER

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.group.classic import ClassicGroup
+from odradek.group.consumer.offsets import refusal_of_commit, refusal_of_fetch
 from odradek.group.records import NO_EXPIRY, offset_record, offset_tombstone
 from odradek.group.states import GroupState
 from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused, TransactionalAppend
@@ -39,7 +41,7 @@ from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
-    from odradek.group.classic import ClassicGroup
+    from odradek.group.consumer.groups import Group
     from odradek.group.offsets import CommittedOffset, Offsets
     from odradek.wire.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
     from odradek.wire.messages.offset_delete_request import OffsetDeleteRequest
@@ -64,10 +66,11 @@ class OffsetProtocol:
     # ------------------------------------------------------------------ OffsetCommit
 
     def commit(
-        self, group: ClassicGroup | None, request: OffsetCommitRequest, *, version: int, now: int
+        self, group: Group | None, request: OffsetCommitRequest, *, version: int, now: int
     ) -> Decision[OffsetCommitResponse]:
         """Commit offsets for a member of this generation, or for a consumer that no group manages."""
-        refusal = self._refusal_of_commit(group, request, known_error=version >= GROUP_ID_NOT_FOUND_FROM)
+        known_error = version >= GROUP_ID_NOT_FOUND_FROM
+        refusal = self._refusal_of_commit(group, request, known_error=known_error)
         if refusal is not None:
             return Refused(refusal)
         expire_timestamp = _expiry(request.retention_time_ms, now)
@@ -89,7 +92,7 @@ class OffsetProtocol:
         return Proposed(tuple(records), response) if records else Answered(response)
 
     def txn_commit(
-        self, group: ClassicGroup | None, request: TxnOffsetCommitRequest, *, version: int, now: int
+        self, group: Group | None, request: TxnOffsetCommitRequest, *, version: int, now: int
     ) -> Decision[TxnOffsetCommitResponse]:
         """Commit offsets with a transaction: they are written now and count when it commits (KIP-447)."""
         known_error = version >= TXN_GROUP_ID_NOT_FOUND_FROM
@@ -117,7 +120,7 @@ class OffsetProtocol:
 
     def _refusal_of_commit(
         self,
-        group: ClassicGroup | None,
+        group: Group | None,
         request: OffsetCommitRequest | TxnOffsetCommitRequest,
         *,
         known_error: bool,
@@ -128,6 +131,9 @@ class OffsetProtocol:
             if generation < 0:
                 return None
             return ErrorCode.GROUP_ID_NOT_FOUND if known_error else ErrorCode.ILLEGAL_GENERATION
+        if not isinstance(group, ClassicGroup):
+            refused = refusal_of_commit(group, request, known_error=known_error)
+            return None if refused is None else refused.error
         if group.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and group.state is GroupState.EMPTY:
@@ -153,6 +159,10 @@ class OffsetProtocol:
         return ErrorCode.NONE
 
     # ------------------------------------------------------------------ OffsetFetch
+
+    def refusal_of_fetch(self, group: Group | None, request: OffsetFetchRequestGroup) -> Refused | None:
+        """Why a member may not fetch; classic groups and groups that are not there refuse nobody."""
+        return None if group is None or isinstance(group, ClassicGroup) else refusal_of_fetch(group, request)
 
     def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
         """Committed offsets; whatever is not there has none, be it a partition, a topic or a group."""
@@ -196,11 +206,11 @@ class OffsetProtocol:
 
     # ------------------------------------------------------------------ OffsetDelete
 
-    def delete(self, group: ClassicGroup | None, request: OffsetDeleteRequest) -> Decision[OffsetDeleteResponse]:
+    def delete(self, group: Group | None, request: OffsetDeleteRequest) -> Decision[OffsetDeleteResponse]:
         """KIP-496: forget offsets of topics that no member reads."""
         if group is None or group.state is GroupState.DEAD:
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state is not GroupState.EMPTY and not group.is_consumer_group:
+        if isinstance(group, ClassicGroup) and not group.is_empty and not group.is_consumer_group:
             return Refused(ErrorCode.NON_EMPTY_GROUP)
         known = set(self._offsets.known(request.group_id))
         records: list[LogRecord] = []
@@ -222,7 +232,7 @@ class OffsetProtocol:
 
     # ------------------------------------------------------------------ expiry
 
-    def expire(self, group: ClassicGroup, now: int) -> tuple[list[LogRecord], bool]:
+    def expire(self, group: Group, now: int) -> tuple[list[LogRecord], bool]:
         """Tombstones for what has expired, and whether the group has no offset left after them (KIP-211)."""
         committed = self._offsets.of_group(group.group_id)
         gone = not self._offsets.has_open(group.group_id)
@@ -244,9 +254,9 @@ class OffsetProtocol:
                 records.append(offset_tombstone(group.group_id, topic, index))
         return records, gone
 
-    def _expires_since(self, group: ClassicGroup) -> int | None:
+    def _expires_since(self, group: Group) -> int | None:
         """From when retention counts: a time, -1 for each offset's own commit, None if nothing expires."""
-        if group.protocol_type is None:
+        if not isinstance(group, ClassicGroup) or group.protocol_type is None:
             return -1
         if group.state is GroupState.EMPTY:
             return group.state_timestamp

@@ -176,12 +176,21 @@ class Rebalance:
             return self.prepare(group, now)
         return []
 
+    def begin(self, group: ClassicGroup, now: int) -> list[LogRecord]:
+        """Begin the sessions of a group that has just come, and the rebalance that it may owe."""
+        group.begin_sessions(now)
+        if not group.rebalance_owed:
+            return []
+        group.rebalance_owed = False
+        return self.prepare(group, now) if group.state in REBALANCEABLE else []
+
     def advance(self, group: ClassicGroup, now: int) -> list[LogRecord]:
         """Do all whose time has come; what the log has to be told."""
         records: list[LogRecord] = []
         if group.record_deadline is not None and group.record_deadline <= now:
             group.record_deadline = None
-            records.append(empty_group_record(group))
+            records += [*group.debts, empty_group_record(group)]
+            group.debts = ()
         records += self._expire_pending_joins(group, now)
         records += self._expire_sessions(group, now)
         if group.sync_deadline is not None and group.sync_deadline <= now:

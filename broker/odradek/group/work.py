@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["ExpireOffsets", "GroupDue", "Work"]
+__all__ = ["ExpireOffsets", "GroupDue", "ResolvePatterns", "Work"]
 
 
 class GroupDue(Struct, frozen=True):
@@ -28,4 +28,14 @@ class ExpireOffsets(Struct, frozen=True):
         return ExpireOffsets
 
 
-Work: TypeAlias = GroupDue | ExpireOffsets
+class ResolvePatterns(Struct, frozen=True):
+    """The topics that the patterns of this group match are to be found (KIP-848)."""
+
+    group_id: str
+
+    @property
+    def key(self) -> Hashable:
+        return ResolvePatterns, self.group_id
+
+
+Work: TypeAlias = GroupDue | ExpireOffsets | ResolvePatterns

@@ -16,7 +16,7 @@ import msgspec
 from odradek.wire.errors import DecodeError
 from odradek.wire.messages import METADATA_RECORDS
 from odradek.wire.primitives import Malformed, read_varint, write_varint
-from odradek.wire.registry import encode, metadata_record_type, reader, valid_versions, writer
+from odradek.wire.registry import encode, message_type, metadata_record_type, reader, valid_versions, writer
 
 __all__ = [
     "GROUP_RECORDS",
@@ -25,6 +25,7 @@ __all__ = [
     "Unknown",
     "decode_key",
     "decode_metadata",
+    "decode_record",
     "decode_value",
     "encode_key",
     "encode_metadata",
@@ -115,6 +116,21 @@ def decode_value(data: bytes, cls: type[M]) -> M | None:
     if not low <= version <= high:
         return None
     return reader(cls, version)(memoryview(data), _INT16.size)[0]
+
+
+def decode_record(
+    table: dict[int, str], key: bytes, value: bytes | None
+) -> tuple[msgspec.Struct | Unknown, msgspec.Struct | Unknown | None]:
+    """Key and value of any record of the log that this table is of; a value of None is a tombstone."""
+    kind = _int16(key, "kind")
+    stem = table.get(kind)
+    if stem is None:
+        return Unknown(kind, -1, key), None if value is None else Unknown(kind, -1, value)
+    read_key = reader(message_type(f"{stem}Key"), _KEY_VERSION)(memoryview(key), _INT16.size)[0]
+    if value is None:
+        return read_key, None
+    read_value = decode_value(value, message_type(f"{stem}Value"))
+    return read_key, Unknown(-1, _int16(value, "version"), value) if read_value is None else read_value
 
 
 def _int16(data: bytes, field: str) -> int:

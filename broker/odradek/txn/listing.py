@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
-from odradek.txn.patterns import matcher
 from odradek.txn.states import STATE_NAMES
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import describe_transactions_response, list_transactions_response
+from odradek.wire.patterns import InvalidPattern, matcher
 
 if TYPE_CHECKING:
     from odradek.txn.entry import Entry, TopicPartition
@@ -34,7 +35,9 @@ class TransactionFilter:
         """The filter of a request, or the refusal of its pattern."""
         pattern = request.transactional_id_pattern
         matches = matcher(pattern) if pattern else None
-        return matches if isinstance(matches, Refused) else cls(request, matches)
+        if isinstance(matches, InvalidPattern):
+            return Refused(ErrorCode.INVALID_REGULAR_EXPRESSION)
+        return cls(request, matches)
 
     def listed(self, entries: Iterable[Entry], *, now: int) -> Iterator[list_transactions_response.TransactionState]:
         """The entries that pass, as the response shows them."""

@@ -149,7 +149,7 @@ def test_records_of_unknown_kinds_and_broken_ones_do_not_stop_the_fold() -> None
     desk = Desk()
     desk.append(
         [
-            LogRecord(b"\x00\x03later", b"x"),
+            LogRecord(b"\x00\x09later", b"x"),
             LogRecord(b"\x7f\xffunknown", None),
             LogRecord(None, b"x"),
             LogRecord(b"\x00\x01\x00\x09short", b"\x00\x04"),

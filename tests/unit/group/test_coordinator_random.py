@@ -44,7 +44,9 @@ class Groups(RuleBasedStateMachine):
 
     @property
     def group(self) -> ClassicGroup | None:
-        return self.desk.machine._groups.get("g")
+        group = self.desk.machine._groups.get("g")
+        assert group is None or isinstance(group, ClassicGroup)
+        return group
 
     def hear(self) -> None:
         """Give every client the answer to what it waited for."""

@@ -14,6 +14,7 @@ from odradek.records.state import (
     Unknown,
     decode_key,
     decode_metadata,
+    decode_record,
     decode_value,
     encode_key,
     encode_metadata,
@@ -70,19 +71,20 @@ def test_every_metadata_record_that_kafka_writes() -> None:
         assert data == encode_metadata(message, vector["version"])
 
 
-def test_keys_and_values_of_the_logs_of_coordinators() -> None:
+def test_keys_and_values_of_a_log_are_found_by_its_table() -> None:
     value = OffsetCommitValue(offset=42, metadata="m")
-    assert KEY == decode_key(encode_key(KEY), OffsetCommitKey)
-    assert value == decode_value(encode_value(value, 3), OffsetCommitValue)
+    assert (KEY, value) == decode_record(GROUP_RECORDS, encode_key(KEY), encode_value(value, 3))
+    assert (KEY, None) == decode_record(GROUP_RECORDS, encode_key(KEY), None)
     key = TransactionLogKey(transactional_id="id")
     entry = TransactionLogValue(producer_id=4)
-    assert key == decode_key(encode_key(key), TransactionLogKey)
-    assert entry == decode_value(encode_value(entry, 1), TransactionLogValue)
+    assert (key, entry) == decode_record(TRANSACTION_RECORDS, encode_key(key), encode_value(entry, 1))
 
 
 def test_what_a_later_release_wrote_is_a_value() -> None:
     known = encode_key(KEY)
-    assert decode_key(b"\0\x4dk", OffsetCommitKey) is None
+    assert (KEY, Unknown(-1, 99, b"\0\x63later")) == decode_record(GROUP_RECORDS, known, b"\0\x63later")
+    assert (Unknown(77, -1, b"\0\x4dk"), Unknown(77, -1, b"v")) == decode_record(GROUP_RECORDS, b"\0\x4dk", b"v")
+    assert (Unknown(77, -1, b"\0\x4dk"), None) == decode_record(GROUP_RECORDS, b"\0\x4dk", None)
     assert decode_value(b"\0\x63later", OffsetCommitValue) is None
     assert decode_key(known, GroupMetadataKey) is None
     assert Unknown(99, 0, b"\x01\x63\x00later") == decode_metadata(b"\x01\x63\x00later")
@@ -111,6 +113,6 @@ def test_damaged_coordinator_records_are_a_decode_error() -> None:
         with pytest.raises(DecodeError):
             decode_key(data, OffsetCommitKey)
         with pytest.raises(DecodeError):
-            decode_value(data, OffsetCommitValue)
+            decode_record(GROUP_RECORDS, encode_key(KEY), data)
     with pytest.raises(DecodeError):
         decode_key(encode_key(KEY)[:-1], OffsetCommitKey)

@@ -1,12 +1,15 @@
-"""The group coordinator on a node: its shard, and how its works are done."""
+"""The group coordinator on a node: its shard, what it is shown of the cluster, and how its works are done."""
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from odradek.group.consumer.settings import ConsumerSettings, MigrationPolicy, Surroundings
 from odradek.group.coordinator import GroupCoordinator
 from odradek.group.work import Work
+from odradek.metadata.image import ResourceType
 from odradek.node.hosting.shard import Shard
 
 if TYPE_CHECKING:
@@ -20,13 +23,55 @@ class GroupShard(Shard[Work]):
     """A coordinator over a partition of `__consumer_offsets`, not loaded yet."""
 
     def __init__(self, node: Node, partition: Partition) -> None:
-        self.machine = GroupCoordinator(node.config, member_suffix=lambda: _random_uuid(node))
+        around = Surroundings(
+            topics=lambda: node.image,
+            settings=lambda group_id: _settings(node, group_id),
+            member_id=lambda: urlsafe_b64encode(_random_uuid(node).bytes).decode().rstrip("="),
+        )
+        suffix = lambda: str(_random_uuid(node))  # noqa: E731 - a name for what the next line is handed
+        self.machine = GroupCoordinator(node.config, member_suffix=suffix, surroundings=around)
         super().__init__(node, partition, self.machine)
 
     async def perform(self, work: Work) -> None:
-        """Go on with a rebalance, or let offsets expire."""
+        """Go on with a rebalance, resolve patterns, or let offsets expire."""
         await self.carry_out(self.machine.perform(work, self.node.now))
 
 
-def _random_uuid(node: Node) -> str:
-    return str(UUID(int=node.random.getrandbits(128), version=4))
+def _random_uuid(node: Node) -> UUID:
+    return UUID(int=node.random.getrandbits(128), version=4)
+
+
+def _settings(node: Node, group_id: str) -> ConsumerSettings:
+    """What holds for a group now: its own values, within the bounds of the broker, before those of the broker."""
+    config = node.config
+    own = node.image.config(ResourceType.GROUP, group_id)
+
+    def milliseconds(key: str, default: int, low: int, high: int) -> int:
+        text = own.get(key)
+        return default if text is None else min(max(int(text), low), high)
+
+    return ConsumerSettings(
+        session_timeout_ms=milliseconds(
+            "consumer.session.timeout.ms",
+            config.group_consumer_session_timeout_ms,
+            config.group_consumer_min_session_timeout_ms,
+            config.group_consumer_max_session_timeout_ms,
+        ),
+        heartbeat_interval_ms=milliseconds(
+            "consumer.heartbeat.interval.ms",
+            config.group_consumer_heartbeat_interval_ms,
+            config.group_consumer_min_heartbeat_interval_ms,
+            config.group_consumer_max_heartbeat_interval_ms,
+        ),
+        assignment_interval_ms=milliseconds(
+            "consumer.assignment.interval.ms",
+            config.group_consumer_assignment_interval_ms,
+            config.group_consumer_min_assignment_interval_ms,
+            config.group_consumer_max_assignment_interval_ms,
+        ),
+        max_size=config.group_consumer_max_size,
+        classic_max_size=config.group_max_size,
+        regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        assignors=config.group_consumer_assignors,
+        migration=MigrationPolicy(config.group_consumer_migration_policy.lower()),
+    )

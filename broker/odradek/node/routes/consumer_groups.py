@@ -1,14 +1,20 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, as a broker answers them that serves classic groups alone.
+"""Members and descriptions of consumer groups (KIP-848).
 
-That is a Kafka with `group.coordinator.rebalance.protocols=classic`, or without the feature group.version.
-ApiVersions lists both all the same: a client that finds them missing may wait for a coordinator that has them for ever,
-and one that is refused tells its user at once.
+- ConsumerGroupHeartbeat (key 68), versions 0 and 1: 1 adds patterns and has members choose their ids (KIP-1082).
+- ConsumerGroupDescribe (key 69), 0 and 1: 1 tells which protocol a member speaks (KIP-1099).
+
+A broker with `group.coordinator.rebalance.protocols=classic`, or without the feature group.version, answers both with
+UNSUPPORTED_VERSION. ApiVersions lists them all the same: a client that finds them missing may wait for a coordinator
+that has them for ever, and one that is refused tells its user at once.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.log.machine import Refused
+from odradek.metadata.features import GROUP_VERSION
+from odradek.node.routes.group_shards import GROUP_OPERATIONS, group_shard, refusal
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
 from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
@@ -17,21 +23,54 @@ if TYPE_CHECKING:
     from odradek.node.node import Node
     from odradek.node.transport.router import Call
     from odradek.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+    from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
 __all__ = ["consumer_group_describe", "consumer_group_heartbeat"]
 
+CONSUMER_PROTOCOL = "consumer"
+
+
+def _serves_consumer_groups(node: Node) -> bool:
+    named = CONSUMER_PROTOCOL in node.config.group_coordinator_rebalance_protocols
+    return named and node.image.feature(GROUP_VERSION) > 0
+
 
 async def consumer_group_heartbeat(node: Node, call: Call) -> ConsumerGroupHeartbeatResponse:
-    """ConsumerGroupHeartbeat (key 68), versions 0 and 1 (KIP-848)."""
-    return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    """Join, stay or leave; answered with what has changed for the member."""
+    request: ConsumerGroupHeartbeatRequest = call.request
+    if not _serves_consumer_groups(node):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    outcome: ConsumerGroupHeartbeatResponse | Refused
+    shard = group_shard(node, request.group_id, empty_allowed=True)
+    if isinstance(shard, Refused):
+        outcome = shard
+    else:
+        client_id, host = call.client_id or "", f"/{call.host}"
+        decision = shard.machine.consumer_heartbeat(request, call.version, client_id, host, node.now)
+        outcome = await shard.carry_out(decision)
+    if isinstance(outcome, Refused):
+        return ConsumerGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
+    return outcome
 
 
 async def consumer_group_describe(node: Node, call: Call) -> ConsumerGroupDescribeResponse:
-    """ConsumerGroupDescribe (key 69), versions 0 and 1 (KIP-848); an admin client then asks with DescribeGroups."""
+    """Say what state groups are in, who their members are, what they have and what they shall have."""
     request: ConsumerGroupDescribeRequest = call.request
-    return ConsumerGroupDescribeResponse(
-        groups=[
-            DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
-            for group_id in request.group_ids
-        ]
-    )
+    response = ConsumerGroupDescribeResponse()
+    if not _serves_consumer_groups(node):
+        error = ErrorCode.UNSUPPORTED_VERSION
+        response.groups = [DescribedGroup(group_id=group_id, error_code=error) for group_id in request.group_ids]
+        return response
+    async for some in node.turns.share(call, request.group_ids):
+        response.groups += [_described(node, group_id, request) for group_id in some]
+    return response
+
+
+def _described(node: Node, group_id: str, request: ConsumerGroupDescribeRequest) -> DescribedGroup:
+    shard = group_shard(node, group_id)
+    found = shard if isinstance(shard, Refused) else shard.machine.describe_consumer_group(group_id)
+    if isinstance(found, Refused):
+        return DescribedGroup(group_id=group_id, error_code=refusal(found), error_message=found.message)
+    if request.include_authorized_operations:
+        found.authorized_operations = GROUP_OPERATIONS
+    return found

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from odradek.node.hosting.groups import GroupShard
     from odradek.node.node import Node
 
-__all__ = ["group_shard", "refusal"]
+__all__ = ["GROUP_OPERATIONS", "group_shard", "refusal"]
+
+GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""What may be done to a group where everything is allowed: read, delete, describe, and its configs (KIP-430)."""
 
 
 def group_shard(node: Node, group_id: str, *, empty_allowed: bool = False) -> GroupShard | Refused:

@@ -1,4 +1,4 @@
-"""Members and administration of classic groups.
+"""Members of classic groups, and administration of all groups.
 
 - JoinGroup (key 11), versions 0 to 9: 1 adds the rebalance timeout (KIP-62), 4 makes new members join twice (KIP-394),
   5 adds static members (KIP-345), 6 is flexible, 7 answers the protocol type (KIP-559), 8 adds the reason (KIP-800),
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
-from odradek.node.routes.group_shards import group_shard, refusal
+from odradek.node.routes.group_shards import GROUP_OPERATIONS, group_shard, refusal
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
@@ -60,8 +60,6 @@ ANSWERED_WITH_MEMBER_ID = frozenset(
     }
 )
 """Errors with which JoinGroup hands back the member id of the request."""
-GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""What may be done to a group where everything is allowed: read, delete, describe, and its configs (KIP-430)."""
 
 
 async def join_group(node: Node, call: Call) -> JoinGroupResponse:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.log.machine import Refused
-from odradek.txn.patterns import matcher
-from odradek.wire.errors import ErrorCode
+from odradek.wire.patterns import InvalidPattern, matcher
 
 IDS = ("a" * 36, "é", "A", "new\nline", "a1")
 LONG, ACCENT, UPPER, LINES, DIGIT = IDS
@@ -46,7 +44,7 @@ LONG, ACCENT, UPPER, LINES, DIGIT = IDS
 )
 def test_what_a_pattern_matches(pattern: str, matched: list[str]) -> None:
     matches = matcher(pattern)
-    assert not isinstance(matches, Refused)
+    assert not isinstance(matches, InvalidPattern)
     assert matched == [each for each in IDS if matches(each)]
 
 
@@ -58,9 +56,22 @@ def test_what_a_pattern_matches(pattern: str, matched: list[str]) -> None:
     ],
 )
 def test_what_is_no_pattern(pattern: str) -> None:
-    assert Refused(ErrorCode.INVALID_REGULAR_EXPRESSION) == matcher(pattern)
+    assert isinstance(matcher(pattern), InvalidPattern)
 
 
 def test_what_does_not_fit_is_no_pattern() -> None:
-    assert Refused(ErrorCode.INVALID_REGULAR_EXPRESSION) == matcher("((a{100}){100}){100}")
-    assert Refused(ErrorCode.INVALID_REGULAR_EXPRESSION) == matcher(r"(?:\pL{30}\p{Greek}{30}){30}" * 100)
+    assert isinstance(matcher("((a{100}){100}){100}"), InvalidPattern)
+    assert isinstance(matcher(r"(?:\pL{30}\p{Greek}{30}){30}" * 100), InvalidPattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(", "missing closing )"),
+        ("*", "missing argument to repetition operator"),
+        ("(?<!a)b", "invalid named capture"),
+        ("a)", "unexpected )"),
+    ],
+)
+def test_why_it_is_no_pattern(pattern: str, reason: str) -> None:
+    assert InvalidPattern(reason) == matcher(pattern)

@@ -1,0 +1,258 @@
+"""A consumer group: a fold over its records, and the times that are set beside them.
+
+Whatever outlives a failover changes in the `fold_...` functions alone, which `records` calls for what is committed.
+Deadlines are volatile: a coordinator that takes over sets them anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from odradek.group.consumer.member import LEAVING_EPOCH, NO_PARTITIONS, ConsumerMember, MemberState, Partitions
+
+__all__ = ["ConsumerGroup", "ConsumerGroupState", "ResolvedPattern", "Timer"]
+
+FIRST_EPOCH = 1
+
+
+class ConsumerGroupState(Enum):
+    """Derived from the epochs and the members."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    """The group has moved on, and its assignment has not."""
+    RECONCILING = "Reconciling"
+    """Some member does not have what it shall have."""
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class Timer(Enum):
+    """Why a member is dropped when its time is over."""
+
+    SESSION = "it was silent"
+    REBALANCE = "it did not give up its partitions"
+    JOIN = "it did not join again, in the classic protocol"
+    SYNC = "it did not ask for its partitions, in the classic protocol"
+
+
+class ResolvedPattern(Struct, frozen=True):
+    """The topics that a pattern matched, in which version of the metadata and when (ms)."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp: int
+
+
+class ConsumerGroup:
+    """Members, their targets, and the epochs of both."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_timestamp = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.patterns: dict[str, ResolvedPattern] = {}
+        self.has_partition_metadata = False
+        """Whether an older coordinator has left a record of partitions, which the hash is instead of."""
+
+        self._owners: dict[bytes, dict[int, str]] = {}
+        self._pattern_counts: Counter[str] = Counter()
+        self.deadlines: dict[tuple[str, Timer], int] = {}
+        """When the time of a member is over (ms), and which."""
+        self.slow_epochs: dict[str, int] = {}
+        """In which epoch a member was asked to give up partitions: another epoch shows that it has."""
+        self.hashed_offset: int | None = None
+        """As of which metadata the hash was compared last."""
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member may be reading this topic."""
+        return any(topic in self.topic_names_of(member) for member in self.members.values())
+
+    def topic_names_of(self, member: ConsumerMember) -> frozenset[str]:
+        """What a member subscribes to; a pattern that is not resolved yet matches nothing."""
+        resolved = self.patterns.get(member.pattern) if member.pattern else None
+        return member.topic_names if resolved is None else member.topic_names | resolved.topics
+
+    def subscribed_topics(self, members: Iterable[ConsumerMember]) -> frozenset[str]:
+        """What these members subscribe to together."""
+        names: set[str] = set()
+        for member in members:
+            names |= self.topic_names_of(member)
+        return frozenset(names)
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        if instance_id is None:
+            return None
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
+        """The members when this one is what it is now, and has taken the place of the static member that it was."""
+        replaced = self.static_member(updated.instance_id)
+        members = dict(self.members)
+        if replaced is not None and replaced.member_id != updated.member_id:
+            members.pop(replaced.member_id)
+        members[updated.member_id] = updated
+        return members
+
+    def target_of(self, member: ConsumerMember) -> Partitions:
+        """What a member shall have; one that takes the place of a static member shall have what that had."""
+        return self.targets.get(self._known_id(member), NO_PARTITIONS)
+
+    def has_target(self, member: ConsumerMember) -> bool:
+        """Whether the log says what the member shall have, be it nothing."""
+        return self._known_id(member) in self.targets
+
+    def _known_id(self, member: ConsumerMember) -> str:
+        known = self.static_member(member.instance_id)
+        return member.member_id if known is None else known.member_id
+
+    def is_taken(self, topic_id: bytes, index: int) -> bool:
+        """Whether any member has this partition, or is still to give it up."""
+        return index in self._owners.get(topic_id, NO_PARTITIONS)
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether somebody else has what the member shall have."""
+        return any(
+            index not in member.assigned.get(topic_id, NO_PARTITIONS) and self.is_taken(topic_id, index)
+            for topic_id, indexes in self.targets.get(member.member_id, NO_PARTITIONS).items()
+            for index in indexes
+        )
+
+    def pattern_count(self, pattern: str) -> int:
+        """How many members subscribe to it."""
+        return self._pattern_counts[pattern]
+
+    @property
+    def subscribed_patterns(self) -> set[str]:
+        return set(self._pattern_counts)
+
+    def last_refresh(self) -> tuple[int, int] | None:
+        """Version and time of the patterns that were resolved last; None if none is."""
+        if not self.patterns:
+            return None
+        resolved = self.patterns.values()
+        return max(each.version for each in resolved), max(each.timestamp for each in resolved)
+
+    def all_classic_except(self, gone: Iterable[str]) -> bool:
+        """Whether all members but these speak the classic protocol."""
+        left_out = set(gone)
+        return all(each.classic is not None for each in self.members.values() if each.member_id not in left_out)
+
+    def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether a member that knows these assignors can join with the classic protocol."""
+        offered = set(names)
+        if protocol_type != "consumer" or not offered:
+            return False
+        classic = [each.classic for each in self.members.values() if each.classic is not None]
+        known: list[set[str]] = [{name for name, _ in each.protocols} for each in classic]
+        return any(all(name in names for names in known) for name in offered)
+
+    def preferred_assignor(self, members: Iterable[ConsumerMember]) -> str | None:
+        """What most of the members that prefer one prefer."""
+        votes = Counter(each.server_assignor for each in members if each.server_assignor is not None)
+        return max(sorted(votes), key=votes.__getitem__) if votes else None
+
+    def durable_state(self) -> tuple[object, ...]:
+        """What the log says, and nothing else."""
+        epochs = self.epoch, self.metadata_hash, self.assignment_epoch, self.assignment_timestamp
+        return epochs, dict(self.members), dict(self.targets), dict(self.patterns), self.has_partition_metadata
+
+    # ------------------------------------------------------------------ times
+
+    def next_deadline(self) -> int | None:
+        """When a member's time is over."""
+        return min(self.deadlines.values(), default=None)
+
+    def cancel(self, member_id: str, *timers: Timer) -> None:
+        for timer in timers:
+            self.deadlines.pop((member_id, timer), None)
+
+    # ------------------------------------------------------------------ folding
+
+    def fold_member(self, member: ConsumerMember) -> None:
+        """A member as it is from now on."""
+        before = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        if before is None or before.pattern != member.pattern:
+            self._count_pattern(None if before is None else before.pattern, -1)
+            self._count_pattern(member.pattern, 1)
+        if before is None or before.assigned is not member.assigned or before.revoking is not member.revoking:
+            if before is not None:
+                self._release(before)
+            for topic_id, index in member.held():
+                self._owners.setdefault(topic_id, {})[index] = member.member_id
+
+    def fold_no_member(self, member_id: str) -> None:
+        """It is gone, and its times with it."""
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._release(member)
+        self._count_pattern(member.pattern, -1)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+        self.cancel(member_id, *Timer)
+        self.slow_epochs.pop(member_id, None)
+
+    def fold_no_assignment(self, member_id: str) -> None:
+        """The member has nothing any more: it is about to go."""
+        member = self.members.get(member_id)
+        if member is not None:
+            gone = replace(member, epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH, state=MemberState.STABLE)
+            self.fold_member(replace(gone, assigned=NO_PARTITIONS, revoking=NO_PARTITIONS))
+
+    def fold_target(self, member_id: str, target: Partitions | None) -> None:
+        if target is None:
+            self.targets.pop(member_id, None)
+        else:
+            self.targets[member_id] = target
+
+    def fold_pattern(self, pattern: str, resolved: ResolvedPattern | None) -> None:
+        if resolved is None:
+            self.patterns.pop(pattern, None)
+        else:
+            self.patterns[pattern] = resolved
+
+    def _release(self, member: ConsumerMember) -> None:
+        for topic_id, index in member.held():
+            owners = self._owners.get(topic_id, {})
+            # Another member may have it already: a record of the next owner can come before this one's.
+            if owners.get(index) == member.member_id:
+                del owners[index]
+                if not owners:
+                    del self._owners[topic_id]
+
+    def _count_pattern(self, pattern: str | None, by: int) -> None:
+        if pattern:
+            self._pattern_counts[pattern] += by
+            if not self._pattern_counts[pattern]:
+                del self._pattern_counts[pattern]

@@ -1,0 +1,181 @@
+"""How a consumer group moves on when a member has changed: its epoch, its targets, and the member's next step.
+
+Both protocols go through here: a heartbeat of a consumer, and a JoinGroup of a member that speaks the classic one.
+Everything is decided from the group as it is; the records that come out are what changes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from odradek.group.consumer.assignors import ASSIGNORS, MemberSpec
+from odradek.group.consumer.member import NO_PARTITIONS, ConsumerMember, Partitions
+from odradek.group.consumer.reconcile import Situation, reconciled
+from odradek.group.consumer.records import (
+    assignment_epoch_record,
+    current_record,
+    epoch_record,
+    member_record,
+    target_record,
+)
+from odradek.group.consumer.subscriptions import pattern_change, refresh_is_due
+from odradek.group.consumer.topics import metadata_hash
+from odradek.log.machine import LogRecord, Refused
+
+if TYPE_CHECKING:
+    from odradek.group.consumer.group import ConsumerGroup
+    from odradek.group.consumer.settings import ConsumerSettings
+    from odradek.group.consumer.topics import Topics
+
+__all__ = ["Progress", "Target", "moved_on", "next_step", "next_target", "topic_ids_of"]
+
+
+class Progress(Struct, frozen=True):
+    """Where the group is after a member has changed, and what the log is told of it."""
+
+    epoch: int
+    records: tuple[LogRecord, ...]
+    subscription_changed: bool
+    resolve_patterns: bool
+    """Whether the patterns of the group are to be resolved, after the answer."""
+
+
+class Target(Struct, frozen=True):
+    """What one member shall have, and in which epoch that was decided."""
+
+    epoch: int
+    partitions: Partitions
+    records: tuple[LogRecord, ...] = ()
+
+
+def moved_on(
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    member: ConsumerMember,
+    *,
+    topics: Topics,
+    settings: ConsumerSettings,
+    by_assignor: bool,
+    now: int,
+) -> Progress | Refused:
+    """A member is another one than before, or is new: the epoch of its group.
+
+    `by_assignor`: whether the group moves on when most of its members prefer another assignor; a member that speaks the
+    classic protocol prefers none.
+    """
+    records: list[LogRecord] = []
+    if member != before:
+        records.append(member_record(group.group_id, member))
+    names_changed = member.topic_names != before.topic_names
+    change = pattern_change(group, before.pattern, member.pattern)
+    if isinstance(change, Refused):
+        return change
+    records += change.records
+    moves_on = names_changed or (change.known if by_assignor else change.changed)
+    members = group.members_with(member) if member is not before else group.members
+    if by_assignor and member.server_assignor != before.server_assignor:
+        default = settings.assignors[0]
+        preferred = group.preferred_assignor(members.values()) or default
+        moves_on = moves_on or preferred != (group.preferred_assignor(group.members.values()) or default)
+    epoch = group.epoch
+    if moves_on or group.hashed_offset != topics.offset:
+        new_hash = metadata_hash(group.subscribed_topics(members.values()), topics)
+        if moves_on or new_hash != group.metadata_hash:
+            epoch += 1
+            records.append(epoch_record(group.group_id, epoch, new_hash))
+        group.hashed_offset = topics.offset
+    patterns = {each.pattern for each in members.values() if each.pattern} if _has_patterns(group, member) else set()
+    refresh = refresh_is_due(group, patterns, change, topics, interval_ms=settings.regex_refresh_interval_ms, now=now)
+    return Progress(epoch, tuple(records), names_changed or change.changed, refresh)
+
+
+def _has_patterns(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    return bool(group.subscribed_patterns or member.pattern)
+
+
+# ---------------------------------------------------------------------- targets
+
+
+def next_target(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    epoch: int,
+    *,
+    topics: Topics,
+    settings: ConsumerSettings,
+    now: int,
+) -> Target:
+    """What the member shall have in this epoch of the group.
+
+    Targets are computed at most once in the assignment interval (KIP-1263); until then those before hold.
+    """
+    last = group.assignment_timestamp
+    interval_ms = settings.assignment_interval_ms
+    too_early = bool(last) and bool(interval_ms) and now < last + interval_ms
+    if group.assignment_epoch >= epoch or too_early:
+        return Target(group.assignment_epoch, group.target_of(member))
+    members = group.members_with(member)
+    before = {member_id: group.target_of(each) for member_id, each in members.items()}
+    names: dict[frozenset[str], frozenset[bytes]] = {}
+    specs: dict[str, MemberSpec] = {}
+    for member_id, each in members.items():
+        subscribed = group.topic_names_of(each)
+        topic_ids = names.get(subscribed)
+        if topic_ids is None:
+            topic_ids = names[subscribed] = topic_ids_of(subscribed, topics)
+        specs[member_id] = MemberSpec(each.instance_id, topic_ids, before[member_id])
+    wanted = {topic_id for topic_ids in names.values() for topic_id in topic_ids}
+    counts = {topic_id: _partition_count(topics, topic_id) for topic_id in wanted}
+    preferred = group.preferred_assignor(members.values())
+    assignor = ASSIGNORS[preferred if preferred in settings.assignors else settings.assignors[0]]
+    targets = assignor(specs, counts)
+    records = [
+        target_record(group.group_id, member_id, target)
+        for member_id, target in targets.items()
+        if target != before[member_id] or not group.has_target(members[member_id])
+    ]
+    records.append(assignment_epoch_record(group.group_id, epoch, now))
+    return Target(epoch, targets.get(member.member_id, NO_PARTITIONS), tuple(records))
+
+
+def topic_ids_of(names: frozenset[str], topics: Topics) -> frozenset[bytes]:
+    """The ids of those that exist."""
+    return frozenset(topic.id for name in names if (topic := topics.topic(name)) is not None)
+
+
+def _partition_count(topics: Topics, topic_id: bytes) -> int:
+    topic = topics.topic_by_id(topic_id)
+    return 0 if topic is None else len(topic.partitions)
+
+
+# ---------------------------------------------------------------------- the member
+
+
+def next_step(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    target: Target,
+    *,
+    owned: Partitions | None,
+    subscription_changed: bool,
+    topics: Topics,
+) -> tuple[ConsumerMember, tuple[LogRecord, ...]]:
+    """The member one step nearer to its target, and the record of that, if it is one."""
+    if not subscription_changed and member.is_reconciled_to(target.epoch):
+        return member, ()
+    after = reconciled(
+        member,
+        Situation(
+            target_epoch=target.epoch,
+            target=target.partitions,
+            subscribed=topic_ids_of(group.topic_names_of(member), topics),
+            subscription_changed=subscription_changed,
+            owned=owned,
+            is_taken=group.is_taken,
+        ),
+    )
+    if after == member:
+        return member, ()
+    return after, (current_record(group.group_id, after),)

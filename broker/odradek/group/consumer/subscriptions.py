@@ -1,0 +1,106 @@
+"""The topics of a group: what its members name, what their patterns match, and when that has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from odradek.group.consumer.group import ResolvedPattern
+from odradek.group.consumer.records import epoch_record, pattern_record, pattern_tombstone
+from odradek.group.consumer.topics import metadata_hash
+from odradek.log.machine import LogRecord, Refused
+from odradek.wire.errors import ErrorCode
+from odradek.wire.patterns import InvalidPattern, matcher
+
+if TYPE_CHECKING:
+    from odradek.group.consumer.group import ConsumerGroup
+    from odradek.group.consumer.member import ConsumerMember
+    from odradek.group.consumer.topics import Topics
+
+__all__ = ["PatternChange", "pattern_change", "refresh_is_due", "resolved", "resolved_records"]
+
+REFRESH_MIN_INTERVAL_MS = 10_000
+"""Patterns of one group are resolved no more often than this."""
+
+
+class PatternChange(Struct, frozen=True):
+    """What a member's request means for the patterns of its group."""
+
+    records: tuple[LogRecord, ...] = ()
+    changed: bool = False
+    known: bool = False
+    """Whether what the member subscribes to now is known at once: then the group moves on."""
+    wants_refresh: bool = False
+
+
+def pattern_change(group: ConsumerGroup, before: str, after: str) -> PatternChange | Refused:
+    """A member subscribes to another pattern; the refusal of one that is none."""
+    if before == after:
+        return PatternChange()
+    records: tuple[LogRecord, ...] = ()
+    if before and group.pattern_count(before) == 1:
+        records = (pattern_tombstone(group.group_id, before),)
+    if not after:
+        return PatternChange(records, changed=True, known=True)
+    if group.pattern_count(after):
+        return PatternChange(records, changed=True, known=after in group.patterns)
+    # The first who subscribes to it: it has to be a pattern, and is resolved after the answer.
+    compiled = matcher(after)
+    if isinstance(compiled, InvalidPattern):
+        return Refused(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{after}` is not a valid regular expression: {compiled.reason}.",
+        )
+    return PatternChange(records, changed=True, wants_refresh=True)
+
+
+def refresh_is_due(
+    group: ConsumerGroup, patterns: set[str], change: PatternChange, topics: Topics, *, interval_ms: int, now: int
+) -> bool:
+    """Whether the patterns that the group will have are to be resolved: some are not, or there may be new topics."""
+    if not patterns:
+        return False
+    last = group.last_refresh()
+    if last is None:
+        return True
+    version, timestamp = last
+    if now <= timestamp + REFRESH_MIN_INTERVAL_MS:
+        return False
+    unresolved = len(patterns) != len(group.patterns)
+    return change.wants_refresh or unresolved or version < topics.offset or now > timestamp + interval_ms
+
+
+def resolved(patterns: Iterable[str], topics: Topics, now: int) -> dict[str, ResolvedPattern]:
+    """The topics that each of these patterns matches as a whole."""
+    found: dict[str, ResolvedPattern] = {}
+    for pattern in patterns:
+        matches = matcher(pattern)
+        # It was a pattern when its member came; a later library may see that in another way.
+        names = () if isinstance(matches, InvalidPattern) else filter(matches, topics.topics)
+        found[pattern] = ResolvedPattern(frozenset(names), topics.offset, now)
+    return found
+
+
+def resolved_records(group: ConsumerGroup, found: Mapping[str, ResolvedPattern], topics: Topics) -> list[LogRecord]:
+    """What the log is told of patterns that were resolved; the group moves on if they match other topics now."""
+    records: list[LogRecord] = []
+    patterns = dict(group.patterns)
+    moves_on = False
+    for pattern, new in found.items():
+        if group.pattern_count(pattern):
+            old = patterns.get(pattern)
+            moves_on = moves_on or (old.topics if old is not None else frozenset()) != new.topics
+            patterns[pattern] = new
+            records.append(pattern_record(group.group_id, pattern, new))
+    names = {name for member in group.members.values() for name in _names_of(member, patterns)}
+    new_hash = metadata_hash(names, topics)
+    if moves_on or new_hash != group.metadata_hash:
+        records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
+    return records
+
+
+def _names_of(member: ConsumerMember, patterns: Mapping[str, ResolvedPattern]) -> frozenset[str]:
+    known = patterns.get(member.pattern)
+    return member.topic_names if known is None else member.topic_names | known.topics

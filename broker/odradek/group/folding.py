@@ -1,0 +1,124 @@
+"""How the log of a group coordinator becomes its groups and their offsets: the only writer of both."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING
+
+from odradek.group.classic import ClassicGroup
+from odradek.group.consumer.group import ConsumerGroup
+from odradek.group.consumer.records import ConsumerKey
+from odradek.group.records import group_of
+from odradek.group.states import GroupState
+from odradek.log.machine import Fact
+from odradek.records.control import read_marker
+from odradek.records.record import Record, iterate_records
+from odradek.records.state import GROUP_RECORDS, Unknown, decode_key, decode_record, decode_value
+from odradek.wire.errors import DecodeError
+from odradek.wire.messages.group_metadata_key import GroupMetadataKey
+from odradek.wire.messages.group_metadata_value import GroupMetadataValue
+from odradek.wire.messages.offset_commit_key import OffsetCommitKey
+from odradek.wire.messages.offset_commit_value import OffsetCommitValue
+
+if TYPE_CHECKING:
+    from odradek.group.consumer.groups import ConsumerGroups, Group
+    from odradek.group.offsets import Offsets
+    from odradek.group.rebalance import Rebalance
+    from odradek.records.batch import Batch
+
+__all__ = ["Folding"]
+
+
+class Folding:
+    """Folds committed batches into the groups and offsets that it is given."""
+
+    def __init__(
+        self, groups: MutableMapping[str, Group], offsets: Offsets, rebalance: Rebalance, consumer: ConsumerGroups
+    ) -> None:
+        self._groups = groups
+        self._offsets = offsets
+        self._rebalance = rebalance
+        self._consumer = consumer
+        self._recorded: dict[str, GroupMetadataValue] = {}
+        """The last generation of each group that the log knows of."""
+        self.serving = False
+        """Whether requests or time have reached the coordinator: before, the log alone says what a group is."""
+        self._changed: list[ClassicGroup] = []
+
+    def apply(self, batch: Batch) -> list[Fact]:
+        """Fold a batch; what there is to be told of records that cannot be read."""
+        if batch.is_control:
+            marker = read_marker(batch)
+            if marker is not None:
+                self._offsets.end_transaction(batch.producer_id, committed=marker.commit)
+            return []
+        producer_id = batch.producer_id if batch.is_transactional else -1
+        facts = []
+        for record in iterate_records(batch):
+            try:
+                self._apply_record(record, producer_id)
+            except DecodeError as error:
+                # Whoever may write to any topic may write anything here; the groups must load all the same.
+                facts.append(Fact("group_record_skipped", {"offset": record.offset, "error": str(error)}))
+        return facts
+
+    def drain(self) -> list[ClassicGroup]:
+        """The classic groups that have changed since this was asked last."""
+        changed, self._changed = self._changed, []
+        return changed
+
+    def _apply_record(self, record: Record, producer_id: int) -> None:
+        key, value = record.key or b"", record.value
+        offset_key = decode_key(key, OffsetCommitKey)
+        if offset_key is not None:
+            offset_value = None if value is None else decode_value(value, OffsetCommitValue)
+            if offset_value is not None and offset_key.group not in self._groups:
+                self._groups[offset_key.group] = ClassicGroup(offset_key.group)
+            if offset_value is not None or value is None:
+                self._offsets.fold(offset_key, offset_value, record_offset=record.offset, producer_id=producer_id)
+            return
+        group_key = decode_key(key, GroupMetadataKey)
+        if group_key is not None:
+            group_value = None if value is None else decode_value(value, GroupMetadataValue)
+            if group_value is not None or value is None:
+                self._apply_group(group_key.group, group_value)
+            return
+        # Records of share and streams groups are passed over.
+        other_key, other_value = decode_record(GROUP_RECORDS, key, value)
+        if isinstance(other_key, ConsumerKey) and not isinstance(other_value, Unknown):
+            self._consumer.fold(other_key.group_id, other_key, other_value)
+
+    def _apply_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        group = self._groups.get(group_id)
+        if value is None:
+            self._recorded.pop(group_id, None)
+            # A member may have joined after the tombstone was decided; its group then goes on without a record.
+            if isinstance(group, ClassicGroup) and group.state is GroupState.EMPTY:
+                group.enter(GroupState.DEAD, group.state_timestamp)
+                self._changed.append(group)
+                del self._groups[group_id]
+            return
+        self._recorded[group_id] = value
+        successor = self._consumer.successor(group_id)
+        if self.serving and isinstance(group, ClassicGroup):
+            self._rebalance.recorded(group, value)
+        elif successor is not None:
+            group, owed = successor
+            group.rebalance_owed = owed
+            self._groups[group_id] = group
+        else:
+            group = self._groups[group_id] = group_of(group_id, value)
+        self._changed.append(group)
+
+    def durable_state(self) -> dict[str, object]:
+        """What the log says, and nothing else."""
+        consumers = {
+            group_id: group.durable_state()
+            for group_id, group in self._groups.items()
+            if isinstance(group, ConsumerGroup)
+        }
+        return {
+            "groups": dict(self._recorded),
+            "consumer_groups": consumers,
+            "offsets": self._offsets.durable_state(),
+        }
