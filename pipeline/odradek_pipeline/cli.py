@@ -7,12 +7,14 @@ import datetime
 import json
 import sys
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from odradek.commands import Argument, Commands, Option
 from odradek.usage import UsageError
 from odradek_pipeline.needs import need
+from odradek_pipeline.watch.command import watch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["add_commands"]
 
 Directories = Annotated[
-    list[Path], Argument(metavar="DIR", help="Kafka log directories, or directories of single partitions.")
+    list[str],
+    Argument(metavar="DIR", help="Kafka log directories, or directories of partitions; s3://… and the like too."),
+]
+Stage = Annotated[
+    Path | None, Option(help="Folder for copies of what is in a store; kept, so that only what is new is fetched.")
 ]
 Out = Annotated[Path, Option(help="Folder for the tables (Parquet) and summary.json.")]
 MASTERS = "Spark master: local[*], spark://HOST:PORT, yarn, …; submit: as spark-submit says"
@@ -50,14 +56,17 @@ def scan(
     check_crc: Annotated[bool, Option(help="Read every byte and compare checksums.")] = False,
     topic: Annotated[list[str] | None, Option(help="Only these topics.")] = None,
     as_json: Annotated[bool, Option(name="--json", help="Print JSON instead of a table.")] = False,
+    stage: Stage = None,
 ) -> None:
     """Read log directories: partitions, producers, transactions, and what is broken; exit code 1 if anything is."""
     need("numpy", "rich")
     from odradek_pipeline.preflight import check_log_directories
+    from odradek_pipeline.stores import fetched
     from odradek_pipeline.summary import scan_directories
 
-    check_log_directories(directories, topic or ())
-    summary = scan_directories(directories, check_crc=check_crc, topics=topic or ())
+    with fetched(directories, topic or (), stage=stage) as here:
+        check_log_directories(here, topic or ())
+        summary = scan_directories(here, check_crc=check_crc, topics=topic or ())
     if as_json:
         print(json.dumps(summary.as_json(), indent=2))
     else:
@@ -121,7 +130,9 @@ def _print_scan(summary: ScanSummary) -> None:
 
 def audit_logs_command(
     directories: Directories,
-    out: Out = Path("audit"),
+    out: Annotated[
+        str, Option(help="Folder for the tables (Parquet) and summary.json; s3://… and the like too.")
+    ] = "audit",
     master: AuditMaster = "local[*]",
     topic: Annotated[
         list[str] | None,
@@ -132,32 +143,66 @@ def audit_logs_command(
         bool,
         Option(help="Compare all checksums; without it, those of segments not closed cleanly."),
     ] = False,
+    state: Annotated[
+        Path | None,
+        Option(help="Folder where audits remember sealed segments, so that only what is new is read."),
+    ] = None,
+    since: Annotated[
+        str | None, Option(metavar="TIME", help="Without segments that end before: 24h, 7d, or 2026-11-22T06:00.")
+    ] = None,
+    stage: Stage = None,
 ) -> None:
     """Transactions that hang, markers, epochs and sequences, from log directories; exit code 1 on anything bad."""
     need("numpy", "pandas", "pyarrow")
-    from odradek_pipeline.preflight import check_folder, check_log_directories, check_master, spark_troubles
+    from odradek_pipeline.preflight import check_folder, check_log_directories, check_master
+    from odradek_pipeline.stores import fetched, is_far, placed
+    from odradek_pipeline.times import since_ms
 
     if master != "none":
         need("pyspark", extra="pipeline")
         check_master(master)
-    check_log_directories(directories, topic or ())
-    check_folder(out)
-    topics, now = topic or (), time.time_ns() // 1_000_000
-    if master == "none":
-        from odradek_pipeline.jobs.audit_logs import audit_logs
+    if stage is None and any(map(is_far, directories)) and (state is not None or not _is_here(master)):
+        raise UsageError("What is in a store is copied first: name a --stage that stays, and that workers share.")
+    topics, now = tuple(topic or ()), time.time_ns() // 1_000_000
+    options = _LogOptions(topics, check_crc, state, since_ms(since, now) if since is not None else None)
+    with placed(out) as folder, fetched(directories, topics, stage=stage) as here:
+        check_log_directories(here, topics)
+        check_folder(folder)
+        if master == "none":
+            from odradek_pipeline.jobs.audit_logs import audit_logs
 
-        _finish(audit_logs(directories, topics=topics, check_crc=check_crc, not_after=now), out)
+            result = audit_logs(here, not_after=now, **asdict(options))
+        else:
+            result = _on_spark(here, folder, master, range_mb << 20, options)
+        _finish(result, folder, told=out)
+
+
+@dataclass(frozen=True, slots=True)
+class _LogOptions:
+    """What both ways of the audit take."""
+
+    topics: tuple[str, ...]
+    check_crc: bool
+    state: Path | None
+    since: int | None
+
+
+def _is_here(master: str) -> bool:
+    """Whether all of the audit is done on this machine."""
+    return master == "none" or master.startswith("local")
+
+
+def _on_spark(directories: list[Path], out: Path, master: str, range_bytes: int, options: _LogOptions) -> Result:
     from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
+    from odradek_pipeline.preflight import spark_troubles
     from odradek_pipeline.session import spark_session
 
     with spark_troubles():
         spark = spark_session(None if master == "submit" else master, name="odradek audit logs")
         try:
-            size, topics = range_mb << 20, topic or ()
-            result = audit_logs_on_spark(spark, directories, out, topics=topics, range_bytes=size, check_crc=check_crc)
+            return audit_logs_on_spark(spark, directories, out, range_bytes=range_bytes, **asdict(options))
         finally:
             spark.stop()
-    _finish(result, out)
 
 
 def audit_history_command(
@@ -203,7 +248,7 @@ def _must_have_read(count: int, what: str, files: list[Path]) -> None:
 
 
 def audit_all_command(
-    logs: Annotated[list[Path] | None, Option(help="Log directory; can be given more than once.")] = None,
+    logs: Annotated[list[str] | None, Option(help="Log directory; can be given more than once.")] = None,
     history: Annotated[list[Path] | None, Option(help="Client history; can be given more than once.")] = None,
     events: Annotated[list[Path] | None, Option(help="Event log; can be given more than once.")] = None,
     out: Out = Path("audit"),
@@ -217,40 +262,9 @@ def audit_all_command(
         if paths:
             options = {"master": master} if command is audit_logs_command else {}
             with contextlib.suppress(SystemExit):
-                command(paths, out=out / command.__name__.split("_")[1], **options)  # type: ignore[operator]
+                folder = out / command.__name__.split("_")[1]
+                command(paths, out=str(folder) if paths is logs else folder, **options)  # type: ignore[operator]
     report(out)
-
-
-def watch(
-    bootstrap: Annotated[str, Option(help="Address of the brokers: HOST:PORT, or several with commas.")],
-    out: Annotated[Path, Option(help="Folder for incidents.jsonl, and for what a later watch goes on from.")] = Path(
-        "watch"
-    ),
-    topic: Annotated[list[str] | None, Option(help="Only these topics; coordinators are always asked.")] = None,
-    interval: Annotated[float, Option(min=0.1, help="Seconds between two looks.")] = 2.0,
-    stall: Annotated[float, Option(min=0, help="Seconds from which on a last stable offset that stays is told.")] = 10,
-    once: Annotated[bool, Option(help="Look once and end.")] = False,
-    seconds: Annotated[float | None, Option(min=0, help="End after so long; else by SIGINT or SIGTERM.")] = None,
-    events: Annotated[
-        Path | None, Option(help="What `odradek serve --events FILE` writes: verifications that fail are counted.")
-    ] = None,
-    metrics_host: Annotated[str, Option(help="Address that /metrics is served on.")] = "127.0.0.1",
-    metrics_port: Annotated[
-        int | None, Option(help="Serve /metrics for Prometheus on this port; 0 picks a free one.")
-    ] = None,
-) -> None:
-    """Watch a running cluster: transactions that hang, are stuck or too old; exit code 1 on anything bad."""
-    need("msgspec", "pandas", "rich")
-    from odradek_pipeline.preflight import check_address, check_files, check_folder
-    from odradek_pipeline.watch.running import Settings, watch_cluster
-
-    check_address(bootstrap)
-    check_folder(out)
-    if events is not None:
-        check_files([events])
-    metrics = None if metrics_port is None else (metrics_host, metrics_port)
-    settings = Settings(bootstrap, out, frozenset(topic or ()), interval, stall, seconds, once, events, metrics)
-    raise SystemExit(watch_cluster(settings))
 
 
 def copy(
@@ -344,7 +358,7 @@ def at(milliseconds: int) -> str:
     return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _finish(result: Result, out: Path) -> NoReturn:
+def _finish(result: Result, out: Path, *, told: str = "") -> NoReturn:
     from odradek_pipeline.result import write_result
 
     write_result(result, out)
@@ -361,6 +375,6 @@ def _finish(result: Result, out: Path) -> NoReturn:
         print(f"  {found.severity} problem {found.problem} {found.path} at {found.position}: {found.detail}")
     print(
         f"{result.audit}: {'bad' if result.is_bad else 'ok'}; {result.files} files, {result.bytes:,} bytes, "
-        f"{result.seconds:.1f} s; {out / 'summary.json'}"
+        f"{result.seconds:.1f} s; {told.rstrip('/') or out}/summary.json"
     )
     raise SystemExit(BAD if result.is_bad else 0)

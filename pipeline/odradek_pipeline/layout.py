@@ -19,6 +19,7 @@ __all__ = [
     "find_files",
     "one_replica_each",
     "problem",
+    "topic_of",
 ]
 
 TRANSACTION_STATE = "__transaction_state"
@@ -145,6 +146,12 @@ def _names(directory: Path, tree: Tree) -> list[str]:
     except OSError as error:
         tree.problems.append(problem(directory, -1, "unreadable", error.strerror or str(error)))
         return []
+
+
+def topic_of(directory: str) -> str | None:
+    """The topic of a partition's directory, by its name; None for what is none."""
+    of = _partition_of(directory)
+    return None if of is None else of[0]
 
 
 def _partition_of(name: str) -> tuple[str, int] | None:

@@ -14,6 +14,7 @@ import pandas as pd
 from odradek_pipeline.cluster import Cluster
 from odradek_pipeline.layout import FileKind, LogFile, Problem, Tree, problem
 from odradek_pipeline.log_dirs import PartitionDir
+from odradek_pipeline.remembered import SegmentMemory
 from odradek_pipeline.scan import Scan, scan_segments
 
 __all__ = ["choose_replicas", "compare_replicas"]
@@ -46,20 +47,23 @@ def choose_replicas(replicas: Sequence[PartitionDir], files: Iterable[LogFile], 
     return chosen
 
 
-def compare_replicas(tree: Tree, audited: PartitionDir, others: Sequence[PartitionDir]) -> list[Problem]:
+def compare_replicas(
+    tree: Tree, audited: PartitionDir, others: Sequence[PartitionDir], memory: SegmentMemory | None = None
+) -> list[Problem]:
     """What each other replica has otherwise than the audited one."""
     if tree.cleaned.get(audited.key):
         return []  # each broker compacts on its own: what is gone differs
-    reference = _batches(tree, audited)
+    reference = _batches(tree, audited, memory)
     found: list[Problem] = []
     for other in others:
-        found += _compare(audited, reference, other, _batches(tree, other))
+        found += _compare(audited, reference, other, _batches(tree, other, memory))
     return found
 
 
-def _batches(tree: Tree, replica: PartitionDir) -> pd.DataFrame:
+def _batches(tree: Tree, replica: PartitionDir, memory: SegmentMemory | None) -> pd.DataFrame:
     files = [file for file in tree.files if file.path.rpartition("/")[0] == replica.path]
-    chunks = [{name: chunk.columns[name] for name in _KEPT} for chunk in scan_segments(files, Scan())]
+    scan = Scan(memory=memory)
+    chunks = [{name: chunk.columns[name] for name in _KEPT} for chunk in scan_segments(files, scan)]
     frames = [pd.DataFrame(chunk) for chunk in chunks]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=_KEPT, dtype="int64")
 

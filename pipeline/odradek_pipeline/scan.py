@@ -8,23 +8,26 @@ where an index entry says that a batch begins.
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from struct import Struct
-from typing import Any
 
-import numpy as np
-from crc32c import crc32c
-from numpy.typing import NDArray
-
-from odradek.records.batch import Batch, InvalidBatch, parse_batch
-from odradek.records.control import read_marker
-from odradek.records.record import iterate_records
-from odradek_pipeline.layout import CLUSTER_METADATA, FileKind, LogFile, Problem, problem
+from odradek_pipeline.chase import BATCHES_PER_CHUNK, Chase
+from odradek_pipeline.headers import (
+    COLUMNS,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    ByteRange,
+    Chunk,
+    Scan,
+    batch_begins,
+    index_entries,
+)
+from odradek_pipeline.layout import CLUSTER_METADATA, FileKind, LogFile
 from odradek_pipeline.log_dirs import read_log_dir
 from odradek_pipeline.segment_checks import BesideSegment
 
@@ -39,126 +42,13 @@ __all__ = [
     "ByteRange",
     "Chunk",
     "Scan",
+    "index_entries",
     "plan_ranges",
     "scan_range",
     "scan_segments",
 ]
 
-BATCHES_PER_CHUNK = 65_536
 RANGE_BYTES = 128 << 20
-SEARCHED_BYTES, SEARCHED_PLACES = 16 << 20, 100_000
-"""How far behind damage the next whole batch is looked for, where no index says where one begins."""
-
-HEADER = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("batch_length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
-    ]
-)
-HEADER_BYTES = HEADER.itemsize
-_LENGTH_BASE = 12
-_LENGTH_MIN = 14  # the smallest message of the oldest format
-_CRC_AT = 17
-_CHECKSUMMED_AT = 21
-_MAGIC_AT = 16
-_length_at = Struct(">i").unpack_from
-_offset_at = Struct(">q").unpack_from
-
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
-"""The cleaner has passed, and the base timestamp says when tombstones and markers may go (KIP-534)."""
-
-# A marker's record as brokers write it (KIP-98, "Control Messages"), but for the bytes of its timestamp delta: one, or
-# more where the cleaner has put a delete horizon in place of the base timestamp.
-_MARKER_RECORD = np.dtype(
-    [
-        ("offset_delta", "i1"),
-        ("key_length", "i1"),
-        ("key_version", ">i2"),
-        ("type", ">i2"),
-        ("value_length", "i1"),
-        ("version", ">i2"),
-        ("coordinator_epoch", ">i4"),
-        ("headers", "i1"),
-    ]
-)
-_BEFORE_DELTA = 2  # length and attributes
-_REST_OF_RECORD = _MARKER_RECORD.itemsize + 1  # what the length counts beside the timestamp delta
-_DELTA_BYTES_MAX = 10
-_KEY_OF_4, _VALUE_OF_6 = 8, 12  # zigzag
-_NO_MARKER = -1
-
-COLUMNS: dict[str, str] = {
-    "position": "i8",
-    "size": "i4",
-    "base_offset": "i8",
-    "last_offset": "i8",
-    "leader_epoch": "i4",
-    "crc": "u4",
-    "attributes": "i2",
-    "base_timestamp": "i8",
-    "max_timestamp": "i8",
-    "producer_id": "i8",
-    "producer_epoch": "i2",
-    "base_sequence": "i4",
-    "last_sequence": "i4",
-    "record_count": "i4",
-    "marker_type": "i2",
-    "coordinator_epoch": "i4",
-}
-"""The columns of a chunk and their types; `marker_type` is 0 for ABORT, 1 for COMMIT, -1 for everything else."""
-
-
-@dataclass(frozen=True, slots=True)
-class ByteRange:
-    """A part of a segment file that begins at a batch; the unit of work. `end` -1 means up to the end of the file."""
-
-    file: LogFile
-    start: int = 0
-    end: int = -1
-    active: bool = False
-    """The last segment of its partition: a broker may be writing to it."""
-    unflushed: bool = False
-    """It may have been written to when its broker crashed: its checksums are compared."""
-    cleaned_upto: int = 1 << 62
-    """Below this offset batches may have lost records to compaction."""
-
-
-@dataclass(slots=True)
-class Chunk:
-    """Headers of consecutive batches of one segment, by columns."""
-
-    file: LogFile
-    columns: dict[str, NDArray[Any]]
-
-    def __len__(self) -> int:
-        return len(self.columns["position"])
-
-
-@dataclass(slots=True)
-class Scan:
-    """What a scan counts on its way."""
-
-    check_crc: bool = False
-    bytes_read: int = 0
-    batches: int = 0
-    problems: list[Problem] = field(default_factory=list)
-
-    def note(self, file: LogFile, position: int, name: str, detail: str, *, severity: str = "bad") -> None:
-        """Note a problem."""
-        self.problems.append(problem(file.path, position, name, detail, severity=severity))
 
 
 def following_segments(files: Iterable[LogFile]) -> dict[str, int | None]:
@@ -182,6 +72,11 @@ def scan_segments(files: Sequence[LogFile], scan: Scan) -> Iterator[Chunk]:
 
 def scan_range(part: ByteRange, scan: Scan) -> Iterator[Chunk]:
     """The headers of one range, in chunks; what cannot be read is noted in `scan`."""
+    remembered = scan.memory.recall(part, checked=scan.check_crc) if scan.memory is not None else None
+    if remembered is not None:
+        scan.bytes_remembered += part.size
+        yield from _checked(iter(remembered), part, scan, len(remembered))
+        return
     file = part.file
     try:
         with open(file.path, "rb") as opened:
@@ -191,289 +86,43 @@ def scan_range(part: ByteRange, scan: Scan) -> Iterator[Chunk]:
             with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
                 mapped.madvise(mmap.MADV_SEQUENTIAL)
                 end = size if part.end < 0 else min(part.end, size)
-                yield from _Chase(part, mapped, end, scan).chunks()
+                yield from _read(Chase(part, mapped, end, scan), part, scan)
     except FileNotFoundError as error:
         scan.note(file, 0, "vanished", f"{error.strerror}: deleted since the directory was read", severity="info")
     except (OSError, ValueError) as error:
         scan.note(file, 0, "unreadable", str(error))
 
 
-class _Chase:
-    """One pass over the batches of a mapped segment."""
-
-    def __init__(self, part: ByteRange, mapped: mmap.mmap, end: int, scan: Scan) -> None:
-        self.part, self.file, self.mapped, self.end, self.scan = part, part.file, mapped, end, scan
-        self.position = part.start
-        self.beside = BesideSegment(part, scan) if part.file.topic != CLUSTER_METADATA else None
-
-    def chunks(self) -> Iterator[Chunk]:
-        while self.position < self.end:
-            positions, lengths = self.positions()
-            if positions:
-                chunk = self.gather(np.array(positions, np.int64), np.array(lengths, np.int64))
-                self.scan.batches += len(chunk)
-                if len(chunk):
-                    if self.beside is not None:
-                        self.beside.check(chunk, is_last=self.position >= self.end)
-                    yield chunk
-            if len(positions) < BATCHES_PER_CHUNK and self.position < self.end:
-                self.skip()
-
-    def positions(self) -> tuple[list[int], list[int]]:
-        """Where the next batches begin, up to the first that is not whole."""
-        mapped, end, position = self.mapped, self.end, self.position
-        positions: list[int] = []
-        lengths: list[int] = []
-        last_start = end - HEADER_BYTES
-        for _ in range(BATCHES_PER_CHUNK):
-            if position > last_start:
-                break
-            (length,) = _length_at(mapped, position + 8)
-            following = position + _LENGTH_BASE + length
-            if length < _LENGTH_MIN or following > end:
-                break
-            positions.append(position)
-            lengths.append(length)
-            position = following
-        self.scan.bytes_read += position - self.position
-        self.position = position
-        return positions, lengths
-
-    # ------------------------------------------------------------------ what is no batch
-
-    def skip(self) -> None:
-        """Note what stands where a batch should begin, and go on where the next one does."""
-        rest = self.end - self.position
-        if not self.mapped[self.position : min(self.position + HEADER_BYTES, self.end)].strip(b"\0") and self.is_zero():
-            self.scan.note(
-                self.file,
-                self.position,
-                "zero-tail",
-                f"{rest} bytes of zeros (allocated in advance, or lost in a crash)",
-                severity="info",
-            )
-            self.position = self.end
-            return
-        if self.is_old_message(rest):
-            return
-        begins = self.next_start()
-        length = _length_at(self.mapped, self.position + 8)[0] if rest >= _LENGTH_BASE else None
-        whole = length is not None and length >= _LENGTH_MIN
-        if begins == self.end and (rest < HEADER_BYTES or (whole and self.looks_like_batch())):
-            self.scan.note(
-                self.file,
-                self.position,
-                "half-written",
-                f"{rest} bytes at the end are not a whole batch"
-                + (f" of {length + _LENGTH_BASE}" if length is not None else ""),
-                severity="info" if self.part.active else "bad",
-            )
-        else:
-            what = f"a batch length of {length}" if length is not None else "no batch"
-            self.scan.note(self.file, self.position, "broken", f"{what}; {begins - self.position} bytes skipped")
-        self.position = begins
-
-    def is_old_message(self, rest: int) -> bool:
-        """Notes messages of the formats before 0.11 that are shorter than the header of a batch, and goes past them."""
-        if rest < _LENGTH_BASE + _LENGTH_MIN:
-            return False
-        following = self.position + _LENGTH_BASE + int(_length_at(self.mapped, self.position + 8)[0])
-        magic = self.mapped[self.position + _MAGIC_AT]
-        if magic > 1 or not self.position + _LENGTH_BASE + _LENGTH_MIN <= following <= self.end:
-            return False
-        self.note_old(self.position, magic)
-        self.scan.bytes_read += following - self.position
-        self.position = following
-        return True
-
-    def note_old(self, position: int, magic: int) -> None:
-        detail = f"a message set of format v{magic}, from before 0.11: not audited"
-        self.scan.note(self.file, position, "old-magic", detail, severity="info")
-
-    def is_zero(self) -> bool:
-        return not any(
-            self.mapped[start : min(start + (1 << 20), self.end)].strip(b"\0")
-            for start in range(self.position, self.end, 1 << 20)
-        )
-
-    def looks_like_batch(self) -> bool:
-        """Whether the bytes here pass for the beginning of a batch that belongs to this segment."""
-        if self.position + HEADER_BYTES > self.end:
-            return True
-        (offset,) = _offset_at(self.mapped, self.position)
-        return self.mapped[self.position + 16] == 2 and self.file.base_offset <= offset
-
-    def next_start(self) -> int:
-        """The first position behind this one at which the index says a batch begins, and one does."""
-        for offset, position in index_entries(self.file.path):
-            if self.position < position < self.end and batch_begins(self.mapped, position, self.end, offset):
-                return min(position, self.searched(position))
-        return self.searched(self.end)
-
-    def searched(self, limit: int) -> int:
-        """The first place before the limit where a batch begins whose checksum is right; else the limit."""
-        end = min(limit, self.position + SEARCHED_BYTES)
-        magics = np.frombuffer(self.mapped, np.uint8, offset=0)[self.position + 1 + _MAGIC_AT : end + _MAGIC_AT]
-        for found in np.flatnonzero(magics == 2)[:SEARCHED_PLACES].tolist():
-            position = self.position + 1 + found
-            if position < end and batch_begins(self.mapped, position, self.end) and self.is_sealed(position):
-                return position
-        return limit
-
-    def is_sealed(self, position: int) -> bool:
-        """Whether the bytes here are those of a batch by its checksum."""
-        end = position + _LENGTH_BASE + int(_length_at(self.mapped, position + 8)[0])
-        wanted = int.from_bytes(self.mapped[position + _CRC_AT : position + _CHECKSUMMED_AT])
-        return crc32c(self.mapped[position + _CHECKSUMMED_AT : end]) == wanted
-
-    # ------------------------------------------------------------------ columns
-
-    def gather(self, positions: NDArray[np.int64], lengths: NDArray[np.int64]) -> Chunk:
-        everywhere = np.ndarray((self.end - HEADER_BYTES + 1,), HEADER, buffer=self.mapped, strides=(1,))
-        headers = everywhere[positions]
-        del everywhere
-        keep = self.check(positions, lengths, headers)
-        if not keep.all():
-            positions, lengths, headers = positions[keep], lengths[keep], headers[keep]
-        return Chunk(self.file, self.columns(positions, lengths, headers))
-
-    def check(
-        self, positions: NDArray[np.int64], lengths: NDArray[np.int64], headers: NDArray[np.void]
-    ) -> NDArray[np.bool_]:
-        """Which batches are of format v2; notes the others, and wrong checksums if they are asked for."""
-        magic = headers["magic"]
-        keep = (magic == 2) & (lengths >= HEADER_BYTES - _LENGTH_BASE)
-        for at in np.flatnonzero(~keep):
-            number = int(magic[at])
-            if number in (0, 1):
-                self.note_old(int(positions[at]), number)
-                continue
-            name = "unknown-magic" if number != 2 else "broken"
-            self.scan.note(self.file, int(positions[at]), name, f"magic {number}, length {lengths[at]}")
-        if self.scan.check_crc or self.part.unflushed:
-            self.check_crc(positions[keep], lengths[keep], headers["crc"][keep])
-        return keep
-
-    def check_crc(self, positions: NDArray[np.int64], lengths: NDArray[np.int64], crcs: NDArray[np.uint32]) -> None:
-        with memoryview(self.mapped) as view:
-            for position, length, wanted in zip(positions.tolist(), lengths.tolist(), crcs.tolist(), strict=True):
-                with view[position + _CHECKSUMMED_AT : position + _LENGTH_BASE + length] as covered:
-                    found = crc32c(covered)
-                if found != wanted:
-                    self.scan.note(
-                        self.file, position, "bad-crc", f"the batch says {wanted:08x}, its bytes {found:08x}"
-                    )
-
-    def columns(
-        self, positions: NDArray[np.int64], lengths: NDArray[np.int64], headers: NDArray[np.void]
-    ) -> dict[str, NDArray[np.generic]]:
-        sequence = headers["base_sequence"].astype(np.int64)
-        last_sequence = np.where(sequence < 0, -1, (sequence + headers["last_offset_delta"]) & 0x7FFFFFFF)
-        marker_type, coordinator_epoch = self.markers(positions, headers)
-        computed = {
-            "position": positions,
-            "size": lengths + _LENGTH_BASE,
-            "last_offset": headers["base_offset"] + headers["last_offset_delta"],
-            "last_sequence": last_sequence,
-            "marker_type": marker_type,
-            "coordinator_epoch": coordinator_epoch,
-        }
-        return {
-            name: np.ascontiguousarray((computed[name] if name in computed else headers[name]).astype(kind))
-            for name, kind in COLUMNS.items()
-        }
-
-    def markers(
-        self, positions: NDArray[np.int64], headers: NDArray[np.void]
-    ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
-        """Type and coordinator epoch of every marker: by columns where it is as brokers write it, else one by one."""
-        kinds = np.full(len(positions), _NO_MARKER, np.int16)
-        epochs = np.full(len(positions), -1, np.int32)
-        both = TRANSACTIONAL | CONTROL
-        at = np.flatnonzero(((headers["attributes"] & both) == both) & (headers["record_count"] > 0))
-        if len(at) == 0:
-            return kinds, epochs
-        usual = self.usual_markers(positions[at], headers["batch_length"][at].astype(np.int64) + _LENGTH_BASE)
-        found = at[usual >= 0]
-        everywhere = np.ndarray(
-            (self.end - _MARKER_RECORD.itemsize + 1,), _MARKER_RECORD, buffer=self.mapped, strides=(1,)
-        )
-        records = everywhere[usual[usual >= 0]]
-        del everywhere
-        plain = (
-            (records["key_length"] == _KEY_OF_4)
-            & (records["value_length"] == _VALUE_OF_6)
-            & (records["key_version"] == 0)
-            & (records["version"] == 0)
-            & (records["type"] >= 0)
-            & (records["type"] <= 1)
-        )
-        kinds[found[plain]] = records["type"][plain]
-        epochs[found[plain]] = records["coordinator_epoch"][plain]
-        for other in np.concatenate((at[usual < 0], found[~plain])).tolist():
-            kinds[other], epochs[other] = self.odd_marker(int(positions[other]), headers[other])
-        return kinds, epochs
-
-    def usual_markers(self, positions: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where the part of each marker's record behind its timestamp delta begins; -1 where it is none."""
-        starts = positions + HEADER_BYTES
-        room = sizes - HEADER_BYTES
-        length = np.frombuffer(self.mapped, np.uint8)[np.minimum(starts, self.end - 1)].astype(np.int64) >> 1
-        delta = length - _REST_OF_RECORD
-        fits = (delta >= 1) & (delta <= _DELTA_BYTES_MAX) & (room == 1 + length)
-        return np.where(fits, starts + _BEFORE_DELTA + delta, -1)
-
-    def odd_marker(self, position: int, header: np.void) -> tuple[int, int]:
-        """A control batch that is not as brokers write it: read as any batch of records."""
-        size = int(header["batch_length"]) + _LENGTH_BASE
-        batch = None
-        with contextlib.suppress(InvalidBatch):
-            batch = parse_batch(memoryview(self.mapped[position : position + size]))
-        marker = read_marker(batch) if batch is not None else None
-        if batch is None or marker is None:
-            detail = "a control batch of a producer that is no end-of-transaction marker"
-            self.scan.note(self.file, position, "odd-marker", detail)
-            return _NO_MARKER, -1
-        version = key_version(batch)
-        if version != 0 or marker.version != 0:
-            detail = f"a marker with version {version} of its key and {marker.version} of its value"
-            self.scan.note(self.file, position, "unknown-version", detail)
-        return int(marker.commit), marker.coordinator_epoch
+def _read(chase: Chase, part: ByteRange, scan: Scan) -> Iterator[Chunk]:
+    """What is read now; kept for another time if there is nothing to say of it."""
+    stamp = scan.memory.stamp(part) if scan.memory is not None else None
+    beside = BesideSegment(part, scan) if part.file.topic != CLUSTER_METADATA else None
+    kept: list[Chunk] = []
+    before, of_beside = len(scan.problems), 0
+    for chunk in chase.chunks():
+        scan.batches += len(chunk)
+        if beside is not None:
+            noted = len(scan.problems)
+            beside.check(chunk, is_last=chase.position >= chase.end)
+            of_beside += len(scan.problems) - noted
+        if stamp is not None:
+            kept.append(chunk)
+        yield chunk
+    if stamp is not None and scan.memory is not None and len(scan.problems) == before + of_beside:
+        scan.memory.keep(part, kept, stamp, checked=scan.check_crc or part.unflushed)
 
 
-def key_version(batch: Batch) -> int:
-    """The version of a control record's key."""
-    record = next(iterate_records(batch))
-    return int.from_bytes((record.key or b"")[:2], signed=True)
+def _checked(chunks: Iterator[Chunk], part: ByteRange, scan: Scan, count: int) -> Iterator[Chunk]:
+    """What is remembered, held against what stands beside the segment now."""
+    beside = BesideSegment(part, scan) if part.file.topic != CLUSTER_METADATA else None
+    for number, chunk in enumerate(chunks, 1):
+        scan.batches += len(chunk)
+        if beside is not None:
+            beside.check(chunk, is_last=number == count)
+        yield chunk
 
 
 # ---------------------------------------------------------------------- planning
-
-
-def index_entries(segment_path: str) -> list[tuple[int, int]]:
-    """Pairs of relative offset and position from the sparse index beside a segment; empty if there is none."""
-    try:
-        content = Path(segment_path).with_suffix(".index").read_bytes()
-    except OSError:
-        return []
-    pairs = np.frombuffer(content[: len(content) // 8 * 8], ">i4").reshape(-1, 2)
-    positions = pairs[:, 1]
-    grows = np.concatenate(([True], np.diff(positions) > 0)) & (positions > 0) if len(pairs) else np.zeros(0, bool)
-    return [(int(offset), int(position)) for offset, position in pairs[grows]]
-
-
-def batch_begins(mapped: mmap.mmap | bytes, position: int, end: int, relative_offset: int | None = None) -> bool:
-    """Whether a v2 batch begins here: its length, its magic, and that it holds the offset the index names."""
-    if position + HEADER_BYTES > end:
-        return False
-    header = np.frombuffer(mapped[position : position + HEADER_BYTES], HEADER)[0]
-    length, magic = int(header["batch_length"]), int(header["magic"])
-    return (
-        magic == 2
-        and length >= HEADER_BYTES - _LENGTH_BASE
-        and position + _LENGTH_BASE + length <= end
-        and int(header["last_offset_delta"]) >= 0
-    )
 
 
 def plan_ranges(files: Sequence[LogFile], *, range_bytes: int = RANGE_BYTES) -> list[ByteRange]:

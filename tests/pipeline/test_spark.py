@@ -25,7 +25,7 @@ from tests.pipeline.planting import (
 from odradek.records.record import Record, build_batch
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark, read_logs
-from odradek_pipeline.log_source import TABLES, PushdownReader, TailReader, _Options, spark_schema
+from odradek_pipeline.log_source import TABLES, PushdownReader, SourceOptions, TailReader, spark_schema
 from odradek_pipeline.result import Result, write_result
 from odradek_pipeline.sidecars import ABORTED
 
@@ -184,7 +184,7 @@ def test_it_tails(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> No
 
 def _reader(directory: Path) -> PushdownReader:
     return PushdownReader(
-        _Options([str(directory)], "batches", list(spark_schema("batches").names), [], False, 1 << 20)
+        SourceOptions([str(directory)], "batches", list(spark_schema("batches").names), [], False, 1 << 20)
     )
 
 
@@ -224,7 +224,7 @@ def test_tailing_ends_at_a_whole_batch(tmp_path: Path) -> None:
     path = tmp_path / "t-0" / f"{0:020}.log"
     batch = build_batch([Record(value=b"x", timestamp=1)])
     path.write_bytes(batch + batch[:20])
-    reader = TailReader(_Options([str(tmp_path)], "batches", ["base_offset"], [], False, 1 << 20))
+    reader = TailReader(SourceOptions([str(tmp_path)], "batches", ["base_offset"], [], False, 1 << 20))
     end = reader.latestOffset({})
     assert {str(path.parent): 1} == end
     assert [] == reader.partitions(end, end)
@@ -237,7 +237,7 @@ def test_tailing_ends_at_a_whole_batch(tmp_path: Path) -> None:
 def test_a_tail_goes_on_behind_retention_and_compaction(tmp_path: Path) -> None:
     """Segments go, and others take their place: offsets stay what they were."""
     directory = _segments(tmp_path) / "a-0"
-    reader = TailReader(_Options([str(directory)], "batches", ["base_offset"], [], False, 1 << 20))
+    reader = TailReader(SourceOptions([str(directory)], "batches", ["base_offset"], [], False, 1 << 20))
     end = reader.latestOffset({})
     assert {str(directory): 21} == end
     (directory / f"{0:020}.log").unlink()
@@ -269,7 +269,7 @@ def test_headers_of_records(tmp_path: Path) -> None:
     record = Record(value=b"v", timestamp=1, headers=(("trace", b"1"), ("trace", None), ("na\udcffme", b"")))
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(build_batch([record]))
     names = list(spark_schema("records").names)
-    reader = TailReader(_Options([str(tmp_path)], "records", names, [], False, 1 << 20))
+    reader = TailReader(SourceOptions([str(tmp_path)], "records", names, [], False, 1 << 20))
     (work,) = reader.partitions({}, reader.latestOffset({}))
     (batch,) = reader.read(work)
     (headers,) = batch.column(names.index("headers")).to_pylist()

@@ -41,6 +41,7 @@ from odradek_pipeline.log_checks import (
 from odradek_pipeline.log_dirs import PartitionDir, Surroundings, read_surroundings
 from odradek_pipeline.log_verdicts import Coordinators, LogFacts, judge, open_transactions, split_anomalies, suspicious
 from odradek_pipeline.payload import TransactionRecord, transaction_log
+from odradek_pipeline.remembered import SegmentMemory, open_memory
 from odradek_pipeline.replicas import choose_replicas, compare_replicas
 from odradek_pipeline.result import Result, anomalies_frame
 from odradek_pipeline.scan import Scan, scan_segments
@@ -48,6 +49,7 @@ from odradek_pipeline.shape import shape_anomalies, shape_problems
 from odradek_pipeline.sidecar_checks import Beside, check_claims, claims_of
 from odradek_pipeline.sidecars import read_sidecars
 from odradek_pipeline.timelines import delays, timelines
+from odradek_pipeline.times import drop_before
 
 __all__ = ["audit_logs", "Evidence"]
 
@@ -78,17 +80,39 @@ class Place:
     around: Surroundings
     cluster: Cluster | None
     topics: tuple[str, ...] = ()
+    memory: SegmentMemory | None = None
 
     @classmethod
-    def of(cls, directories: Iterable[str | Path], topics: Iterable[str]) -> Place:
-        """List the directories, read what is beside the segments, and choose a replica of each partition."""
+    def of(
+        cls,
+        directories: Iterable[str | Path],
+        topics: Iterable[str],
+        *,
+        state: Path | None = None,
+        since: int | None = None,
+    ) -> Place:
+        """List the directories, read what is beside the segments, and choose a replica of each partition.
+
+        `state` is a folder of what earlier audits have read; `since` leaves out segments that end before it.
+        """
         everything = find_files(directories)
         around, cluster = read_surroundings(everything), read_cluster(everything)
         wanted = tuple(topics)
         if wanted:
             everything = everything.of_topics(wanted)
+        if since is not None:
+            everything = drop_before(everything, since)
         chosen = choose_replicas(around.replicas, everything.files, cluster)
-        return cls(everything, one_replica_each(everything, chosen), around, cluster, wanted)
+        tree = one_replica_each(everything, chosen)
+        memory = None
+        if state is not None:
+            memory = open_memory(state, (one.cluster_id for one in around.log_dirs.values()))
+        return cls(everything, tree, around, cluster, wanted, memory)
+
+    def forget(self, since: int | None) -> None:
+        """What was remembered of segments that are no more."""
+        if self.memory is not None and since is None:
+            self.memory.forget_others(self.everything.of(FileKind.SEGMENT))
 
     @property
     def created(self) -> Mapping[str, int]:
@@ -117,12 +141,17 @@ def audit_logs(
     topics: Iterable[str] = (),
     check_crc: bool = False,
     not_after: int | None = None,
+    state: Path | None = None,
+    since: int | None = None,
 ) -> Result:
-    """Audit in this process, without Spark: for logs whose batches fit into memory. For `not_after` see `clock`."""
+    """Audit in this process, without Spark: for logs whose batches fit into memory.
+
+    For `not_after` see `clock`, for the others `Place.of`.
+    """
     began = time.perf_counter()
-    place = Place.of(directories, topics)
+    place = Place.of(directories, topics, state=state, since=since)
     tree = place.tree
-    scan = Scan(check_crc=check_crc, problems=list(tree.problems))
+    scan = Scan(check_crc=check_crc, memory=place.memory, problems=list(tree.problems))
     decided = transaction_log(tree.files, Scan())
     batches = read_batches(tree.files, scan)
     txns = transactions(batches)
@@ -139,7 +168,8 @@ def audit_logs(
     beside = Beside.of(tree, evidence.ends, scan.problems, place.created)
     scan.problems += problems_of(check_claims(batches, txns, claims, beside))
     for audited, others in place.several():
-        scan.problems += compare_replicas(place.everything, audited, others)
+        scan.problems += compare_replicas(place.everything, audited, others, place.memory)
+    place.forget(since)
     result = conclude(place, scan, evidence, coordinators)
     result.tables |= {
         "log_txns": txns,
@@ -316,6 +346,7 @@ def conclude(place: Place, scan: Scan, evidence: Evidence, coordinators: Coordin
     result.tables["open_txns"] = opened
     result.facts = {
         "batches": scan.batches,
+        **({} if place.memory is None else {"bytes_remembered": scan.bytes_remembered}),
         "open_transactions": len(opened),
         "coordinator_log_read": coordinators.known,
     }

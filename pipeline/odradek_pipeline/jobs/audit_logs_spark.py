@@ -42,12 +42,12 @@ from odradek_pipeline.log_checks import (
     split_outcomes,
     transactions,
 )
-from odradek_pipeline.log_source import TABLES, spark_schema
+from odradek_pipeline.log_tables import TABLES, spark_schema
 from odradek_pipeline.log_verdicts import Coordinators, suspicious
 from odradek_pipeline.payload import TransactionRecord
 from odradek_pipeline.replicas import compare_replicas
 from odradek_pipeline.result import Result
-from odradek_pipeline.scan import Scan
+from odradek_pipeline.scan import Scan, plan_ranges
 from odradek_pipeline.sidecar_checks import (
     CLAIM_COLUMNS,
     PROBLEM_COLUMNS,
@@ -124,17 +124,21 @@ def audit_logs_on_spark(
     range_bytes: int = 128 << 20,
     check_crc: bool = False,
     not_after: int | None = None,
+    state: Path | None = None,
+    since: int | None = None,
 ) -> Result:
     """Audit; the tables that grow with the logs are written by Spark below `out`."""
     began = time.perf_counter()
     directories = [Path(directory).absolute() for directory in directories]
-    place = Place.of(directories, topics)
+    state = state.absolute() if state is not None else None
+    place = Place.of(directories, topics, state=state, since=since)
     if not place.tree.of(FileKind.SEGMENT):
         return audit_logs(directories, topics=topics, check_crc=check_crc, not_after=not_after)
     out.mkdir(parents=True, exist_ok=True)
     work = out.absolute() / "work"
     try:
-        result = _Audit(spark, place, out.absolute(), work, range_bytes, check_crc, not_after).result()
+        result = _Audit(spark, place, out.absolute(), work, range_bytes, check_crc, not_after, since).result()
+        place.forget(since)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     result.seconds = time.perf_counter() - began
@@ -151,6 +155,7 @@ class _Audit:
     range_bytes: int
     check_crc: bool
     not_after: int | None
+    since: int | None
 
     @property
     def tree(self) -> Tree:
@@ -164,6 +169,11 @@ class _Audit:
         before = self.states_directories()
         decided = self.states("decided", list(before))
         options = {"rangeBytes": str(self.range_bytes), "checkCrc": str(self.check_crc).lower()}
+        if self.place.memory is not None:
+            options["state"] = str(self.place.memory.folder)
+        if self.since is not None:
+            options["since"] = str(self.since)
+        scan.bytes_remembered = self.remembered()
         rows = read_logs(self.spark, partitions, table="audit", **options)
         stored = self.stored("batches", rows, folder=self.out)
         scan.problems += self.problems(stored)
@@ -172,7 +182,7 @@ class _Audit:
             F.max("last_offset").alias("end"), F.max("max_timestamp").alias("newest"), F.count("*").alias("rows")
         )
         totals = of_partitions.collect()
-        scan.bytes_read = sum(file.size for file in self.tree.of(FileKind.SEGMENT))
+        scan.bytes_read = sum(file.size for file in self.tree.of(FileKind.SEGMENT)) - scan.bytes_remembered
         scan.batches = sum(row["rows"] for row in totals)
         states = decided
         if self.states_directories() != before:
@@ -205,6 +215,14 @@ class _Audit:
         return result
 
     # ------------------------------------------------------------------ what is read
+
+    def remembered(self) -> int:
+        """How many bytes the workers will not read, since what is in them is known."""
+        memory = self.place.memory
+        if memory is None:
+            return 0
+        ranges = plan_ranges(self.tree.files, range_bytes=self.range_bytes)
+        return sum(part.size for part in ranges if memory.may_hold(part, checked=self.check_crc))
 
     def stored(self, name: str, rows: DataFrame, *, folder: Path | None = None) -> DataFrame:
         """Written, and read again: what is expensive is done once."""
@@ -387,7 +405,7 @@ class _Audit:
         everything = self.place.everything
         context = self.spark.sparkContext
         tasks = [
-            (everything.of_replicas([one.path for one in (audited, *others)]), audited, others)
+            (everything.of_replicas([one.path for one in (audited, *others)]), audited, others, self.place.memory)
             for audited, others in several
         ]
         compared = context.parallelize(tasks, min(len(tasks), GROUPS_PER_CORE * context.defaultParallelism))
