@@ -171,6 +171,8 @@ def running_cluster() -> Cluster:
             "transaction.state.log.num.partitions": 3,
             "offsets.topic.num.partitions": 3,
             "transaction.state.log.replication.factor": 3,
+            # One broker is to be enough.
+            "transaction.state.log.min.isr": 1,
             "offsets.topic.replication.factor": 3,
         },
     )
@@ -203,11 +205,13 @@ def test_all_of_them_stop_and_start_in_any_order(order: tuple[int, ...]) -> None
         client.send()
         for broker in BROKERS:
             cluster.stop_broker(broker)
-        for number, broker in enumerate(order):
+        for broker in order:
             cluster.start_broker(broker)
-            if number == 0:
+            # The last one to go is the only one that has everything: before, nobody leads.
+            if broker == BROKERS[-1]:
                 client.commit()
-            client.check()
+            if 0 < cluster.leader("t", 0):
+                client.check()
         client.send()
         client.commit()
         client.check()

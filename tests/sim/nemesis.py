@@ -76,12 +76,19 @@ class Nemesis:
     def _move(self, topic: str, index: int | None = None) -> str:
         image = self._controller.image.topic(topic)
         assert image is not None
-        alive = [node_id for node_id in self.world.running if self._controller.image.is_alive(node_id)]
-        if not alive:
-            return "nobody can lead"
         if index is None:
             index = self.random.choice(sorted(image.partitions))
-        to = self.random.choice(alive)
+        partition = image.partitions[index]
+        # A replica that is out of sync would lose what is committed, as in an unclean election.
+        out_of_sync = set(partition.replicas) - {*partition.isr, *partition.eligible_replicas}
+        able = [
+            node_id
+            for node_id in self.world.running
+            if self._controller.image.is_alive(node_id) and node_id not in out_of_sync
+        ]
+        if not able:
+            return "nobody can lead"
+        to = self.random.choice(able)
         self.world.move_leader(topic, index, to)
         return f"{topic}-{index} to {to}"
 

@@ -95,6 +95,7 @@ class Config(Struct, frozen=True, kw_only=True):
     auto_create_topics_enable: Annotated[bool, boolean()] = True
     delete_topic_enable: Annotated[bool, boolean()] = True
     unclean_leader_election_enable: Annotated[bool, boolean(CLUSTER)] = False
+    replica_lag_time_max_ms: Annotated[int, long()] = 30_000
 
     # logs
     log_cleanup_policy: Annotated[tuple[str, ...], listing("compact", "delete", scope=CLUSTER)] = ("delete",)
@@ -195,6 +196,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """Have the coordinators' topics from the start, as in a used cluster; else the first who asks has to wait."""
     odradek_strict_replication: Annotated[bool, boolean()] = False
     """Refuse a replication factor above the number of brokers, as Kafka does."""
+    odradek_replica_lag_ms: Annotated[int, long(-1, scope=CLUSTER)] = 0
+    """How long the replicas of a broker take to acknowledge what their leaders append; -1: for ever."""
     odradek_metadata_version: Annotated[int, integer(7, 33)] = 33
     """Feature levels of a new cluster, as `kafka-storage format --feature` gives them; 0 leaves a feature out.
 

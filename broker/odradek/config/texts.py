@@ -55,7 +55,7 @@ segment.bytes  The size at which a segment is closed and the next begins; only c
 segment.index.bytes  The size of a segment's index; there are no index files here.
 segment.jitter.ms  By how much segments are closed early at random; it has no effect here.
 segment.ms  The age at which a segment is closed, full or not.
-unclean.leader.election.enable  Whether a replica out of sync may lead; here every replica has everything.
+unclean.leader.election.enable  Whether a replica out of sync may lead where no other is there; what it lacks is lost.
 """)  # noqa: E501
 
 _BROKER_ALONE = _table("""
@@ -80,7 +80,7 @@ log.cleaner.enable  Whether logs are compacted; they always are here.
 log.cleaner.backoff.ms  How often it is looked for logs that want to be compacted.
 log.retention.check.interval.ms  How often it is looked for segments that retention does not keep.
 offset.metadata.max.bytes  The longest text that a committed offset may carry.
-offsets.commit.timeout.ms  How long a commit waits for its replicas; it need not here.
+offsets.commit.timeout.ms  How long what a group coordinator writes waits for its replicas.
 offsets.retention.minutes  How long the offsets of an empty group are kept.
 offsets.retention.check.interval.ms  How often it is looked for offsets that are too old.
 offsets.topic.num.partitions  The partitions of the topic of committed offsets.
@@ -130,6 +130,8 @@ process.roles  Whether the process is a broker, or the controller as well.
 odradek.as.kafka  The release of Kafka that the broker is served as.
 odradek.log.memory.bytes.max  The memory for all logs of the process; the oldest segments go first.
 odradek.internal.topics.at.start  Whether the coordinators' topics exist from the start.
+replica.lag.time.max.ms  A replica that lacks something for longer than this is out of sync.
+odradek.replica.lag.ms  How long the replicas of a broker take to acknowledge what their leaders append; -1 is for ever.
 odradek.strict.replication  Whether more replicas than brokers are refused, as Kafka does, and not lowered.
 odradek.metadata.version  The level of metadata.version of a new cluster.
 odradek.transaction.version  The level of transaction.version of a new cluster.

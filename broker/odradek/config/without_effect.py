@@ -67,7 +67,7 @@ remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks re
 remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
 remote.log.storage.system.enable replica.alter.log.dirs.io.max.bytes.per.second replica.fetch.backoff.ms
 replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
+replica.high.watermark.checkpoint.interval.ms replica.selector.class
 replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
 replication.quota.window.size.seconds sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config
 sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
@@ -111,8 +111,7 @@ compression.zstd.level log.cleaner.enable log.flush.interval.messages log.flush.
 log.flush.scheduler.interval.ms log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
 log.preallocate log.remote.copy.lag.bytes log.remote.copy.lag.ms log.roll.jitter.hours log.roll.jitter.ms
 log.segment.delete.delay.ms max.connections max.connections.per.ip metadata.max.idle.interval.ms
-offsets.commit.timeout.ms offsets.topic.compression.codec queued.max.request.bytes queued.max.requests
-unclean.leader.election.enable
+offsets.topic.compression.codec queued.max.request.bytes queued.max.requests
 """
 
 # Those of the first list that Kafka lets an operator change while brokers run, for the whole cluster.

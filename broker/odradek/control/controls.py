@@ -127,6 +127,11 @@ class Controls:
             raise RuntimeError(f"broker {broker} has not been stopped")
         self._cluster.start_broker(broker)
 
+    def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
+        """From now on the replicas of a broker take so long to acknowledge; None: for ever."""
+        controller, node_id = self._cluster.controller, self.known(broker)
+        controller.act(lambda: controller.node.controlling.set_replica_lag(node_id, milliseconds))
+
     def pause_broker(self, broker: int) -> None:
         """Have a broker hear nothing of clients or of other brokers, while its connections stay open."""
         self._cluster.pause_broker(self._alive(broker))

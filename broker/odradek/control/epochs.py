@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from odradek.log.machine import LogRecord, Proposed
+from odradek.log.machine import LogRecord
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.txn.entry import encode_id, value_version
 from odradek.txn.states import EXPIRABLE
@@ -24,4 +24,5 @@ def force_epoch(shard: TransactionShard, transactional_id: str, epoch: int) -> N
         raise ValueError(f"the transactional id {transactional_id} is in state {entry.state.title}")
     version = value_version(shard.node.transaction_version)
     value = shard.node.rules.value.encode(replace(entry, producer_epoch=epoch), version)
-    shard.propose(Proposed((LogRecord(encode_id(transactional_id), value),), None))
+    shard.partition.append_coordinator([LogRecord(encode_id(transactional_id), value)], now=shard.node.now)
+    shard.node.appended(shard.partition)

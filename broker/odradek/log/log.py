@@ -24,6 +24,7 @@ __all__ = ["Log"]
 
 _SNAPSHOTS_MAX = 3
 EMPTY = memoryview(b"")
+NO_REPLICA = -1
 ENDED = 2**31
 """Leader epoch of the log of a deleted topic: greater than that of any leader."""
 
@@ -41,6 +42,10 @@ class Log:
         """Epoch of the leader that may append."""
         self.start_offset = 0
         self.end_offset = 0
+        self.mark: int | None = None
+        """The high watermark, while the other replicas need time; None: what is appended is committed."""
+        self.behind: dict[int, int] = {}
+        """Where the records of a replica end that takes its time; one that is not named has all there are."""
         self.size_bytes = 0
         self.first_dirty_offset = 0
         """Compaction has seen everything before."""
@@ -66,11 +71,18 @@ class Log:
         if self._active is not None:
             self._active.capacity = min(self._active.capacity, max(self._segment_bytes, self._active.size))
 
-    def lead(self, leader_epoch: int, *, topic: str = "") -> None:
-        """A leader with this epoch takes the log over: appends of the one before are refused from now on."""
+    def lead(self, leader_epoch: int, *, topic: str = "", replica: int = NO_REPLICA) -> int:
+        """A leader with this epoch takes the log over: appends of the one before are refused from now on.
+
+        What its replica has not acknowledged is lost, and the other replicas follow it (KIP-101). How many offsets
+        that are.
+        """
+        before = self.end_offset
+        self.truncate(self.behind.pop(replica, before))
         self.topic = topic
         self.leader_epoch = leader_epoch
         self.epochs.assign(leader_epoch, self.end_offset)
+        return before - self.end_offset
 
     # ------------------------------------------------------------------ writing
 
@@ -116,9 +128,9 @@ class Log:
             self.snapshot()
 
     def truncate(self, offset: int) -> None:
-        """Forget everything from the batch that holds this offset on; never done to what is committed.
+        """Forget everything from the batch that holds this offset on: a new leader does not have it.
 
-        Nobody does it yet: with one copy of each log all that is appended is committed.
+        What is committed is lost only where a replica leads that was not in sync (an unclean election).
         """
         if offset >= self.end_offset:
             return
@@ -136,6 +148,10 @@ class Log:
         if last is not None and (not last.size or last.next_offset <= self.start_offset):
             self._forget([last])
         self.first_dirty_offset = min(self.first_dirty_offset, self.end_offset)
+        if self.mark is not None:
+            self.mark = min(self.mark, self.end_offset)
+        for replica, end in self.behind.items():
+            self.behind[replica] = min(end, self.end_offset)
         self.epochs.truncate_end(self.end_offset)
         self.aborted.truncate_end(self.end_offset)
         self.snapshots = [snapshot for snapshot in self.snapshots if snapshot.offset <= self.end_offset]

@@ -113,6 +113,9 @@ class Machine(Generic[W]):
         """
         return False
 
+    def awaits(self, proposed: Proposed[object], base_offset: int) -> None:
+        """What this machine has proposed lies at this offset and is not committed yet; `apply` gets it when it is."""
+
     def due(self, now: int) -> Iterable[W]:
         """What the present state owes the world at `now` (ms), but for works that were listed and have not `ended`.
 

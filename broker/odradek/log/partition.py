@@ -2,20 +2,22 @@
 
 Whoever appends, a client, a coordinator or the end of a transaction, is admitted here by the producer state; then the
 batch is copied into the log; then the state is folded.
-There is one copy of each log, so the high watermark is the end of the log; nothing outside this module knows that.
+There is one copy of each log: a replica is how far it has acknowledged (`followers`). While all acknowledge at once the
+high watermark is the end of the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from odradek.config.table import TopicConfig
 from odradek.log.aborted import AbortedTransaction
 from odradek.log.answers import AlreadyOpen, Appended, Duplicate, ProducerDescription, ReadResult
 from odradek.log.compaction import STEP_BYTES, Compaction, cleanable_until, is_due
 from odradek.log.epochs import EpochEnd
+from odradek.log.followers import Followers
 from odradek.log.guards import Guard
-from odradek.log.log import Log
+from odradek.log.log import NO_REPLICA, Log
 from odradek.log.machine import Fact, LogRecord, Refused, TransactionalAppend
 from odradek.log.offsets import OffsetAnswer, find_offset, offsets_before
 from odradek.log.producers import CachedBatch, Completed, Origin, ProducerState, Snapshot, described
@@ -44,6 +46,7 @@ __all__ = [
 HIGH_WATERMARK = -1
 """In DeleteRecords: delete everything that is committed."""
 _NOT_LEADER = Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+NOT_ENOUGH_REPLICAS = Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
 _LOGS_FULL = Refused(ErrorCode.KAFKA_STORAGE_ERROR, "The memory for logs is used up (odradek.log.memory.bytes.max)")
 
 
@@ -60,6 +63,7 @@ class Partition:
         config: TopicConfig,
         now: int,
         producer_rules: ProducerRules | None = None,
+        leader: int = NO_REPLICA,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -70,9 +74,15 @@ class Partition:
         self.producers = ProducerState(producer_rules)
         self.facts: list[Fact] | None = None
         """A list, if somebody wants to know what happens; emptied by whoever reads it."""
+        self.followers = Followers(log, leader=leader)
+        self.is_short = False
+        """Whether too few replicas are in sync for a write that wants all of them."""
         self._compaction: Compaction | None = None
         self.configure(config)
-        log.lead(leader_epoch, topic=topic)
+        self.lost_offsets = log.lead(leader_epoch, topic=topic, replica=leader)
+        """How many the leader before had, and this one has not."""
+        self.first_offset = log.end_offset
+        """Where this leader goes on."""
         self._replay()
 
     def configure(self, config: TopicConfig) -> None:
@@ -105,7 +115,15 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        return self.log.end_offset
+        """Everything below is on all replicas that are in sync: it outlives this leader, and may be read."""
+        mark = self.log.mark
+        return self.log.end_offset if mark is None else mark
+
+    @property
+    def is_new(self) -> bool:
+        """Whether what this leader began with is not committed yet."""
+        mark = self.log.mark
+        return mark is not None and mark < self.first_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -126,6 +144,48 @@ class Partition:
     @property
     def size_bytes(self) -> int:
         return self.log.size_bytes
+
+    def replicate(
+        self,
+        *,
+        replicas: tuple[int, ...],
+        in_sync: tuple[int, ...],
+        lags: Mapping[int, int],
+        alive: Collection[int],
+        new: Collection[int],
+        strict: bool,
+        now: int,
+    ) -> bool:
+        """Adopt who has replicas, and how they are (`Followers.adopt`); whether that has moved the high watermark.
+
+        A topic that was meant for more brokers than there are can be written all the same, unless we are `strict`.
+        """
+        minimum = self.config.min_insync_replicas
+        required = min(minimum, len(replicas))
+        self.is_short = len(in_sync) < (minimum if strict else required)
+        stable = self.last_stable_offset if self.facts is not None else 0
+        moved = self.followers.adopt(
+            replicas=replicas, in_sync=in_sync, required=required, lags=lags, alive=alive, new=new, now=now
+        )
+        if moved:
+            self._mark_moved(stable)
+        return moved
+
+    def acknowledged(self, now: int) -> bool:
+        """Count what the other replicas have acknowledged by now (ms); whether that has moved the high watermark."""
+        if not self.is_leader:
+            return False
+        stable = self.last_stable_offset if self.facts is not None else 0
+        moved = self.followers.advance(now)
+        if moved:
+            self._mark_moved(stable)
+        return moved
+
+    def _mark_moved(self, stable: int) -> None:
+        """Transactions that ended below the high watermark hold nothing back any more."""
+        self.producers.high_watermark_moved(self.high_watermark)
+        if self.facts is not None:
+            self._tell_stable_offset(self.facts, stable)
 
     def check_leader_epoch(self, leader_epoch: int) -> ErrorCode:
         """What to answer who believes that this epoch is the current one (KIP-320); -1 believes nothing."""
@@ -179,6 +239,8 @@ class Partition:
         """Append a coordinator's records as one batch, as part of the producer's transaction if one is named."""
         if not records:
             return self._appended(self.log.end_offset, NO_TIMESTAMP)
+        if self.is_short:
+            return NOT_ENOUGH_REPLICAS if self.is_leader else _NOT_LEADER
         batch = _batch_of(records, now, producer)
         if batch.size > self.config.max_message_bytes:
             return Refused(ErrorCode.MESSAGE_TOO_LARGE)
@@ -208,6 +270,8 @@ class Partition:
         """End the producer's transaction here; a marker that finds none is written all the same."""
         if not self.is_leader:
             return _NOT_LEADER
+        if self.is_short:
+            return NOT_ENOUGH_REPLICAS
         error = self.producers.admit_marker(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -229,6 +293,8 @@ class Partition:
         completed = self.producers.apply_marker(batch, Marker(commit, coordinator_epoch), offset)
         if completed is not None and not commit:
             self._note_aborted(completed)
+        if self.log.mark is not None:
+            self.followers.grew(now)
         self.producers.high_watermark_moved(self.high_watermark)
         if self.facts is not None:
             self.facts += marker_facts(self.topic, self.index, batch, offset=offset, commit=commit, completed=completed)
@@ -251,6 +317,8 @@ class Partition:
                 return verdict if isinstance(verdict, Refused) else self._duplicate(verdict)
             offset = log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=log_append_time)
             self.producers.apply(batch, offset)
+        if log.mark is not None:
+            self.followers.grew(now)
         if self.facts is not None:
             if self.producers.ongoing.get(offset) == batch.producer_id:
                 self.facts.append(opened_fact(self.topic, self.index, batch, offset=offset))
@@ -260,6 +328,10 @@ class Partition:
     def _appended(self, offset: int, log_append_time: int) -> Appended:
         log = self.log
         end = log.end_offset
+        if log.mark is not None:
+            return Appended(
+                offset, end, log_append_time, log.start_offset, self.high_watermark, self.last_stable_offset
+            )
         stable = self.last_stable_offset if self.producers.ongoing else end
         return Appended(offset, end, log_append_time, log.start_offset, end, stable)
 
@@ -295,9 +367,11 @@ class Partition:
         start, end = log.start_offset, log.end_offset
         if not start <= offset <= end:
             return Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if log.mark is not None:
+            end = log.mark
         if not read_committed:
             records = log.read(offset, max_bytes=max_bytes, until=end, min_one=min_one)
-            stable = self.last_stable_offset if self.producers.ongoing else end
+            stable = self.last_stable_offset if self.producers.ongoing or log.mark is not None else end
             return ReadResult(records, end, stable, start, None)
         stable = self.last_stable_offset
         records = log.read(offset, max_bytes=max_bytes, until=stable, min_one=min_one)
@@ -308,7 +382,14 @@ class Partition:
 
         Who folds them keeps `batch.next_offset` as the next position, and so gets each exactly once.
         """
-        return self.log.batches(max(position, self.log.start_offset))
+        batches = self.log.batches(max(position, self.log.start_offset))
+        return batches if self.log.mark is None else self._below_mark(batches)
+
+    def _below_mark(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            if batch.next_offset > self.high_watermark:
+                return
+            yield batch
 
     def list_offset(self, timestamp: int, *, read_committed: bool = False) -> OffsetAnswer:
         """The offset for a timestamp, or for one of the special timestamps of ListOffsets."""

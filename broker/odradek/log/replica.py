@@ -1,6 +1,6 @@
 """A partition on a broker that has a replica of it and does not lead it: what it answers of the log.
 
-There is one copy of each log, so a replica has all that the leader has appended.
+There is one copy of each log: a replica has of it what it has acknowledged.
 The state of the producers is that of the log's last leader, asked for as a snapshot is: a fold over the same batches.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from odradek.log.answers import ProducerDescription
-from odradek.log.log import Log
+from odradek.log.log import NO_REPLICA, Log
 from odradek.log.offsets import UNKNOWN, OffsetAnswer, find_offset
 from odradek.log.producers import described
 from odradek.wire.errors import ErrorCode
@@ -23,6 +23,7 @@ class Replica(Struct, frozen=True):
     log: Log | None
     """None: nobody has led the partition yet, so nothing was written."""
     leader_epoch: int
+    broker_id: int = NO_REPLICA
 
     def check_leader_epoch(self, leader_epoch: int) -> ErrorCode:
         """What to answer who believes that this epoch is the current one (KIP-320); -1 believes nothing."""
@@ -33,7 +34,8 @@ class Replica(Struct, frozen=True):
         log = self.log
         if log is None:
             return UNKNOWN
-        return find_offset(log, timestamp, visible_end=log.end_offset, leader_epoch=self.leader_epoch)
+        end = log.behind.get(self.broker_id, log.end_offset)
+        return find_offset(log, timestamp, visible_end=end, leader_epoch=self.leader_epoch)
 
     def describe_producers(self) -> list[ProducerDescription]:
         """Every producer that the log still knows."""

@@ -1,7 +1,7 @@
 """Brokers coming and going, and what that does to leaders (KIP-631; Kafka's `ClusterControlManager`).
 
-A fenced broker leads nothing and is in no ISR. Partitions of which it was the only replica that was there wait for it
-without a leader, although the log itself is safe: that is what clients see of a real cluster.
+A fenced broker leads nothing and is in no ISR. Partitions wait without a leader for a replica that has all that is
+committed (`elections`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.metadata.change import Failure
+from odradek.metadata.elections import Election, ElectionRules, changed
 from odradek.metadata.features import unsupported_levels
-from odradek.metadata.image import BrokerImage, EndpointImage, MetadataImage, PartitionImage, TopicImage
-from odradek.metadata.placement import elect, in_sync
+from odradek.metadata.image import (
+    NO_LEADER,
+    BrokerImage,
+    EndpointImage,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from odradek.metadata.snapshot import broker_record
 from odradek.releases import WIDEST
 from odradek.wire.errors import ErrorCode
@@ -25,6 +32,7 @@ from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 __all__ = ["fence", "move_leader", "register", "registration", "stale", "unfence"]
 
 FENCE, UNFENCE = 1, -1
+DEFAULTS = ElectionRules()
 
 
 def registration(
@@ -60,7 +68,12 @@ def registration(
 
 
 def register(
-    request: BrokerRegistrationRequest, image: MetadataImage, *, cluster_id: str, epoch: int
+    request: BrokerRegistrationRequest,
+    image: MetadataImage,
+    *,
+    cluster_id: str,
+    epoch: int,
+    rules: ElectionRules = DEFAULTS,
 ) -> list[Struct] | Failure:
     """A broker comes (back): it stays fenced until its first heartbeat shows that it has read the log so far."""
     if request.cluster_id != cluster_id:
@@ -77,17 +90,20 @@ def register(
         rack=request.rack,
         log_dirs=tuple(request.log_dirs),
     )
-    return [broker_record(broker), *_consequences(image, broker)]
+    return [broker_record(broker), *_consequences(image, broker, rules)]
 
 
-def fence(image: MetadataImage, broker: BrokerImage) -> list[Struct]:
+def fence(image: MetadataImage, broker: BrokerImage, rules: ElectionRules = DEFAULTS) -> list[Struct]:
     """The broker is gone: it is fenced, and its partitions go to whoever else has a replica."""
-    return [_flagged(broker, FENCE), *_consequences(image, replace(broker, fenced=True))]
+    return [_flagged(broker, FENCE), *_consequences(image, replace(broker, fenced=True), rules)]
 
 
-def unfence(image: MetadataImage, broker: BrokerImage) -> list[Struct]:
-    """The broker is there: it is in sync at once, and leads what had no leader."""
-    return [_flagged(broker, UNFENCE), *_consequences(image, replace(broker, fenced=False))]
+def unfence(image: MetadataImage, broker: BrokerImage, rules: ElectionRules = DEFAULTS) -> list[Struct]:
+    """The broker is there: it leads what waited for it.
+
+    What others lead it has fetched before a client can look, unless it takes its time: then its leaders propose it.
+    """
+    return [_flagged(broker, UNFENCE), *_consequences(image, replace(broker, fenced=False), rules)]
 
 
 def stale(image: MetadataImage, *, broker_id: int, epoch: int) -> ErrorCode:
@@ -99,12 +115,18 @@ def stale(image: MetadataImage, *, broker_id: int, epoch: int) -> ErrorCode:
 
 
 def move_leader(topic: TopicImage, partition: PartitionImage, to: int, image: MetadataImage) -> PartitionChangeRecord:
-    """Make a broker the leader; if it has no replica it takes the place of the present leader in the list."""
+    """Make a broker the leader; if it has no replica it takes the place of the present leader in the list.
+
+    One that is out of sync leads all the same, and what it has not acknowledged is lost.
+    """
     record = PartitionChangeRecord(topic_id=topic.id, partition_id=partition.index, leader=to)
+    isr = list(partition.isr)
     if to not in partition.replicas:
         gone = partition.leader if partition.leader in partition.replicas else partition.replicas[0]
         record.replicas = [to if replica == gone else replica for replica in partition.replicas]
-        record.isr = in_sync(record.replicas, image)
+        isr = [replica for replica in isr if replica != gone]
+    if to not in isr:
+        record.isr = [*isr, to]
     return record
 
 
@@ -112,24 +134,16 @@ def _flagged(broker: BrokerImage, fenced: int) -> BrokerRegistrationChangeRecord
     return BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=fenced)
 
 
-def _consequences(image: MetadataImage, broker: BrokerImage) -> Iterator[PartitionChangeRecord]:
+def _consequences(image: MetadataImage, broker: BrokerImage, rules: ElectionRules) -> Iterator[PartitionChangeRecord]:
     """What changes for the partitions of a broker that has become like this."""
     after = replace(image, brokers={**image.brokers, broker.id: broker})
+    at_once = not broker.fenced and rules.at_once(broker.id)
     for topic in image.topics.values():
         for partition in topic.partitions.values():
             if broker.id in partition.replicas:
-                record = _reelected(topic, partition, after)
+                isr = partition.isr
+                if at_once and broker.id not in isr and partition.leader != NO_LEADER:
+                    isr = tuple(each for each in partition.replicas if each in isr or each == broker.id)
+                record = changed(topic, partition, after, rules, isr=isr, election=Election.KEEP)
                 if record is not None:
                     yield record
-
-
-def _reelected(topic: TopicImage, partition: PartitionImage, image: MetadataImage) -> PartitionChangeRecord | None:
-    record = PartitionChangeRecord(topic_id=topic.id, partition_id=partition.index)
-    # The last member of an ISR stays in it (Kafka's rule without eligible leader replicas).
-    isr = in_sync(partition.replicas, image) or list(partition.isr)
-    if set(isr) != set(partition.isr):
-        record.isr = isr
-    leader = partition.leader if image.is_alive(partition.leader) else elect(partition.replicas, image)
-    if leader != partition.leader:
-        record.leader = leader
-    return record if record.isr is not None or leader != partition.leader else None

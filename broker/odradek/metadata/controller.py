@@ -19,6 +19,7 @@ from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Pr
 from odradek.metadata import brokers
 from odradek.metadata.assignment import PARTITIONS_PER_REQUEST_MAX, Cluster
 from odradek.metadata.change import Change, Failure
+from odradek.metadata.elections import ElectionRules, election_rules
 from odradek.metadata.features import (
     GROUP_VERSION,
     METADATA_TRANSACTIONS,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
+    from odradek.wire.messages.alter_partition_request import AlterPartitionRequest
+    from odradek.wire.messages.alter_partition_response import AlterPartitionResponse
     from odradek.wire.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
     from odradek.wire.messages.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
     from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -226,6 +229,13 @@ class Controller(Machine[Activation]):
             "UpdateFeatures", lambda: update_features(request, self.image, self.node_id, self.release)
         )
 
+    def alter_partitions(self, request: AlterPartitionRequest) -> Decision[AlterPartitionResponse]:
+        """AlterPartition: who is in sync, as the leader sees it."""
+        from odradek.metadata.isr import alter_partitions
+
+        rules = self._election_rules()
+        return self._carry_out("AlterPartition", lambda: alter_partitions(request, self.image, rules))
+
     def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> Decision[AllocateProducerIdsResponse]:
         """AllocateProducerIds: the next block for a broker (KIP-730)."""
         from odradek.metadata.producer_ids import next_block
@@ -263,6 +273,7 @@ class Controller(Machine[Activation]):
             self.image,
             cluster_id=self.cluster_id,
             epoch=epoch,
+            rules=self._election_rules(),
         )
         if isinstance(outcome, Failure):
             return Change(BrokerRegistrationResponse(error_code=outcome.error))
@@ -285,7 +296,7 @@ class Controller(Machine[Activation]):
         )
         if fenced == broker.fenced:
             return Change(reply)
-        return Change(reply, (brokers.fence if fenced else brokers.unfence)(self.image, broker))
+        return Change(reply, (brokers.fence if fenced else brokers.unfence)(self.image, broker, self._election_rules()))
 
     def fence_broker(self, work: Fencing) -> Decision[None]:
         """A broker is gone: its partitions go to others."""
@@ -293,7 +304,8 @@ class Controller(Machine[Activation]):
         if broker is None or broker.fenced or broker.epoch != work.broker_epoch:
             return Answered(None)
         self.facts.append(Fact("broker_fenced", {"broker": broker.id}))
-        return self._carry_out("BrokerFencing", lambda: Change(None, brokers.fence(self.image, broker)))
+        rules = self._election_rules()
+        return self._carry_out("BrokerFencing", lambda: Change(None, brokers.fence(self.image, broker, rules)))
 
     def move_leader(self, topic: str, partition: int, to: int) -> Decision[None]:
         """Give a partition to another leader, or to the same one in a new leader epoch."""
@@ -325,6 +337,11 @@ class Controller(Machine[Activation]):
         self._writing = len(records) > len(change.records)
         self.facts += change.facts
         return Proposed(encoded, change.reply)
+
+    def _election_rules(self) -> ElectionRules:
+        cluster = self.image.config(ResourceType.BROKER, "")
+        config = self.config.dynamic(cluster=cluster, broker={}) if cluster else self.config
+        return election_rules(self.image, config, eligible_replicas=self.release.fixes_min_insync)
 
     def _effective_config(self) -> Config:
         image = self.image

@@ -140,6 +140,10 @@ class Delta:
                 replicas=tuple(record.replicas),
                 isr=tuple(record.isr),
                 directories=tuple(record.directories),
+                adding_replicas=tuple(record.adding_replicas),
+                removing_replicas=tuple(record.removing_replicas),
+                eligible_replicas=tuple(record.eligible_leader_replicas or ()),
+                last_known_eligible=tuple(record.last_known_elr or ()),
             )
 
     def partition_changed(self, record: PartitionChangeRecord) -> None:
@@ -150,13 +154,21 @@ class Delta:
         if partitions is None or old is None:
             return
         led = record.leader != LEADER_UNCHANGED
+
+        def told(now: list[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
+            return before if now is None else tuple(now)
+
         partitions[record.partition_id] = replace(
             old,
             leader=record.leader if led else old.leader,
             leader_epoch=old.leader_epoch + 1 if led else old.leader_epoch,
             partition_epoch=old.partition_epoch + 1,
-            replicas=old.replicas if record.replicas is None else tuple(record.replicas),
-            isr=old.isr if record.isr is None else tuple(record.isr),
+            replicas=told(record.replicas, old.replicas),
+            isr=told(record.isr, old.isr),
+            adding_replicas=told(record.adding_replicas, old.adding_replicas),
+            removing_replicas=told(record.removing_replicas, old.removing_replicas),
+            eligible_replicas=told(record.eligible_leader_replicas, old.eligible_replicas),
+            last_known_eligible=told(record.last_known_elr, old.last_known_eligible),
             directories=old.directories if record.directories is None else tuple(record.directories),
         )
 

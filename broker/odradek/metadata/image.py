@@ -1,7 +1,7 @@
 """What a broker knows of its cluster: an immutable image, as of one offset of the metadata log.
 
-There is one durable copy of each log and every broker can read it, so a replica list says only who may lead, and
-every replica whose broker is not fenced is in sync.
+There is one copy of each log, and a replica is how far it has acknowledged (`log.followers`); who is in sync is decided
+by the controller, as the leader proposes it.
 """
 
 from __future__ import annotations
@@ -93,6 +93,14 @@ class PartitionImage(Struct, frozen=True):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     directories: tuple[bytes, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    """Of the replicas, those that a reassignment brings."""
+    removing_replicas: tuple[int, ...] = ()
+    """Of the replicas, those that leave when all that come are in sync."""
+    eligible_replicas: tuple[int, ...] = ()
+    """Out of sync, and yet known to have all that is committed (KIP-966)."""
+    last_known_eligible: tuple[int, ...] = ()
+    """Who led last, when nobody is in sync."""
 
 
 class TopicImage(Struct, frozen=True):

@@ -76,4 +76,8 @@ def topic_records(topic: TopicImage) -> Iterator[Struct]:
             leader_epoch=partition.leader_epoch,
             partition_epoch=partition.partition_epoch,
             directories=list(partition.directories),
+            adding_replicas=list(partition.adding_replicas),
+            removing_replicas=list(partition.removing_replicas),
+            eligible_leader_replicas=list(partition.eligible_replicas) or None,
+            last_known_elr=list(partition.last_known_eligible) or None,
         )

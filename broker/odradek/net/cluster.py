@@ -128,6 +128,7 @@ class RunningCluster:
     def start_broker(self, node_id: int) -> None:
         """Start a node again that was stopped, at the same address; it replays what it is given to lead."""
         assert self.drivers[node_id].stopped, f"broker {node_id} runs"
+        self.spec.unheard -= {node_id}
         sockets = _bind_all(self.addresses[node_id])
         membership.choose_controller(self.spec, node_id, self._running)
         node = self.make_node(node_id)
@@ -142,10 +143,19 @@ class RunningCluster:
     def pause_broker(self, node_id: int) -> None:
         """Let one node hear nothing: its connections stay open and take no more, its clock goes on."""
         self.drivers[node_id].pause()
+        self._set_unheard(self.spec.unheard | {node_id})
 
     def resume_broker(self, node_id: int) -> None:
         """Let a node that was paused hear again, what has waited first."""
         self.drivers[node_id].resume()
+        self._set_unheard(self.spec.unheard - {node_id})
+
+    def _set_unheard(self, unheard: frozenset[int]) -> None:
+        """Whoever leads learns whose replicas acknowledge nothing."""
+        self.spec.unheard = unheard
+        for driver in self.drivers.values():
+            if not driver.stopped and not driver.paused:
+                driver.act(driver.node.replication.adopt_all)
 
     def advance(self, milliseconds: int) -> None:
         """Let so much time pass at once for every broker; what is due by then happens before this returns.

@@ -32,11 +32,15 @@ class BrokerSpec(Struct):
 
 
 class ClusterSpec(Struct):
-    """Shared by the nodes of a cluster; the driver changes `controller_id` when the controller moves."""
+    """Shared by the nodes of a cluster; the driver changes `controller_id` when the controller moves.
+
+    `unheard` are nodes that the driver keeps from acknowledging anything: they are paused.
+    """
 
     cluster_id: str
     controller_id: int
     brokers: tuple[BrokerSpec, ...]
+    unheard: frozenset[int] = frozenset()
 
     def broker(self, node_id: int) -> BrokerSpec:
         """One of the brokers. Raises KeyError if there is none with this id."""

@@ -41,6 +41,7 @@ from odradek.node.hosting import replicas
 from odradek.node.hosting.controller import Controlling, StartRefused
 from odradek.node.hosting.coordinators import Coordinators
 from odradek.node.hosting.producer_ids import ProducerIdSupply
+from odradek.node.hosting.replication import Replication
 from odradek.node.housekeeping import Housekeeping
 from odradek.node.kernel.flow import Kernel
 from odradek.node.kernel.purgatory import Purgatory
@@ -74,7 +75,14 @@ R = TypeVar("R", bound=Struct)
 READABLE = "readable"
 """First part of the purgatory key of fetches that wait for a partition to grow."""
 LOGGED_FACTS = frozenset(
-    {"log_segment_dropped", "replication_factor_lowered", "metadata_fault", "group_record_skipped", "broker_fenced"}
+    {
+        "log_segment_dropped",
+        "replication_factor_lowered",
+        "metadata_fault",
+        "group_record_skipped",
+        "broker_fenced",
+        "log_truncated",
+    }
 )
 """Facts that an operator should see without an event log."""
 
@@ -151,6 +159,7 @@ class Node:
         self.connections: dict[int, Connection] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.coordinators = Coordinators(self)
+        self.replication = Replication(self)
         self.controlling = Controlling(self)
         self.housekeeping = Housekeeping(self)
         self._pump: deque[Pumped] = deque()
@@ -344,10 +353,13 @@ class Node:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if self.node_id not in registered.replicas:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return Replica(self.store.find(self.image.topics[topic].id, index), registered.leader_epoch)
+        log = self.store.find(self.image.topics[topic].id, index)
+        return Replica(log, registered.leader_epoch, self.node_id)
 
     def appended(self, partition: Partition) -> None:
-        """Something was appended, so the high watermark moved: wake who waits for it, fold it where a machine does."""
+        """Something was appended: wake who waits for it, fold where a machine does what is committed."""
+        if partition.log.mark is not None:
+            self.replication.appended(partition)
         key = (partition.topic, partition.index)
         self.purgatory.wake((READABLE, key))
         shard = self.coordinators.at(partition.topic, partition.index)

@@ -225,6 +225,12 @@ class World:
         self._step(self.spec.controller_id, Command(move))
         self.run()
 
+    def set_replica_lag(self, node_id: int, milliseconds: int | None) -> None:
+        """The replicas of a node take so long to acknowledge what their leaders append; None: for ever."""
+        controlling = self.nodes[self.spec.controller_id].controlling
+        self._step(self.spec.controller_id, Command(lambda: controlling.set_replica_lag(node_id, milliseconds)))
+        self.run()
+
     # ------------------------------------------------------------------ brokers that die and come back
 
     @property

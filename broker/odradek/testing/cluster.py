@@ -264,6 +264,13 @@ class Cluster:
         """From now on coordinators take this long to load, and answer COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
         self._call(lambda: self._controls.set_coordinator_load_ms(milliseconds))
 
+    def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
+        """From now on the replicas of a broker take so long to acknowledge what their leaders append; None: for ever.
+
+        With 0, as at the start, everything is committed as soon as it is appended.
+        """
+        self._call(lambda: self._controls.set_replica_lag(broker, milliseconds))
+
     def set_producer_epoch(self, transactional_id: str, epoch: int) -> None:
         """Give an idle transactional id this epoch, as if its producer had been at work for long."""
         self._call(lambda: self._controls.set_producer_epoch(transactional_id, epoch))

@@ -57,6 +57,7 @@ class Check(Enum):
     SAME_OR_ROTATED_PRODUCER = "the producer id is the present one, or the one before with its last epoch"
     SAME_EPOCH = "the epoch is the present one"
     NOT_PREPARED = "no markers are owed"
+    """Nor does a record of the id wait to be committed, but for who only asks."""
 
     @property
     def meaning(self) -> str:
@@ -99,10 +100,10 @@ def judges(checks: Iterable[Condition]) -> tuple[Judge, ...]:
     return tuple(_RULES[each] if isinstance(each, Check) else (each.error, each.holds) for each in checks)
 
 
-def refusal(judges: Iterable[Judge], claim: Claim, entry: Entry | None) -> Refused | None:
-    """The first check that the claim fails."""
+def refusal(judges: Iterable[Judge], claim: Claim, entry: Entry | None, *, pending: bool = False) -> Refused | None:
+    """The first check that the claim fails; `pending`: a record of the id waits to be committed."""
     for error, holds in judges:
-        if not holds(claim, entry):
+        if not holds(claim, entry) or (pending and holds is _is_not_prepared):
             return Refused(error)
     return None
 

@@ -62,7 +62,7 @@ class TxnCoordinator(Ledger):
         if refused is not None:
             return refused
         entry = self.entry(request.transactional_id)
-        if entry is not None and entry.state in PREPARED:
+        if request.transactional_id in self._pending or (entry is not None and entry.state in PREPARED):
             return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
         if entry is None:
             return self._create(request, now=now, tv=tv, ids=ids)
@@ -149,7 +149,7 @@ class TxnCoordinator(Ledger):
     ) -> Decision[ErrorCode]:
         """AddPartitionsToTxn and AddOffsetsToTxn; `client_version` is 2 where a broker adds for its client, else 0."""
         entry = self.entry(claim.transactional_id)
-        refused = refusal(self._adding, claim, entry)
+        refused = refusal(self._adding, claim, entry, pending=claim.transactional_id in self._pending)
         if refused is not None:
             return refused
         assert entry is not None
@@ -193,7 +193,8 @@ class TxnCoordinator(Ledger):
         claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
         protocol = self._rules.end_protocol(version)
         entry = self.entry(claim.transactional_id)
-        refused = refusal(self._rules.judges[protocol.operation], claim, entry)
+        pending = claim.transactional_id in self._pending
+        refused = refusal(self._rules.judges[protocol.operation], claim, entry, pending=pending)
         if refused is not None:
             return refused
         assert entry is not None
@@ -268,7 +269,7 @@ class TxnCoordinator(Ledger):
             return Answered(None)
         # Even when all is done: should the record that says so be lost, it is proposed again.
         self._deadlines.put(work.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
-        if held.owing:
+        if held.owing or work.transactional_id in self._pending:
             return Answered(None)
         return self._propose(transitions.completed(held.entry, now=now).fitting(value_version(tv)), None, tv=tv)
 
@@ -279,6 +280,8 @@ class TxnCoordinator(Ledger):
             return Answered(None)
         interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
         self._deadlines.put(work.transactional_id, now + interval_ms)
+        if work.transactional_id in self._pending:
+            return Answered(None)
         return self._abort(held.entry, None, now=now, tv=tv, ids=ids)
 
     def expire(self, work: ExpireId, *, now: int) -> Decision[None]:
@@ -288,6 +291,8 @@ class TxnCoordinator(Ledger):
             return Answered(None)
         interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
         self._deadlines.put(work.transactional_id, now + interval_ms)
+        if work.transactional_id in self._pending:
+            return Answered(None)
         return self._propose_removal(work.transactional_id, None)
 
     # ------------------------------------------------------------------ showing

@@ -75,19 +75,20 @@ class Held(Struct):
     owing: tuple[TopicPartition, ...]
 
 
-class _Proposal(Struct, frozen=True):
-    """What was last proposed for an id: adopted when this very value comes back committed."""
-
-    entry: Entry | None
-    value: bytes | None
-    tv: int | None
-    facts: tuple[Fact, ...]
-
-
 class ProposedEntry(Proposed[T], frozen=True):
     """A proposal of one entry, or of its removal."""
 
     transactional_id: str = ""
+    entry: Entry | None = None
+    tv: int | None = None
+    facts: tuple[Fact, ...] = ()
+
+
+class _Pending(Struct, frozen=True):
+    """What was proposed for an id and waits to be committed (Kafka's `pendingState`)."""
+
+    offset: int
+    proposed: ProposedEntry[object]
 
 
 class Ledger(Machine["TxnWork"]):
@@ -100,7 +101,7 @@ class Ledger(Machine["TxnWork"]):
         self._coordinator_epoch = coordinator_epoch
         self._leader_of = leader_of
         self._held: dict[str, Held] = {}
-        self._proposals: dict[str, _Proposal] = {}
+        self._pending: dict[str, _Pending] = {}
         self._deadlines = Deadlines()
         """When to look at which id again: what it owes then follows from its state."""
         self.tells = True
@@ -131,22 +132,24 @@ class Ledger(Machine["TxnWork"]):
 
     def _propose(self, after: Entry, reply: T, *, tv: int, facts: tuple[Fact, ...] = ()) -> Proposed[T]:
         value = self._rules.value.encode(after, value_version(tv))
-        self._proposals[after.transactional_id] = _Proposal(after, value, tv, facts)
-        return ProposedEntry(
-            (LogRecord(encode_id(after.transactional_id), value),), reply, None, after.transactional_id
-        )
+        transactional_id = after.transactional_id
+        record = LogRecord(encode_id(transactional_id), value)
+        return ProposedEntry((record,), reply, None, transactional_id, after, tv, facts)
 
     def _propose_removal(self, transactional_id: str, reply: T) -> Proposed[T]:
-        self._proposals[transactional_id] = _Proposal(None, None, None, ())
         return ProposedEntry((LogRecord(encode_id(transactional_id), None),), reply, None, transactional_id)
 
     def fold_own(self, proposed: Proposed[object], base_offset: int) -> bool:
         """Adopt what was proposed, which need not be read back from the log."""
         if not isinstance(proposed, ProposedEntry):
             return False
-        proposal = self._proposals.pop(proposed.transactional_id)
-        self._adopt(proposed.transactional_id, proposal, base_offset)
+        self._adopt(proposed, base_offset)
         return True
+
+    def awaits(self, proposed: Proposed[object], base_offset: int) -> None:
+        """The id is busy until its record is committed."""
+        if isinstance(proposed, ProposedEntry):
+            self._pending[proposed.transactional_id] = _Pending(base_offset, proposed)
 
     def apply(self, batch: Batch) -> None:
         """Fold committed records: the last one of an id is its entry, a tombstone removes it."""
@@ -158,9 +161,10 @@ class Ledger(Machine["TxnWork"]):
                 self._fold(transactional_id, record.value, record.offset)
 
     def _fold(self, transactional_id: str, value: bytes | None, offset: int) -> None:
-        proposal = self._proposals.pop(transactional_id, None)
-        if proposal is not None and proposal.value == value:
-            self._adopt(transactional_id, proposal, offset)
+        pending = self._pending.get(transactional_id)
+        if pending is not None and pending.offset == offset:
+            del self._pending[transactional_id]
+            self._adopt(pending.proposed, offset)
         elif value is None:
             self._hold(transactional_id, None, offset)
         else:
@@ -169,7 +173,8 @@ class Ledger(Machine["TxnWork"]):
             if entry is not None:
                 self._hold(transactional_id, entry, offset)
 
-    def _adopt(self, transactional_id: str, proposal: _Proposal, offset: int) -> None:
+    def _adopt(self, proposal: ProposedEntry[object], offset: int) -> None:
+        transactional_id = proposal.transactional_id
         before, after = self.entry(transactional_id), proposal.entry
         if after is not None:
             check_transition(before, after)

@@ -36,8 +36,10 @@ def test_the_partitions_of_a_fenced_broker_go_to_its_replicas() -> None:
     image = fenced(three(), 1)
 
     assert image.brokers[1].fenced
-    # The last replica stays in the ISR, but without its broker there is no leader.
-    assert [(2, 1, (2, 3)), (2, 0, (2, 3)), (3, 0, (3,)), (-1, 1, (1,))] == states(image)
+    # The last replica is in sync no longer, but eligible; without its broker there is no leader.
+    assert [(2, 1, (2, 3)), (2, 0, (2, 3)), (3, 0, (3,)), (-1, 1, ())] == states(image)
+    last = image.topics["t"].partitions[3]
+    assert ((1,), (1,)) == (last.eligible_replicas, last.last_known_eligible)
 
 
 def test_a_broker_that_comes_back_is_in_sync_at_once() -> None:
@@ -55,7 +57,9 @@ def test_all_brokers_gone_and_one_back() -> None:
     assert [-1] * 4 == [leader for leader, _, _ in states(image)]
     back = unfenced(image, 3)
     assert [3, 3, 3, -1] == [leader for leader, _, _ in states(back)]
-    assert [(3,), (3,), (3,), (1,)] == [isr for _, _, isr in states(back)]
+    assert [(3,), (3,), (3,), ()] == [isr for _, _, isr in states(back)]
+    # Not a replica that may lack what the last one wrote.
+    assert [-1, -1, -1, 1] == [leader for leader, _, _ in states(unfenced(image, 1))]
 
 
 def test_a_new_incarnation_is_fenced_until_it_is_let_in() -> None:

@@ -174,8 +174,8 @@ def fenced_world() -> World:
     ("version", "expected"),
     [
         (0, [(ErrorCode.LEADER_NOT_AVAILABLE, -1, [], []), (ErrorCode.REPLICA_NOT_AVAILABLE, 1, [1], [1])]),
-        (1, [(ErrorCode.LEADER_NOT_AVAILABLE, -1, [2], [2]), (OK, 1, [2, 1], [1])]),
-        (12, [(ErrorCode.LEADER_NOT_AVAILABLE, -1, [2], [2]), (OK, 1, [2, 1], [1])]),
+        (1, [(ErrorCode.LEADER_NOT_AVAILABLE, -1, [2], []), (OK, 1, [2, 1], [1])]),
+        (12, [(ErrorCode.LEADER_NOT_AVAILABLE, -1, [2], []), (OK, 1, [2, 1], [1])]),
     ],
 )
 def test_partitions_of_a_fenced_broker(version: int, expected: list[tuple[int, int, list[int], list[int]]]) -> None:

@@ -97,6 +97,7 @@ class Shard:
                 if self.losing:
                     self.lost.append(records)
                     return Refused(ErrorCode.NOT_COORDINATOR)
+                self.machine.awaits(decision, self.next_offset)
                 self.append(records)
                 return reply
             case _:

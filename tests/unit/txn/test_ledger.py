@@ -238,7 +238,7 @@ class TestApply:
         shard.losing = True
         shard.commit4((X, 0))
         shard.plant(replace(shard.entry(), state=TxnState.COMPLETE_ABORT, partitions=()))
+        prepared = shard.machine._propose(replace(shard.entry(), state=TxnState.PREPARE_COMMIT), None, tv=2)
+        shard.machine.awaits(prepared, shard.next_offset)
         with pytest.raises(AssertionError, match="CompleteAbort before PrepareCommit"):
-            shard.append(
-                shard.machine._propose(replace(shard.entry(), state=TxnState.PREPARE_COMMIT), None, tv=2).records
-            )
+            shard.append(prepared.records)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
 from odradek.config.table import TopicConfig
+from odradek.log.followers import NEVER
 from odradek.log.machine import Proposed, Refused
 from odradek.log.partition import Guard, Partition
 from odradek.metadata.brokers import registration
 from odradek.metadata.controller import Activation, Controller, Fencing
-from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, ResourceType
+from odradek.metadata.elections import REPLICA_LAG, replica_lag_ms
+from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, PartitionImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
 from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind
 from odradek.node.events import Announce
@@ -24,6 +26,7 @@ from odradek.wire.messages.create_topics_response import CreateTopicsResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.log.log import Log
     from odradek.node.cluster_spec import BrokerSpec
     from odradek.node.node import Node
 
@@ -135,14 +138,35 @@ class Controlling:
             broker_epoch=registered.broker_epoch,
             current_metadata_offset=machine.loader.last_offset,
         )
+        self._catch_up(broker.node_id)
         beat = _at_once(self.shard.carry_out(machine.heartbeat(heartbeat)))
         assert not isinstance(beat, Refused), beat
+
+    def _catch_up(self, node_id: int) -> None:
+        """A broker that acknowledges at once has fetched from the leaders that are there before anybody can look."""
+        image = self.image
+        if replica_lag_ms(image, self._node.config, node_id) != 0:
+            return
+        for log, partition in self._logs_of(node_id):
+            if image.is_alive(partition.leader):
+                log.behind.pop(node_id, None)
+
+    def _logs_of(self, node_id: int) -> Iterator[tuple[Log, PartitionImage]]:
+        """The logs of which a broker has a replica."""
+        for topic in self.image.topics.values():
+            for partition in topic.partitions.values():
+                log = self._node.store.find(topic.id, partition.index) if node_id in partition.replicas else None
+                if log is not None:
+                    yield log, partition
 
     def fence(self, node_id: int) -> None:
         """A broker is known to be gone: its partitions go to others."""
         assert self.shard is not None, "only the controller fences brokers"
         broker = self.image.brokers.get(node_id)
-        if broker is not None:
+        if broker is not None and not broker.fenced:
+            # From now on it fetches nothing.
+            for log, _ in self._logs_of(node_id):
+                log.behind.setdefault(node_id, log.end_offset)
             fenced = _at_once(self.shard.carry_out(self.shard.machine.fence_broker(Fencing(broker.id, broker.epoch))))
             assert not isinstance(fenced, Refused), fenced
 
@@ -151,6 +175,17 @@ class Controlling:
         assert self.shard is not None, "only the controller moves leaders"
         moved = _at_once(self.shard.carry_out(self.shard.machine.move_leader(topic, partition, to)))
         return moved.error if isinstance(moved, Refused) else ErrorCode.NONE
+
+    def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
+        """How long the replicas of a broker take to acknowledge what their leaders append; None: for ever.
+
+        Raises ValueError for a negative time.
+        """
+        if milliseconds is not None and milliseconds < 0:
+            raise ValueError(f"replicas take no {milliseconds} ms to acknowledge: give 0 or more, or None for ever")
+        value = str(NEVER if milliseconds is None else milliseconds)
+        error = self.alter_configs(ResourceType.BROKER, str(broker), {REPLICA_LAG: value})
+        assert error is None, error
 
     def set_feature(self, name: str, level: int) -> str | None:
         """Finalize another level of a feature, up or down; why it cannot be, or None."""
@@ -309,12 +344,15 @@ def internal_topic(node: Node, kind: CoordinatorKind) -> CreatableTopic:
             "segment.bytes": str(max(1_048_576, config.offsets_topic_segment_bytes)),
         }
     else:
-        replicas = min(config.transaction_state_log_replication_factor, brokers)
+        wanted = config.transaction_state_log_replication_factor
+        replicas = min(wanted, brokers)
+        # With fewer brokers than were meant, one of them may be gone all the same.
+        min_insync = min(config.transaction_state_log_min_isr, max(1, replicas - (replicas < wanted)))
         partitions = config.transaction_state_log_num_partitions
         settings = {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
-            "min.insync.replicas": str(min(config.transaction_state_log_min_isr, replicas)),
+            "min.insync.replicas": str(min_insync),
             "segment.bytes": str(max(1_048_576, config.transaction_state_log_segment_bytes)),
             "unclean.leader.election.enable": "false",
         }

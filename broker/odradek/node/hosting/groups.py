@@ -32,6 +32,11 @@ class GroupShard(Shard[Work]):
         self.machine = GroupCoordinator(node.config, member_suffix=suffix, surroundings=around)
         super().__init__(node, partition, self.machine)
 
+    @property
+    def write_timeout_ms(self) -> int:
+        """Kafka's timeout of all that a group coordinator writes."""
+        return self.node.config.offsets_commit_timeout_ms
+
     async def perform(self, work: Work) -> None:
         """Go on with a rebalance, resolve patterns, or let offsets expire."""
         await self.carry_out(self.machine.perform(work, self.node.now))

@@ -34,6 +34,8 @@ def adopt(node: Node, before: MetadataImage, after: MetadataImage) -> None:
                 _adopt_topic(node, topic, after)
     if before.configs is not after.configs:
         _adopt_topic_configs(node, before, after)
+    if before.configs is not after.configs or before.brokers is not after.brokers:
+        node.replication.adopt_all()
 
 
 def lost(node: Node, partition: Partition) -> Refused | None:
@@ -84,6 +86,8 @@ def _adopt_topic(node: Node, topic: TopicImage, image: MetadataImage) -> None:
                 _resign(node, topic.name, index)
             config = config or _topic_config(image, topic.name, node.config)
             _lead(node, topic, registered, config)
+        else:
+            node.replication.adopt(held, registered)
 
 
 def _lead(node: Node, topic: TopicImage, registered: PartitionImage, config: TopicConfig) -> None:
@@ -91,6 +95,9 @@ def _lead(node: Node, topic: TopicImage, registered: PartitionImage, config: Top
     if log.leader_epoch > registered.leader_epoch:
         # We hear of it too late: the leader after us has taken the log over already.
         return
+    for gone in log.behind.keys() - set(registered.replicas):
+        # Where a replica ended that is none any more says nothing, should its broker get one again.
+        del log.behind[gone]
     partition = Partition(
         topic=topic.name,
         topic_id=topic.id,
@@ -100,13 +107,19 @@ def _lead(node: Node, topic: TopicImage, registered: PartitionImage, config: Top
         config=config,
         now=node.now,
         producer_rules=node.release.producers,
+        leader=node.node_id,
     )
     if node.events is not None:
         partition.facts = []
     key = (topic.name, registered.index)
     node.partitions[key] = partition
+    node.replication.adopt(partition, registered)
     if node.events is not None:
         _tell(node, "leadership_taken", topic.name, registered.index, leader_epoch=registered.leader_epoch)
+    if partition.lost_offsets:
+        # Its successor goes on where its own records end: what only the leader before had is gone.
+        end, lost = partition.first_offset, partition.lost_offsets
+        _tell(node, "log_truncated", topic.name, registered.index, end_offset=end, lost_offsets=lost)
     if topic.name in INTERNAL_TOPICS and log.end_offset > 0:
         # What the log says may be owed; an empty one owes nothing, and its machine is made when it is first asked.
         node.coordinators.begin(partition)
@@ -121,6 +134,7 @@ def _resign(node: Node, topic: str, index: int) -> None:
     if node.events is not None:
         _tell(node, "leadership_given_up", topic, index, leader_epoch=partition.leader_epoch)
     node.coordinators.end(topic, index)
+    node.replication.resign(partition)
     node.purgatory.wake(("readable", key))
 
 

@@ -46,6 +46,7 @@ class Shard(ABC, Generic[W]):
         """The machine, whatever its kind: it is asked what it owes, and given what is committed."""
         self._mark = mark
         """Where the machine goes on to fold."""
+        self._replaying = False
         self._parked: dict[Hashable, Wait[object]] = {}
         self._working: set[Hashable] = set()
 
@@ -57,6 +58,8 @@ class Shard(ABC, Generic[W]):
         """What a decision leads to: the reply, or `Refused`. A guard is the proof of a verified transaction."""
         match decision:
             case Proposed():
+                if self.partition.log.mark is not None:
+                    return await self._propose_and_wait(decision, guard)
                 return self.propose(decision, guard=guard)
             case Parked(token=token):
                 # A machine releases a token with a reply of the kind that it promised, or with a refusal.
@@ -69,7 +72,7 @@ class Shard(ABC, Generic[W]):
                 return decision
 
     def propose(self, proposed: Proposed[T], *, guard: Guard | None = None) -> T | Refused:
-        """Append the records and fold them; with one copy of the log they are committed at once."""
+        """Append the records and fold them: all replicas acknowledge at once, so that they are committed."""
         appended = self.partition.append_coordinator(
             proposed.records,
             now=self.node.now,
@@ -86,19 +89,47 @@ class Shard(ABC, Generic[W]):
         self.node.appended(self.partition)
         return proposed.reply
 
+    async def _propose_and_wait(self, proposed: Proposed[T], guard: Guard | None) -> T | Refused:
+        """Append the records, and give the reply when the replicas in sync have them: by then they are folded."""
+        node, partition = self.node, self.partition
+        deadline = node.now + self.write_timeout_ms
+        appended = partition.append_coordinator(
+            proposed.records,
+            now=node.now,
+            producer=proposed.transactional,
+            guard=guard,
+            verification_enabled=node.verifies_offsets,
+        )
+        if isinstance(appended, Refused):
+            self.settle()
+            return appended
+        self._folding.awaits(proposed, appended.base_offset)
+        node.appended(partition)
+        error = await node.replication.committed(partition, appended.next_offset, deadline=deadline)
+        return proposed.reply if error is ErrorCode.NONE else Refused(error)
+
+    @property
+    def write_timeout_ms(self) -> int:
+        """How long a record may take to be committed before whoever asked is told to ask again."""
+        return self.node.config.request_timeout_ms
+
     def advance(self) -> None:
         """Fold what has been committed since, whoever appended it, and do what that brings about."""
         for batch in self.partition.committed_since(self._mark):
             self._mark = batch.next_offset
             self._folding.apply(batch)
+        if self._replaying and not self.partition.is_new:
+            self._replaying = self.loading = False
+            self.node.metrics.coordinator_loads += 1
         self.settle()
 
     def load(self) -> None:
-        """Replay the log, then take up the duties that it shows."""
+        """Replay the log, then take up the duties that it shows.
+
+        What the leader before has written may not be committed yet; whatever is decided has to follow from it.
+        """
+        self._replaying = True
         self.advance()
-        self.loading = False
-        self.node.metrics.coordinator_loads += 1
-        self.settle()
 
     def settle(self) -> None:
         """Give released replies to the flows that wait for them, pass facts on, and start the work that is owed."""

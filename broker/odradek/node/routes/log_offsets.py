@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
+from odradek.log.offsets import LATEST, UNKNOWN
 from odradek.metadata.topic_names import invalid_name
 from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.wire.errors import ErrorCode
@@ -52,6 +53,8 @@ ANY_REPLICA = -2
 """In place of a replica id: who asks is a consumer, or wants to hear the replica itself."""
 UNKNOWN_TOPIC = "This server does not host this topic-partition."
 LATEST_SPECIAL = -6
+NOT_AVAILABLE_SINCE = 5
+"""The first version of ListOffsets that knows OFFSET_NOT_AVAILABLE."""
 SPECIAL_TIMESTAMP_SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
 """Special timestamps and the ListOffsets version that brought them (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
@@ -91,7 +94,12 @@ def _list_offset(
         return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
     # Only who consumes is kept from what is not decided yet.
     read_committed = request.replica_id == CONSUMER and request.isolation_level == READ_COMMITTED
-    return _found(index, partition.list_offset(wanted.timestamp, read_committed=read_committed), version)
+    found = partition.list_offset(wanted.timestamp, read_committed=read_committed)
+    if partition.is_new and (found is UNKNOWN or wanted.timestamp == LATEST):
+        # A new leader learns only from the others how far all are; until then the end might go back (KIP-207).
+        known = version >= NOT_AVAILABLE_SINCE
+        return _no_offset(index, ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
+    return _found(index, found, version)
 
 
 def _list_offset_of_replica(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from odradek.log.machine import Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers_response import (
@@ -17,6 +19,7 @@ from odradek.wire.messages.write_txn_markers_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.log.partition import Partition
     from odradek.node.node import Node
     from odradek.node.transport.router import Call
     from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
@@ -24,15 +27,31 @@ if TYPE_CHECKING:
 __all__ = ["write_txn_markers"]
 
 
+class Unacknowledged(Struct, frozen=True):
+    """A marker is in the log; the replicas in sync have to get there."""
+
+    partition: Partition
+    end_offset: int
+
+
 async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
     """Write each marker to each of its partitions; the answer groups the results by producer id."""
     request: WriteTxnMarkersRequest = call.request
     results: dict[int, dict[tuple[str, int], ErrorCode]] = {}
+    uncommitted: list[tuple[dict[tuple[str, int], ErrorCode], Partition, int]] = []
     for marker in request.markers:
         written = results.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             for index in topic.partition_indexes:
-                written[topic.name, index] = _write(node, marker, topic.name, index)
+                outcome = _write(node, marker, topic.name, index)
+                if isinstance(outcome, Unacknowledged):
+                    uncommitted.append((written, outcome.partition, outcome.end_offset))
+                    outcome = ErrorCode.NONE
+                written[topic.name, index] = outcome
+    deadline = node.now + node.config.request_timeout_ms
+    for written, partition, end_offset in uncommitted:
+        error = await node.replication.committed(partition, end_offset, deadline=deadline)
+        written[partition.topic, partition.index] = error
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(written))
@@ -41,7 +60,7 @@ async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
     )
 
 
-def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode | Unacknowledged:
     partition = node.partitions.get((topic, index))
     if partition is None:
         registered = node.image.partition(topic, index)
@@ -62,6 +81,8 @@ def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> Err
         return appended.error
     node.metrics.markers_written += 1
     node.appended(partition)
+    if partition.log.mark is not None:
+        return Unacknowledged(partition, appended.next_offset)
     return ErrorCode.NONE
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from odradek.log.machine import Refused
+from odradek.log.partition import NOT_ENOUGH_REPLICAS
 from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.node.hosting.replicas import lost
 from odradek.node.routes.leaders import current_leader
@@ -32,7 +33,6 @@ from odradek.wire.messages.produce_response import (
 
 if TYPE_CHECKING:
     from odradek.log.partition import Guard, Partition
-    from odradek.metadata.image import PartitionImage
     from odradek.node.node import Node
     from odradek.records.batch import Batch
     from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -65,6 +65,8 @@ class Write(Struct):
     batch: Batch
     guard: Guard | None = None
     refused: Refused | None = None
+    end_offset: int = -1
+    """Where the replicas in sync have to get to, if they take their time."""
 
 
 async def produce(node: Node, call: Call) -> ProduceResponse | None:
@@ -91,6 +93,7 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
         await verify(node, request, transactional, version)
     failed = False
     leaders: dict[int, NodeEndpoint] = {}
+    unacknowledged: list[tuple[Write, PartitionProduceResponse]] = []
     responses = []
     for topic, writes in zip(request.topic_data, admitted, strict=True):
         answers = []
@@ -100,12 +103,19 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
                 failed = True
                 if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADERS_SINCE:
                     _tell_leader(node, _name_of(node, topic, version), answer, leaders, call.peer.listener)
+            elif isinstance(write, Write) and write.end_offset >= 0:
+                unacknowledged.append((write, answer))
             answers.append(answer)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     if request.acks == 0:
         if failed:
             raise CloseConnection("produce_with_acks_0_failed")
         return None
+    if unacknowledged and request.acks == ACKS_ALL:
+        await _acknowledged(node, request, unacknowledged)
+        for write, answer in unacknowledged:
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADERS_SINCE:
+                _tell_leader(node, write.partition.topic, answer, leaders, call.peer.listener)
     return ProduceResponse(responses, 0, list(leaders.values()))
 
 
@@ -175,15 +185,21 @@ def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduc
     if isinstance(appended, Refused):
         return _refused(index, appended, log_start_offset=_start_told(partition, appended.error))
     node.appended(partition)
+    if partition.log.mark is not None:
+        write.end_offset = appended.next_offset
     return PartitionProduceResponse(index, 0, appended.base_offset, appended.log_append_time, appended.log_start_offset)
 
 
-def _required_in_sync(node: Node, partition: Partition, registered: PartitionImage) -> int:
-    required = partition.config.min_insync_replicas
-    if node.config.odradek_strict_replication:
-        return required
-    # A topic that was meant for more brokers than there are can be written all the same.
-    return min(required, len(registered.replicas))
+async def _acknowledged(
+    node: Node, request: ProduceRequest, written: list[tuple[Write, PartitionProduceResponse]]
+) -> None:
+    """Wait until all replicas in sync have what was written; an answer that comes too late says so."""
+    deadline = node.now + request.timeout_ms
+    for write, answer in written:
+        error = await node.replication.committed(write.partition, write.end_offset, deadline=deadline)
+        if error is ErrorCode.NONE and write.partition.is_short:
+            error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        answer.error_code = error
 
 
 def _is_closed(partition: Partition, call: Call) -> bool:
@@ -197,11 +213,7 @@ def _unwritable(node: Node, partition: Partition, call: Call) -> Refused | None:
         return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if _is_closed(partition, call):
         return CLOSED_TOPIC
-    if acks == ACKS_ALL and partition.config.min_insync_replicas > 1:
-        registered = node.image.partition(partition.topic, partition.index)
-        if registered is not None and len(registered.isr) < _required_in_sync(node, partition, registered):
-            return Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
-    return None
+    return NOT_ENOUGH_REPLICAS if acks == ACKS_ALL and partition.is_short else None
 
 
 def _start_told(partition: Partition, error: ErrorCode) -> int:

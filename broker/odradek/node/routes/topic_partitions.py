@@ -93,7 +93,7 @@ def _partition(partition: PartitionImage, image: MetadataImage) -> DescribeTopic
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
         # Empty, never null: Kafka's Java admin client dies of null.
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        eligible_leader_replicas=list(partition.eligible_replicas),
+        last_known_elr=list(partition.last_known_eligible),
         offline_replicas=offline(partition, image),
     )

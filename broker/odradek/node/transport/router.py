@@ -107,7 +107,10 @@ ROUTES: tuple[Route, ...] = (
 )
 """What a client may ask."""
 
-BROKER_ROUTES: tuple[Route, ...] = (Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "features:allocate_producer_ids"),)
+BROKER_ROUTES: tuple[Route, ...] = (
+    Route(ApiKey.ALTER_PARTITION, 3, 3, "replicas:alter_partition"),
+    Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "features:allocate_producer_ids"),
+)
 """What only brokers ask of one another; not advertised."""
 
 SHARED = frozenset(

@@ -1,0 +1,173 @@
+"""The other replicas of a partition, as its leader sees them: a replica is how far it has acknowledged.
+
+No bytes are copied. A replica whose broker acknowledges at once has every record there is, and costs nothing; of one
+that takes its time (`odradek.replica.lag.ms`) the log keeps where its records end (`Log.behind`).
+The high watermark is what every replica in sync has (KIP-101's terms), and it stands still while fewer replicas are in
+sync than `min.insync.replicas` asks for (KIP-966).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from odradek.log.log import Log
+
+__all__ = ["NEVER", "Follower", "Followers"]
+
+NEVER = -1
+"""Lag of a replica that acknowledges nothing."""
+
+
+class Follower(Struct):
+    """A replica that takes its time."""
+
+    lag_ms: int
+    lacks: deque[tuple[int, int]]
+    """What it has not acknowledged: ends of the log, each with the time (ms) since when it is there, oldest first."""
+
+    @property
+    def next_at(self) -> int | None:
+        """When it acknowledges something (ms)."""
+        return self.lacks[0][0] + self.lag_ms if self.lacks and self.lag_ms != NEVER else None
+
+
+class Followers:
+    """The replicas besides the leader's, in one term of it."""
+
+    def __init__(self, log: Log, *, leader: int) -> None:
+        self._log = log
+        self._leader = leader
+        self._slow: dict[int, Follower] = {}
+        self._alive: frozenset[int] = frozenset()
+        self._replicas: tuple[int, ...] = ()
+        self._required = 1
+        self.in_sync: tuple[int, ...] = ()
+        """The ISR, the leader in it."""
+        self.joining: frozenset[int] = frozenset()
+        """Those that the controller was asked to take in: they count for the high watermark from then on."""
+
+    # ------------------------------------------------------------------ what the metadata says
+
+    def adopt(
+        self,
+        *,
+        replicas: tuple[int, ...],
+        in_sync: tuple[int, ...],
+        required: int,
+        lags: Mapping[int, int],
+        alive: Collection[int],
+        new: Collection[int],
+        now: int,
+    ) -> bool:
+        """Adopt what has changed; whether that has moved the high watermark.
+
+        `lags` has the milliseconds of each other replica; those that are not alive acknowledge nothing until they are
+        back. `new` ones, which a reassignment adds, begin with nothing. `required` replicas have to be in sync.
+        """
+        log, end = self._log, self._log.end_offset
+        before = end if log.mark is None else log.mark
+        self._replicas, self._required = replicas, required
+        self._alive = frozenset(alive)
+        self.in_sync = in_sync
+        self.joining -= frozenset(in_sync)
+        slow: dict[int, Follower] = {}
+        for replica, lag_ms in lags.items():
+            if lag_ms == 0 and replica in self._alive:
+                log.behind.pop(replica, None)
+                continue
+            known = self._slow.get(replica)
+            if known is None and replica not in log.behind:
+                log.behind[replica] = log.start_offset if replica in new and replica not in in_sync else end
+            slow[replica] = self._follower(known, replica, lag_ms if replica in self._alive else NEVER, now)
+        self._slow = slow
+        for gone in log.behind.keys() - lags.keys():
+            del log.behind[gone]
+        if len(in_sync) >= required and not any(each in in_sync or each in self._alive for each in slow):
+            log.mark = None
+        elif log.mark is None:
+            log.mark = end
+        self._move_mark()
+        return (log.end_offset if log.mark is None else log.mark) != before
+
+    def _follower(self, known: Follower | None, replica: int, lag_ms: int, now: int) -> Follower:
+        lacks: deque[tuple[int, int]] = deque()
+        end = self._log.end_offset
+        if self._log.behind[replica] < end:
+            if known is not None and NEVER not in (lag_ms, known.lag_ms):
+                lacks = known.lacks
+            elif known is not None and known.lacks and lag_ms == NEVER:
+                lacks.append((known.lacks[0][0], end))
+            else:
+                lacks.append((now, end))
+        return Follower(lag_ms, lacks)
+
+    # ------------------------------------------------------------------ acknowledgements
+
+    def grew(self, now: int) -> None:
+        """Something was appended."""
+        end = self._log.end_offset
+        for follower in self._slow.values():
+            lacks = follower.lacks
+            if lacks and (follower.lag_ms == NEVER or lacks[-1][0] == now):
+                lacks[-1] = (lacks[-1][0], end)
+            else:
+                lacks.append((now, end))
+        self._move_mark()
+
+    def advance(self, now: int) -> bool:
+        """Take the acknowledgements that have come by now; whether they have moved the high watermark."""
+        for replica, follower in self._slow.items():
+            lacks, lag_ms = follower.lacks, follower.lag_ms
+            while lag_ms != NEVER and lacks and lacks[0][0] + lag_ms <= now:
+                self._log.behind[replica] = lacks.popleft()[1]
+        return self._move_mark()
+
+    def _move_mark(self) -> bool:
+        log = self._log
+        if log.mark is None or len(self.in_sync) < self._required:
+            return False
+        behind = [log.behind[each] for each in (*self.in_sync, *self.joining) if each in log.behind]
+        mark = min(behind, default=log.end_offset)
+        if mark <= log.mark:
+            return False
+        log.mark = mark
+        return True
+
+    def next_at(self) -> int | None:
+        """When the next acknowledgement comes (ms)."""
+        return min((at for each in self._slow.values() if (at := each.next_at) is not None), default=None)
+
+    # ------------------------------------------------------------------ who is in sync
+
+    def wanted(self, now: int, *, lag_max_ms: int, first_offset: int) -> list[int]:
+        """The ISR as it should be: without those that lag for too long, with those that have caught up.
+
+        Who lacks something that is there for more than `lag_max_ms` (replica.lag.time.max.ms) is out of sync. Who
+        comes back has to have all that is committed, and what this leader began with.
+        """
+        log = self._log
+        enough = max(log.end_offset if log.mark is None else log.mark, first_offset)
+        isr = [each for each in self.in_sync if each == self._leader or not self._lags(each, now, lag_max_ms)]
+        for replica in self._replicas:
+            if replica in self._alive and replica not in self.in_sync:
+                follower = self._slow.get(replica)
+                caught_up = log.behind.get(replica, log.end_offset) >= enough
+                if follower is None or (caught_up and follower.lag_ms != NEVER):
+                    isr.append(replica)
+        return isr
+
+    def _lags(self, replica: int, now: int, lag_max_ms: int) -> bool:
+        follower = self._slow.get(replica)
+        return follower is not None and bool(follower.lacks) and now - follower.lacks[0][0] > lag_max_ms
+
+    def falls_out_at(self, lag_max_ms: int) -> int | None:
+        """When the next replica lags for too long (ms), if nothing happens."""
+        times = [
+            follower.lacks[0][0] + lag_max_ms + 1
+            for replica, follower in self._slow.items()
+            if follower.lacks and replica in self.in_sync
+        ]
+        return min(times, default=None)

@@ -1,0 +1,191 @@
+"""Who is in sync and who leads, after whatever has happened to a partition (Kafka's `PartitionChangeBuilder`).
+
+A leader is elected from the in-sync replicas, or from the eligible ones: those that were in sync when fewer than
+`min.insync.replicas` were left, and so have all that is committed (KIP-966). Only an unclean election takes another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from enum import IntEnum
+
+from msgspec import Struct
+
+from odradek.config.table import Config
+from odradek.metadata.features import MIN_INSYNC
+from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, ResourceType, TopicImage
+from odradek.wire.messages.partition_change_record import PartitionChangeRecord
+
+__all__ = ["REPLICA_LAG", "Election", "ElectionRules", "changed", "election_rules", "replica_lag_ms"]
+
+REPLICA_LAG = "odradek.replica.lag.ms"
+UNCLEAN = "unclean.leader.election.enable"
+
+
+class Election(IntEnum):
+    """What is elected for, numbered as in ElectLeaders; `KEEP` elects only where there is no leader any more."""
+
+    KEEP = -1
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class ElectionRules(Struct, frozen=True):
+    """What the configuration says, by topic or by broker."""
+
+    min_insync: Callable[[str], int] = lambda topic: 1
+    unclean: Callable[[str], bool] = lambda topic: False
+    at_once: Callable[[int], bool] = lambda broker: True
+    """Whether a broker acknowledges at once, so that it has everything as soon as it is there."""
+    eligible_replicas: bool = True
+    """Whether there are eligible leader replicas; else the last replica stays in sync when its broker goes."""
+
+
+def election_rules(image: MetadataImage, config: Config, *, eligible_replicas: bool) -> ElectionRules:
+    """The rules as of an image; `config` has the defaults of the cluster."""
+
+    def min_insync(topic: str) -> int:
+        return int(image.config(ResourceType.TOPIC, topic).get(MIN_INSYNC, config.min_insync_replicas))
+
+    def unclean(topic: str) -> bool:
+        text = image.config(ResourceType.TOPIC, topic).get(UNCLEAN)
+        return config.unclean_leader_election_enable if text is None else text.strip().lower() == "true"
+
+    return ElectionRules(
+        min_insync, unclean, lambda broker: replica_lag_ms(image, config, broker) == 0, eligible_replicas
+    )
+
+
+def replica_lag_ms(image: MetadataImage, config: Config, broker: int) -> int:
+    """How long a broker takes to acknowledge what it replicates (ms); -1: for ever."""
+    for name in (str(broker), ""):
+        text = image.config(ResourceType.BROKER, name).get(REPLICA_LAG)
+        if text is not None:
+            return int(text)
+    return config.odradek_replica_lag_ms
+
+
+class _Partition:
+    """A partition as it is to become."""
+
+    def __init__(self, topic: TopicImage, before: PartitionImage, image: MetadataImage, rules: ElectionRules) -> None:
+        self.before = before
+        self.image = image
+        self.rules = rules
+        self.topic = topic
+        self.replicas = before.replicas
+        self.adding = before.adding_replicas
+        self.removing = before.removing_replicas
+        self.isr = before.isr
+        self.eligible: tuple[int, ...] = ()
+        self.leader = before.leader
+        self.epoch_bumped = False
+
+    def stay_in_sync(self, isr: Iterable[int]) -> None:
+        """Those of them stay whose broker is there; without eligible replicas the last one stays in any case."""
+        alive = tuple(each for each in isr if self.image.is_alive(each))
+        self.isr = alive if alive or self.rules.eligible_replicas else self.before.isr
+
+    def complete_reassignment(self) -> None:
+        """When all that come are in sync, those that leave go."""
+        if not self.adding and not self.removing:
+            return
+        staying = tuple(each for each in self.isr if each not in self.removing)
+        if staying and set(self.adding) <= set(staying):
+            self.replicas = tuple(each for each in self.replicas if each not in self.removing)
+            self.isr = staying
+            self.adding = self.removing = ()
+
+    def keep_eligible(self) -> None:
+        """While too few are in sync, those that were have all that is committed: the mark stands still."""
+        before, enough = self.before, min(self.rules.min_insync(self.topic.name), len(self.replicas))
+        if not self.rules.eligible_replicas or len(self.isr) >= enough:
+            self.eligible = ()
+            return
+        were = dict.fromkeys((*before.eligible_replicas, *before.isr))
+        self.eligible = tuple(each for each in were if each not in self.isr and each in self.replicas)
+
+    def elect(self, election: Election) -> None:
+        """Choose the leader; whoever is not in sync leads alone, and the others have to catch up."""
+        leader = self._elected(election)
+        if leader != self.leader or (leader != NO_LEADER and leader not in self.isr):
+            self.epoch_bumped = True
+        self.leader = leader
+        if leader != NO_LEADER and leader not in self.isr:
+            self.isr = (leader,)
+            self.eligible = tuple(each for each in self.eligible if each != leader)
+        if leader == self.before.leader != NO_LEADER and set(self.before.replicas) - set(self.replicas):
+            # Whoever has left must not be believed any more.
+            self.epoch_bumped = True
+
+    def _elected(self, election: Election) -> int:
+        order: tuple[int, ...] = (self.leader, *self.replicas)
+        if election is Election.PREFERRED:
+            order = (self.replicas[0], *order)
+        may_lead: list[Collection[int]] = [(*self.isr, *self.eligible)]
+        if election is Election.UNCLEAN or self.rules.unclean(self.topic.name):
+            may_lead.append(self.replicas)
+        for candidates in may_lead:
+            for each in order:
+                if each in candidates and each in self.replicas and self.image.is_alive(each):
+                    return each
+        return NO_LEADER
+
+    def record(self) -> PartitionChangeRecord | None:
+        """What the log has to say, or None if nothing has changed."""
+        before = self.before
+        record = PartitionChangeRecord(topic_id=self.topic.id, partition_id=before.index)
+        if set(self.isr) != set(before.isr):
+            record.isr = list(self.isr)
+        if self.epoch_bumped:
+            record.leader = self.leader
+        if self.replicas != before.replicas:
+            record.replicas = list(self.replicas)
+        if self.adding != before.adding_replicas:
+            record.adding_replicas = list(self.adding)
+        if self.removing != before.removing_replicas:
+            record.removing_replicas = list(self.removing)
+        if self.eligible != before.eligible_replicas:
+            record.eligible_leader_replicas = list(self.eligible)
+        last_known = self._last_known()
+        if last_known != before.last_known_eligible:
+            record.last_known_elr = list(last_known)
+        untouched = PartitionChangeRecord(topic_id=self.topic.id, partition_id=before.index)
+        return None if record == untouched else record
+
+    def _last_known(self) -> tuple[int, ...]:
+        if self.isr or not self.rules.eligible_replicas:
+            return ()
+        before = self.before
+        return before.last_known_eligible if before.leader == NO_LEADER else (before.leader,)
+
+
+def changed(
+    topic: TopicImage,
+    partition: PartitionImage,
+    image: MetadataImage,
+    rules: ElectionRules,
+    *,
+    isr: Iterable[int] | None = None,
+    replicas: tuple[int, ...] | None = None,
+    adding: tuple[int, ...] | None = None,
+    removing: tuple[int, ...] | None = None,
+    election: Election = Election.KEEP,
+) -> PartitionChangeRecord | None:
+    """What becomes of a partition with these replicas in sync, or with this assignment; brokers are as in the image.
+
+    None: nothing.
+    """
+    after = _Partition(topic, partition, image, rules)
+    if replicas is not None:
+        after.replicas = replicas
+    if adding is not None:
+        after.adding = adding
+    if removing is not None:
+        after.removing = removing
+    after.stay_in_sync(partition.isr if isr is None else isr)
+    after.isr = tuple(each for each in after.isr if each in after.replicas)
+    after.complete_reassignment()
+    after.keep_eligible()
+    after.elect(election)
+    return after.record()
