@@ -342,6 +342,9 @@ def _commands(first: str | None) -> Commands:
         from odradek.demo.cli import add_commands as add_demo
 
         add_demo(commands)
+        from odradek.sim.command import add_commands as add_sim
+
+        add_sim(commands)
         try:
             from odradek_pipeline.cli import add_commands as add_pipeline
         except ModuleNotFoundError:  # a checkout whose import path holds the broker alone

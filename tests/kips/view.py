@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
-from tests.kips.reader import batches_of, committed_values, kind_of
 
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.node import Node
@@ -14,6 +13,7 @@ from odradek.records.record import iterate_records
 from odradek.records.state import decode_key, decode_value
 from odradek.sim import Answer, World
 from odradek.sim.client import SimClient
+from odradek.sim.reader import batches_of, committed_values, kind_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_producers_request import DescribeProducersRequest
 from odradek.wire.messages.describe_producers_request import TopicRequest as DescribedTopic

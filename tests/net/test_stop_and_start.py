@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from tests.kips.reader import batches_of, committed_values
 
 from odradek.net.client import BlockingClient
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.record import Record, build_batch
+from odradek.sim.reader import batches_of, committed_values
 from odradek.testing import Cluster
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

@@ -12,17 +12,6 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from tests.sim.focus import (
-    DUPLICATES,
-    GENERAL,
-    IN_FLIGHT,
-    LATE_MARKERS,
-    LATE_RECORDS,
-    LATE_VERDICTS,
-    WALKING_AWAY,
-    Focus,
-)
-from tests.sim.scenario import run
 
 from odradek.group.offset_protocol import OffsetProtocol
 from odradek.log.answers import Duplicate
@@ -30,6 +19,8 @@ from odradek.log.guards import Guards
 from odradek.log.machine import Answered
 from odradek.log.partition import Partition
 from odradek.log.producers import ProducerState
+from odradek.sim.draw import Settings, draw
+from odradek.sim.run import run
 from odradek.txn.coordinator import TxnCoordinator
 from odradek.txn.ledger import AbortTimedOut
 from odradek.wire.errors import ErrorCode
@@ -98,9 +89,9 @@ def _with_everything(patch: Patch) -> None:
 class Defence(Struct, frozen=True):
     """A defence that is missing, and the runs that look for what it is there for."""
 
-    focus: Focus
+    workload: str
     remove: Callable[[Patch], None] = _with_everything
-    how: Mapping[str, Any] = MappingProxyType({})
+    settings: Settings = Settings()
     """How the run is configured."""
 
     def problem(self, seed: int) -> str | None:
@@ -108,7 +99,7 @@ class Defence(Struct, frozen=True):
         with Patch.context() as patch:
             self.remove(patch)
             try:
-                run(seed, self.focus, **self.how)
+                run(draw(seed, self.workload, self.settings))
             except AssertionError as problem:
                 return str(problem).partition("\n")[0] or type(problem).__name__
         return None
@@ -116,14 +107,14 @@ class Defence(Struct, frozen=True):
 
 DEFENCES: Mapping[str, Defence] = MappingProxyType(
     {
-        "second look at the guard": Defence(LATE_VERDICTS, without_second_look_at_the_guard),
-        "sequences": Defence(IN_FLIGHT, without_sequences),
-        "aborts of timed-out transactions": Defence(WALKING_AWAY, without_aborts_of_timed_out_transactions),
-        "epochs of coordinators": Defence(LATE_MARKERS, without_epochs_of_coordinators),
-        "generations": Defence(GENERAL, without_generations),
-        "offsets of duplicates": Defence(DUPLICATES, with_wrong_offsets_of_duplicates),
-        "verification at level 0": Defence(LATE_RECORDS, how={"verifies": False, "levels": (0,)}),
-        "verification at level 1": Defence(LATE_RECORDS, how={"verifies": False, "levels": (1,)}),
+        "second look at the guard": Defence("late-verdicts", without_second_look_at_the_guard),
+        "sequences": Defence("in-flight", without_sequences),
+        "aborts of timed-out transactions": Defence("walking-away", without_aborts_of_timed_out_transactions),
+        "epochs of coordinators": Defence("late-markers", without_epochs_of_coordinators),
+        "generations": Defence("general", without_generations),
+        "offsets of duplicates": Defence("duplicates", with_wrong_offsets_of_duplicates),
+        "verification at level 0": Defence("late-records", settings=Settings(verification=False, levels=(0,))),
+        "verification at level 1": Defence("late-records", settings=Settings(verification=False, levels=(1,))),
     }
 )
 

@@ -44,11 +44,15 @@ from odradek.releases import Release
 from odradek.sim.client import SimClient
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["World"]
+__all__ = ["Livelock", "World"]
 
 START_MS = 1_700_000_000_000
 EVENTS_MAX = 1_000_000
 """More events than this without an end are a livelock."""
+
+
+class Livelock(AssertionError):
+    """Events follow one another, and time does not pass."""
 
 
 class Lines:
@@ -101,6 +105,8 @@ class World:
         self.random = Random(seed)
         self.facts: list[tuple[int, Fact]] = []
         """Every fact, with the node it comes from."""
+        self.fact_times: list[int] = []
+        """When each of them was told."""
         self.log = Lines()
         self._calls_itself = calls_itself
         self._tells = tells
@@ -157,7 +163,7 @@ class World:
             if not self._queue or self._queue[0][0] > self.now:
                 return
             self._deliver()
-        raise AssertionError("the world does not come to rest")
+        raise Livelock("the world does not come to rest")
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, with everything that is due meanwhile."""
@@ -197,7 +203,9 @@ class World:
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """The event sink of every node."""
-        self.facts += [(node_id, fact) for fact in facts]
+        told = [(node_id, fact) for fact in facts]
+        self.facts += told
+        self.fact_times += [self.now] * len(told)
 
     def arm(self, rule: Rule) -> Armed:
         """Have something happen to requests that are read from now on."""

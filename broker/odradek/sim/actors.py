@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from odradek.sim import Answer, SimClient, World
+from odradek.sim.client import Answer, SimClient
+from odradek.sim.world import World
 
-__all__ = ["Actor", "Ask", "AskAll", "Script", "Sleep", "Stage"]
+__all__ = ["Actor", "Ask", "AskAll", "Asked", "Script", "Sleep", "Stage"]
 
 
 class Sleep(Struct, frozen=True):
@@ -38,13 +39,26 @@ class AskAll(Struct, frozen=True):
     """Whether the broker learns that nobody waits any more, or the connection seems to stand."""
 
 
+class Asked(Struct):
+    """A request that somebody has sent, for who tells the story."""
+
+    name: str
+    at: int
+    node_id: int
+    request: Struct
+    version: int
+    ended_at: int | None = None
+    """When the client went on: with its answer, or without one."""
+    response: Any = None
+
+
 Script = Generator[Sleep | Ask | AskAll, Any, Any]
 
 
 class Actor:
     """One script on its way; it has one connection to each broker, and waits for one thing at a time."""
 
-    def __init__(self, world: World, name: str, script: Script) -> None:
+    def __init__(self, world: World, name: str, script: Script, asked: list[Asked]) -> None:
         self.name = name
         self.done = False
         self._world = world
@@ -53,6 +67,8 @@ class Actor:
         self._wanted: Sleep | Ask | AskAll = Sleep(0)
         self._answers: list[Answer] = []
         self._half_open: list[SimClient] = []
+        self._asked = asked
+        self._own: list[Asked] = []
         self.wake_at = world.now
 
     @property
@@ -81,7 +97,10 @@ class Actor:
         client = self._client(wanted.node_id)
         requests = wanted.requests if isinstance(wanted, AskAll) else (wanted.request,)
         self._answers = [client.send(request, wanted.version) for request in requests]
-        self.wake_at = self._world.now + wanted.timeout_ms
+        now = self._world.now
+        self.wake_at = now + wanted.timeout_ms
+        self._own = [Asked(self.name, now, wanted.node_id, request, wanted.version) for request in requests]
+        self._asked += self._own
 
     def _outcome(self) -> Any:
         wanted, answers = self._wanted, self._answers
@@ -93,6 +112,9 @@ class Actor:
                 client.close()
             else:
                 self._half_open.append(client)
+        for asked, answer in zip(self._own, answers, strict=True):
+            asked.ended_at = self._world.now
+            asked.response = answer.response if answer.arrived else None
         responses = [answer.response if answer.arrived else None for answer in answers]
         return responses if isinstance(wanted, AskAll) else responses[0]
 
@@ -110,10 +132,11 @@ class Stage:
         self._world = world
         self._after_each = after_each
         self.actors: list[Actor] = []
+        self.asked: list[Asked] = []
 
     def add(self, name: str, script: Script) -> Actor:
         """Another one comes in."""
-        actor = Actor(self._world, name, script)
+        actor = Actor(self._world, name, script, self.asked)
         self.actors.append(actor)
         return actor
 

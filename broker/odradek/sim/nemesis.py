@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from random import Random
+from types import MappingProxyType
 from typing import Any
-
-from tests.sim.actors import Ask, AskAll, Script, Sleep
 
 from odradek.node.coordinators import CoordinatorKind
 from odradek.node.events import Command
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.node.node import Node
 from odradek.node.rules.armed import Armed
-from odradek.node.rules.model import rule
+from odradek.node.rules.model import Rule, rule
 from odradek.node.transport.router import Call
-from odradek.sim import World
+from odradek.sim.actors import Ask, AskAll, Script, Sleep
+from odradek.sim.faults import told
+from odradek.sim.schedule import Deed
+from odradek.sim.world import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker
 from odradek.wire.registry import ApiKey
 
-__all__ = ["Deed", "Nemesis"]
+__all__ = ["DEEDS", "Nemesis"]
+
+TICK_MS = 25
 
 
 Outcome = str | Generator[Sleep | Ask | AskAll, Any, str]
@@ -30,17 +34,16 @@ Outcome = str | Generator[Sleep | Ask | AskAll, Any, str]
 
 
 class Nemesis:
-    """Does something bad every now and then, and sets everything right in the end."""
+    """Does what its schedule says, and sets everything right in the end."""
 
-    def __init__(
-        self, world: World, *, random: Random, duration_ms: int, levels: tuple[int, ...], weights: Mapping[Deed, int]
-    ) -> None:
+    def __init__(self, world: World, *, deeds: Sequence[Deed], duration_ms: int, levels: tuple[int, ...]) -> None:
         self.world = world
-        self.random = random
+        self.random = Random(0)
         self.duration_ms = duration_ms
         self.levels = levels
-        self.weights = weights
         self.deeds: list[tuple[int, str]] = []
+        """When what was done."""
+        self._schedule = deeds
         self._faults: list[tuple[int, Armed]] = []
         self._late_markers: dict[int, Call] = {}
         """What a coordinator has said that was replaced since, by the identity of the fault that holds it."""
@@ -51,16 +54,29 @@ class Nemesis:
 
     def script(self) -> Script:
         """The whole of it."""
-        deeds, weights = list(self.weights), list(self.weights.values())
-        end = self.world.now + self.duration_ms
-        while self.world.now < end:
+        start = self.world.now
+        end = start + self.duration_ms
+        for deed in self._schedule:
+            yield from self._wait(min(start + deed.at_ms, end))
+            if self.world.now >= end:
+                break
+            self.random = Random(deed.seed)
+            if deed.rule is not None:
+                self._did(self._arm(deed.rule, lasts_ms=deed.lasts_ms))
+                continue
+            done = DEEDS[deed.kind](self)
+            self._did(done if isinstance(done, str) else (yield from done))
+        yield from self._wait(end)
+        self._set_right()
+
+    def _wait(self, until: int) -> Script:
+        """Wait, and meanwhile lift what is over."""
+        while True:
             self._lift_what_is_over()
             self._let_hear(now=self.world.now)
-            [deed] = self.random.choices(deeds, weights)
-            done = deed(self)
-            self._did(done if isinstance(done, str) else (yield from done))
-            yield Sleep(self.random.randint(20, 250))
-        self._set_right()
+            if self.world.now >= until:
+                return
+            yield Sleep(min(TICK_MS, until - self.world.now))
 
     def _did(self, deed: str) -> None:
         self.deeds.append((self.world.now, deed))
@@ -158,47 +174,15 @@ class Nemesis:
         self.world.loss = self.random.choice((0.0, 0.05, 0.2))
         return f"loss {self.world.loss}"
 
-    def lose_requests(self) -> str:
-        api_key = self.random.choice((ApiKey.WRITE_TXN_MARKERS, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE))
-        return self._fault(api_key, disconnect="before", times=self.random.randint(1, 3))
-
-    def lose_answers(self) -> str:
-        api_key = self.random.choice(
-            (
-                ApiKey.WRITE_TXN_MARKERS,
-                ApiKey.ADD_PARTITIONS_TO_TXN,
-                ApiKey.ADD_OFFSETS_TO_TXN,
-                ApiKey.PRODUCE,
-                ApiKey.TXN_OFFSET_COMMIT,
-                ApiKey.END_TXN,
-                ApiKey.INIT_PRODUCER_ID,
-            )
-        )
-        return self._fault(api_key, disconnect="after", times=self.random.randint(1, 3))
-
-    def delay_requests(self) -> str:
-        # A Produce that is delayed for longer than its client waits is the late message of KIP-890.
-        api_key = self.random.choice((ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT))
-        delay_ms = self.random.choice((20, 200, 4_000))
-        return self._fault(api_key, delay_ms=delay_ms, times=self.random.randint(1, 3), matches=_is_harmless)
-
-    def lose_answers_of_records(self) -> str:
-        return self._fault(ApiKey.PRODUCE, disconnect="after", times=self.random.randint(1, 8))
-
-    def delay_verdicts(self) -> str:
-        # The transaction may be over, and its markers written, when the leader hears that it is open.
-        delay_ms = self.random.choice((30, 100, 300, 1_000))
-        times = self.random.randint(1, 4)
-        return self._fault(ApiKey.ADD_PARTITIONS_TO_TXN, answer_delay_ms=delay_ms, times=times, sender="broker")
-
-    def delay_records(self) -> str:
-        delay_ms = self.random.choice((60, 200, 800))
-        return self._fault(ApiKey.PRODUCE, delay_ms=delay_ms, times=self.random.randint(2, 5))
-
     def hold_markers(self) -> str:
         # Only those that the epoch protects: an older client's transaction may be ended by the late marker of the one
         # before, which is what KIP-890 cannot cure.
-        return self._fault(ApiKey.WRITE_TXN_MARKERS, hold=True, times=self.random.randint(1, 3), matches=_is_new)
+        node_id = self.random.choice(self.world.running)
+        times = self.random.randint(1, 3)
+        return self._arm(
+            rule(ApiKey.WRITE_TXN_MARKERS, broker=node_id, hold=True, times=times, matches=_is_new),
+            lasts_ms=self.random.randint(50, 3_000),
+        )
 
     def replace_a_coordinator_amid_markers(self) -> Generator[Sleep, Any, str]:
         """A marker is on its way when its coordinator is replaced, and arrives long after that of the successor.
@@ -249,12 +233,9 @@ class Nemesis:
                 return producer.first_offset >= 0
         return False
 
-    def _fault(self, api_key: ApiKey, *, matches: Callable[[Call], bool] | None = None, times: int, **acts: Any) -> str:
-        node_id = self.random.choice(self.world.running)
-        fault = self.world.arm(rule(api_key, broker=node_id, matches=matches, times=times, **acts))
-        self._faults.append((self.world.now + self.random.randint(50, 3_000), fault))
-        what = {"before": "loses", "after": "answers nobody", None: "delays"}[fault.rule.act.disconnect]
-        return f"broker {node_id} {what} {api_key.name}"
+    def _arm(self, fault: Rule, *, lasts_ms: int) -> str:
+        self._faults.append((self.world.now + lasts_ms, self.world.arm(fault)))
+        return told(fault)
 
     def _lift_what_is_over(self) -> None:
         faults, self._faults = self._faults, []
@@ -273,7 +254,8 @@ class Nemesis:
         response = yield Ask(
             self.world.spec.controller_id, UpdateFeaturesRequest(timeout_ms=1000, feature_updates=[update]), 1
         )
-        assert response is not None
+        if response is None:
+            return f"transaction.version {level} was not answered"
         assert response.error_code == ErrorCode.NONE, response
         return f"transaction.version {level}"
 
@@ -305,13 +287,19 @@ def _is_new(call: Call) -> bool:
     return all(marker.transaction_version >= 2 for marker in call.request.markers)
 
 
-def _is_harmless(call: Call) -> bool:
-    # What KIP-890 cannot cure: late requests of an older client that only its epoch could tell from those of its next
-    # transaction. A Produce has its sequence besides.
-    if call.api_key is ApiKey.ADD_PARTITIONS_TO_TXN:
-        return call.is_broker
-    return call.api_key is not ApiKey.TXN_OFFSET_COMMIT or call.version >= 5
-
-
-Deed = Callable[[Nemesis], Outcome]
-"""Something bad that can be done."""
+DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
+    {
+        "move a leader": Nemesis.move_a_leader,
+        "move a coordinator": Nemesis.move_a_coordinator,
+        "lose connections": Nemesis.lose_connections,
+        "hold markers": Nemesis.hold_markers,
+        "remove a broker": Nemesis.remove_a_broker,
+        "return a broker": Nemesis.return_a_broker,
+        "crash a broker": Nemesis.crash_a_broker,
+        "restart a broker": Nemesis.restart_a_broker,
+        "deafen a broker": Nemesis.deafen_a_broker,
+        "replace a coordinator amid markers": Nemesis.replace_a_coordinator_amid_markers,
+        "change the level": Nemesis.change_the_level,
+    }
+)
+"""What can go wrong besides rules, by its name in a schedule."""

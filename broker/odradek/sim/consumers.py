@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.kips.reader import batches_of, committed_values
-from tests.sim.actors import Ask, Script, Sleep
-
-from odradek.sim import World
+from odradek.sim.actors import Ask, Script, Sleep
+from odradek.sim.reader import batches_of, committed_values
+from odradek.sim.world import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.fetch_response import PartitionData

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tests.kips.reader import kind_of
-from tests.sim.consumers import Consumer, read_committed
-from tests.sim.producers import Producer, Transaction
-from tests.sim.workers import WORK_GROUP
-
 from odradek.log.partition import Partition
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.record import iterate_records
-from odradek.sim import World
+from odradek.sim.consumers import Consumer, read_committed
+from odradek.sim.producers import Producer, Transaction
+from odradek.sim.promises import Problem
+from odradek.sim.reader import kind_of
+from odradek.sim.workers import WORK_GROUP
+from odradek.sim.world import World
 from odradek.txn.entry import decode_entry
 from odradek.txn.states import PREPARED, RESTING, TxnState
 from odradek.wire.errors import ErrorCode
@@ -43,62 +43,69 @@ class Checks:
         self._consumers = consumers
         self._journal = journal
 
-    def problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[Problem]:
         """Everything that is not as it must be."""
         yield from self.open_ends()
         seen = {partition: read_committed(self._world, partition) for partition in PARTITIONS}
         for partition, (_, stable, end) in seen.items():
             if stable != end:
-                yield f"a transaction is open in {partition} at {stable}, the log ends at {end}"
+                yield Problem(
+                    "hanging transaction", f"{_told(partition)} holds one open at {stable}; its log ends at {end}"
+                )
         values = {partition: found for partition, (found, _, _) in seen.items()}
         yield from self._wrong_records(values)
         for consumer in self._consumers:
             if consumer.seen != values[consumer.partition]:
-                yield f"the consumer of {consumer.partition} has seen something else than there is"
+                yield Problem(
+                    "unrepeatable read",
+                    f"the consumer of {_told(consumer.partition)} has seen something else",
+                )
         yield from self._wrong_places()
         yield from self._late_records()
         yield from self._wrong_markers()
         yield from self._wrong_offsets(values)
 
-    def open_ends(self) -> Iterator[str]:
+    def open_ends(self) -> Iterator[Problem]:
         """What the brokers have not brought to an end: requests, transactions, markers."""
         for node in self._world.nodes.values():
             if len(node.purgatory):
-                yield f"broker {node.node_id} still has requests parked"
+                yield Problem("unfinished request", f"broker {node.node_id} still has requests parked")
             for shard in node.coordinators.of_transactions():
                 for entry in shard.machine.entries():
                     if entry.state not in RESTING:
-                        yield f"{entry.transactional_id} is in {entry.state.title}"
+                        yield Problem("unfinished transaction", f"{entry.transactional_id} is in {entry.state.title}")
                 if shard.machine.transactions_owing_markers:
-                    yield f"broker {node.node_id} owes markers"
+                    yield Problem("unfinished transaction", f"broker {node.node_id} owes markers")
             for (topic, index), partition in node.partitions.items():
                 if partition.last_stable_offset != partition.high_watermark:
-                    yield f"a transaction is open in {topic}-{index}"
+                    yield Problem("hanging transaction", f"a transaction is open in {topic}-{index}")
 
-    def _wrong_records(self, values: dict[TopicPartition, list[bytes | None]]) -> Iterator[str]:
+    def _wrong_records(self, values: dict[TopicPartition, list[bytes | None]]) -> Iterator[Problem]:
         """Each transaction whole or not at all, as its producer was told; in order, nothing lost, nothing doubled."""
         expected: dict[TopicPartition, list[bytes]] = {partition: [] for partition in PARTITIONS}
         for transaction in self._journal:
             is_seen = self._is_seen(transaction, values)
             name = f"{transaction.producer}/{transaction.number}"
             if transaction.outcome == "committed" and not is_seen:
-                yield f"{name} was committed, and is missing"
+                yield Problem("lost write", f"{name} was committed, and is missing")
             if transaction.outcome == "aborted" and is_seen:
-                yield f"{name} was aborted, and is seen"
+                yield Problem("aborted read", f"{name} was aborted, and is seen")
             if is_seen:
                 for partition, written in transaction.values.items():
                     expected[partition] += written
         for partition, found in values.items():
             if sorted(expected[partition]) != sorted(value or b"" for value in found):
-                yield f"{partition} has other records than those of the committed transactions"
+                yield Problem(
+                    "wrong records", f"{_told(partition)} has other records than those of committed transactions"
+                )
             for producer in self._producers:
                 prefix = f"{producer.name}/".encode()
                 if [each for each in expected[partition] if each.startswith(prefix)] != [
                     each for each in found if each is not None and each.startswith(prefix)
                 ]:
-                    yield f"records of {producer.name} in {partition} are out of order"
+                    yield Problem("reordered write", f"records of {producer.name} in {_told(partition)} changed places")
 
-    def _wrong_places(self) -> Iterator[str]:
+    def _wrong_places(self) -> Iterator[Problem]:
         """Each batch is where its producer was told, whether it was told at once or when it sent the batch again."""
         found: dict[tuple[TopicPartition, int], list[bytes | None]] = {
             (key, batch.base_offset): [record.value for record in iterate_records(batch)]
@@ -108,21 +115,26 @@ class Checks:
         for transaction in self._journal:
             for partition, offset, values in transaction.told:
                 if found.get((partition, offset)) != values:
-                    yield f"{transaction.producer} was told offset {offset} of {partition} for other records"
+                    yield Problem(
+                        "wrong offset",
+                        f"{transaction.producer} was told offset {offset} of {_told(partition)} for other records",
+                    )
 
-    def _late_records(self) -> Iterator[str]:
+    def _late_records(self) -> Iterator[Problem]:
         """Nothing of an older client is written any more when the transaction that it was sent in is over (KIP-890)."""
         over = {pair: ends for producer in self._producers for pair, ends in producer.over.items()}
         for key, partition in self._led(PARTITIONS):
             for batch in partition.log.batches():
                 ends = over.get((batch.producer_id, batch.producer_epoch))
                 if not batch.is_control and ends is not None and batch.base_offset >= ends[key]:
-                    yield f"{key} holds records at {batch.base_offset} whose transaction was over"
+                    yield Problem(
+                        "late record", f"{_told(key)} holds records at {batch.base_offset} that came too late"
+                    )
 
     def _is_seen(self, transaction: Transaction, values: dict[TopicPartition, list[bytes | None]]) -> bool:
         return any(value in values[partition] for partition, written in transaction.values.items() for value in written)
 
-    def _wrong_markers(self) -> Iterator[str]:
+    def _wrong_markers(self) -> Iterator[Problem]:
         """Where the epoch tells transactions apart, each partition has the marker that the coordinator decided on."""
         decided = self._decisions()
         told = {each.pair for each in self._journal if each.style == "new"}
@@ -131,14 +143,15 @@ class Checks:
                 continue
             commit = decided[transaction.pair]
             if transaction.outcome != "unknown" and commit is not (transaction.outcome == "committed"):
-                yield f"{transaction.producer}/{transaction.number} was told {transaction.outcome}"
+                said = f"{transaction.producer}/{transaction.number} was told {transaction.outcome}"
+                yield Problem("wrong outcome", said)
         for key, partition in self._led(PARTITIONS):
             for batch in partition.log.batches():
                 if not batch.is_control:
                     continue
                 pair = batch.producer_id, batch.producer_epoch - 1
                 if pair in told and pair in decided and (kind_of(batch) == "COMMIT") is not decided[pair]:
-                    yield f"{key} has the wrong marker at {batch.base_offset}"
+                    yield Problem("wrong marker", f"{_told(key)} has the wrong marker at {batch.base_offset}")
 
     def _decisions(self) -> dict[tuple[int, int], bool]:
         """Commit or abort, by producer id and epoch, of transactions that bumped their epoch."""
@@ -159,13 +172,16 @@ class Checks:
                 if key in node.partitions:
                     yield key, node.partitions[key]
 
-    def _wrong_offsets(self, values: dict[TopicPartition, list[bytes | None]]) -> Iterator[str]:
+    def _wrong_offsets(self, values: dict[TopicPartition, list[bytes | None]]) -> Iterator[Problem]:
         """A group has the offset of its last committed transaction."""
         done = sorted(each.work for each in self._journal if each.work is not None and self._is_seen(each, values))
         if done != list(range(len(done))):
-            yield f"numbers were worked on never or twice: {done}"
+            yield Problem("work not done once", f"numbers were worked on never or twice: {done}")
         if max(0, self._offset(WORK_GROUP)) != len(done):
-            yield f"{WORK_GROUP} is at {self._offset(WORK_GROUP)}, {len(done)} numbers were worked on"
+            yield Problem(
+                "wrong group offset",
+                f"{WORK_GROUP} is not at {len(done)}, which were worked on",
+            )
         for producer in self._producers:
             committed = [
                 each.number
@@ -175,7 +191,10 @@ class Checks:
             expected = committed[-1] if committed else -1
             found = self._offset(producer.group)
             if found != expected:
-                yield f"{producer.group} is at {found}, its last committed transaction was {expected}"
+                yield Problem(
+                    "wrong group offset",
+                    f"{producer.group} is at {found} after transaction {expected}",
+                )
 
     def _offset(self, group: str) -> int:
         leader = self._world.nodes[1].image.partition(CoordinatorKind.GROUP.topic, partition_for(group, 3))
@@ -193,3 +212,7 @@ class Checks:
         assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code)
         offset: int = result.committed_offset
         return offset
+
+
+def _told(partition: TopicPartition) -> str:
+    return f"{partition[0]}-{partition[1]}"

@@ -1,4 +1,4 @@
-"""How the producers of a run behave."""
+"""How the clients of a run behave, for the workloads to draw from."""
 
 from __future__ import annotations
 

@@ -7,11 +7,13 @@ So each of the others turns most of it off and a little of it far up, the client
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from types import MappingProxyType
 
 from msgspec import Struct
-from tests.sim.habits import Habits
-from tests.sim.nemesis import Deed, Nemesis
+from msgspec.structs import replace
+
+from odradek.sim.habits import Habits
 
 __all__ = ["FOCUSES", "GENERAL", "Focus"]
 
@@ -19,16 +21,37 @@ __all__ = ["FOCUSES", "GENERAL", "Focus"]
 class Focus(Struct, frozen=True):
     """The tables that a run draws from."""
 
-    weights: Mapping[Deed, int]
+    weights: Mapping[str, int]
     """How often the nemesis does what."""
     levels: tuple[tuple[int, ...], ...] = ((2,), (1, 2), (2, 1), (0,), (0, 1, 2))
     """Levels of transaction.version: the first is that at the start."""
     habits: Habits = Habits()
     slowest_ms: tuple[int, ...] = (0, 5, 40, 120)
     """Of messages between brokers."""
+    swarm: bool = False
+    """Each run turns most of it off, some of it far up, and draws habits of its own."""
+
+    def drawn(self, dice: Random) -> tuple[Habits, dict[str, int]]:
+        """The habits and weights of one run."""
+        weights = dict(self.weights)
+        if not self.swarm:
+            return self.habits, weights
+        weights = {deed: weight for deed in weights if (weight := dice.choice((0, 0, 0, 1, 5)))}
+        habits = replace(
+            self.habits,
+            newer=dice.choice((0.0, 0.5, 1.0)),
+            gives_up=dice.choice((0.0, 0.2, 0.6)),
+            hangs_up=dice.choice((0.2, 1.0)),
+            commits=dice.choice((0.5, 0.8)),
+            walks_away=dice.choice((0.0, 0.0, 0.1)),
+            in_flight=dice.choice((1, 1, 2, 4)),
+            timeout_ms=dice.choice((1_500, 8_000)),
+        )
+        # Without the newer style a leader that has never heard of a producer takes any sequence (KIP-360).
+        return (replace(habits, in_flight=1) if habits.newer < 1 else habits), weights
 
 
-def _focus(weights: dict[Deed, int], **how: object) -> Focus:
+def _focus(weights: dict[str, int], **how: object) -> Focus:
     return Focus(MappingProxyType(weights), **how)  # type: ignore[arg-type]
 
 
@@ -37,33 +60,33 @@ OLDER = ((0,), (1,))
 
 GENERAL = _focus(
     {
-        Nemesis.move_a_leader: 2,
-        Nemesis.move_a_coordinator: 2,
-        Nemesis.lose_connections: 1,
-        Nemesis.lose_requests: 1,
-        Nemesis.lose_answers: 1,
-        Nemesis.delay_requests: 1,
-        Nemesis.delay_records: 3,
-        Nemesis.hold_markers: 1,
-        Nemesis.remove_a_broker: 1,
-        Nemesis.return_a_broker: 1,
-        Nemesis.crash_a_broker: 1,
-        Nemesis.restart_a_broker: 2,
-        Nemesis.deafen_a_broker: 1,
-        Nemesis.replace_a_coordinator_amid_markers: 3,
-        Nemesis.change_the_level: 2,
+        "move a leader": 2,
+        "move a coordinator": 2,
+        "lose connections": 1,
+        "lose requests": 1,
+        "lose answers": 1,
+        "delay requests": 1,
+        "delay records": 3,
+        "hold markers": 1,
+        "remove a broker": 1,
+        "return a broker": 1,
+        "crash a broker": 1,
+        "restart a broker": 2,
+        "deafen a broker": 1,
+        "replace a coordinator amid markers": 3,
+        "change the level": 2,
     }
 )
 
 DUPLICATES = _focus(
-    {Nemesis.lose_answers_of_records: 4, Nemesis.move_a_leader: 1},
+    {"lose answers of records": 4, "move a leader": 1},
     habits=Habits(gives_up=0.0, in_flight=2),
     levels=((2,), (1, 2)),
 )
 """Batches are written, and their producers are not told."""
 
 LATE_VERDICTS = _focus(
-    {Nemesis.delay_verdicts: 6, Nemesis.delay_records: 1, Nemesis.move_a_coordinator: 1},
+    {"delay verdicts": 6, "delay records": 1, "move a coordinator": 1},
     habits=Habits(newer=0.2, gives_up=0.6, hangs_up=0.3),
     levels=((0,), (1,), (1, 2), (2,)),
     slowest_ms=(0, 5, 40),
@@ -71,7 +94,7 @@ LATE_VERDICTS = _focus(
 """A leader hears that a transaction is open when it is over."""
 
 LATE_RECORDS = _focus(
-    {Nemesis.delay_records: 6, Nemesis.move_a_leader: 1},
+    {"delay records": 6, "move a leader": 1},
     habits=Habits(newer=0.0, gives_up=0.6),
     levels=OLDER,
     slowest_ms=(0, 5),
@@ -79,7 +102,7 @@ LATE_RECORDS = _focus(
 """Batches of older clients arrive when their transaction is over."""
 
 LATE_MARKERS = _focus(
-    {Nemesis.replace_a_coordinator_amid_markers: 8, Nemesis.delay_records: 1},
+    {"replace a coordinator amid markers": 8, "delay records": 1},
     habits=Habits(newer=0.0, gives_up=0.0, commits=0.5),
     levels=OLDER,
     slowest_ms=(0, 5, 40),
@@ -88,12 +111,12 @@ LATE_MARKERS = _focus(
 
 IN_FLIGHT = _focus(
     {
-        Nemesis.move_a_leader: 2,
-        Nemesis.hold_markers: 2,
-        Nemesis.lose_requests: 2,
-        Nemesis.lose_answers: 1,
-        Nemesis.delay_verdicts: 1,
-        Nemesis.lose_connections: 2,
+        "move a leader": 2,
+        "hold markers": 2,
+        "lose requests": 2,
+        "lose answers": 1,
+        "delay verdicts": 1,
+        "lose connections": 2,
     },
     # Without the newer style a leader that has never heard of a producer takes any sequence (KIP-360).
     habits=Habits(newer=1.0, gives_up=0.1, in_flight=4),
@@ -102,10 +125,17 @@ IN_FLIGHT = _focus(
 """Several batches of a producer are on their way to a partition, and the first of them is not taken at once."""
 
 WALKING_AWAY = _focus(
-    {Nemesis.move_a_coordinator: 2, Nemesis.crash_a_broker: 1, Nemesis.restart_a_broker: 2, Nemesis.delay_records: 2},
+    {"move a coordinator": 2, "crash a broker": 1, "restart a broker": 2, "delay records": 2},
     habits=Habits(walks_away=0.1, timeout_ms=1_500),
 )
 """Transactions are left open, and nobody but their coordinator can end them."""
+
+SWARM = _focus(
+    {**GENERAL.weights, "lose answers of records": 1, "delay verdicts": 1, "repeat requests": 1},
+    levels=((2,), (1, 2), (0,), (1,)),
+    swarm=True,
+)
+"""Each run is about something else."""
 
 FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {
@@ -116,5 +146,6 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "late-markers": LATE_MARKERS,
         "in-flight": IN_FLIGHT,
         "walking-away": WALKING_AWAY,
+        "swarm": SWARM,
     }
 )

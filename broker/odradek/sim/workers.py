@@ -7,13 +7,16 @@ meanwhile: it may have joined the next generation, in which another one has the 
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from msgspec import Struct
-from tests.sim.actors import Ask, Script, Sleep
-from tests.sim.producers import AGAIN, MustAbort, Producer, Transaction
 
 from odradek.node.coordinators import CoordinatorKind
+from odradek.sim.actors import Ask, Script, Sleep
+from odradek.sim.producers import AGAIN, TOPIC, MustAbort, Producer, Transaction
+from odradek.sim.schedule import Txn
+from odradek.sim.world import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.heartbeat_request import HeartbeatRequest
 from odradek.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -44,6 +47,11 @@ class Worker(Producer):
     _own = Membership()
     """The membership of the transaction that is under way."""
 
+    def __init__(self, world: World, **how: Any) -> None:
+        super().__init__(world, **how)
+        self._dice = Random(self.plan.seed + 1)
+        """Of the member, whose life does not end with a transaction."""
+
     # ------------------------------------------------------------------ the transaction
 
     def _get_ready(self) -> Script:
@@ -51,14 +59,14 @@ class Worker(Producer):
             yield Sleep(30)
         self._own = self.membership
 
-    def _transact(self, transaction: Transaction) -> Script:
+    def _transact(self, transaction: Transaction, plan: Txn) -> Script:
         number = yield from self._next_number()
-        partition = self.random.choice(self.partitions)
         try:
             if not self.new:
-                yield from self._add([partition])
-            yield from self._produce(transaction, partition, 0)
-            yield Sleep(self.random.choice((0, 50, 200, 600)))
+                yield from self._add([(TOPIC, send.partition) for send in plan.sends])
+            for position, send in enumerate(plan.sends):
+                yield from self._produce(transaction, send, position)
+                yield Sleep(send.pause_ms)
             transaction.work = number
             yield from self._commit_offset(
                 transaction,
@@ -99,12 +107,12 @@ class Worker(Producer):
                 member_id = response.member_id
             if error is ErrorCode.NONE:
                 yield from self._take_part(response)
-            yield Sleep(self.random.randint(5, 50))
+            yield Sleep(self._dice.randint(5, 50))
 
     def _take_part(self, joined: Any) -> Script:
         assignments = []
         if joined.leader == joined.member_id:
-            chosen = self.random.choice(joined.members).member_id
+            chosen = self._dice.choice(joined.members).member_id
             assignments = [SyncGroupRequestAssignment(member_id=chosen, assignment=WORK)]
         me: dict[str, Any] = {"member_id": joined.member_id, "generation_id": joined.generation_id}
         request = SyncGroupRequest(group_id=WORK_GROUP, assignments=assignments, **me)
@@ -112,14 +120,14 @@ class Worker(Producer):
         if response is None or response.error_code != ErrorCode.NONE:
             return
         self.membership = Membership(joined.member_id, joined.generation_id, response.assignment == WORK)
-        while self.goes_on() and self.random.random() >= REJOINS:
-            yield Sleep(self.random.randint(20, 120))
+        while self.goes_on() and self._dice.random() >= REJOINS:
+            yield Sleep(self._dice.randint(20, 120))
             response = yield from self._ask_group(HeartbeatRequest(group_id=WORK_GROUP, **me), 3)
             if response is not None and response.error_code not in (ErrorCode.NONE, *AGAIN):
                 return
 
     def _joining(self, member_id: str) -> JoinGroupRequest:
-        news = self.random.randbytes(2)
+        news = self._dice.randbytes(2)
         return JoinGroupRequest(
             group_id=WORK_GROUP,
             session_timeout_ms=SESSION_MS,

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator
-from itertools import count
 from random import Random
 from typing import Any
 
 from msgspec import Struct
-from tests.sim.actors import Ask, AskAll, Script, Sleep
-from tests.sim.habits import Habits
 
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.record import Record, build_batch
-from odradek.sim import World
+from odradek.sim.actors import Ask, AskAll, Script, Sleep
+from odradek.sim.schedule import Player, Send, Txn
+from odradek.sim.world import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -30,9 +29,10 @@ from odradek.wire.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 
-__all__ = ["AGAIN", "MustAbort", "Producer", "Transaction"]
+__all__ = ["AGAIN", "TOPIC", "MustAbort", "Producer", "Transaction"]
 
 TopicPartition = tuple[str, int]
+TOPIC = "t"
 NOBODY = (-1, -1)
 
 AGAIN = frozenset(
@@ -106,26 +106,23 @@ class Producer:
     def __init__(
         self,
         world: World,
-        name: str,
         *,
-        tid: str,
-        habits: Habits,
-        new: bool,
-        random: Random,
-        partitions: list[TopicPartition],
+        plan: Player,
+        timeout_ms: int,
         goes_on: Callable[[], bool],
         journal: list[Transaction],
     ) -> None:
         self.world = world
-        self.name = name
-        self.tid = tid
-        self.habits = habits
-        self.new = new
-        self.random = random
-        self.partitions = partitions
+        self.name = plan.name
+        self.tid = plan.transactional_id
+        self.new = plan.newer
+        self.random = Random(plan.seed)
+        """For what the schedule does not say; each transaction brings its own."""
+        self.plan = plan
+        self.timeout_ms = timeout_ms
         self.goes_on = goes_on
         self.journal = journal
-        self.group = f"group-{name}"
+        self.group = f"group-{self.name}"
         self.pair = NOBODY
         self.sequences: dict[TopicPartition, int] = {}
         self.over: dict[tuple[int, int], dict[TopicPartition, int]] = {}
@@ -137,14 +134,16 @@ class Producer:
         """The whole life of the instance."""
         yield Sleep(self.random.randrange(100))
         yield from self._restart()
-        for number in count():
+        for number, plan in enumerate(self.plan.transactions):
+            self.random = Random(plan.seed)
+            yield Sleep(plan.pause_ms)
             yield from self._get_ready()
             if not self.goes_on():
                 return
             transaction = Transaction(self.name, number, "new" if self.new else "old", self.pair)
             self.journal.append(transaction)
             try:
-                yield from self._transact(transaction)
+                yield from self._transact(transaction, plan)
             except _WalksAway:
                 transaction.outcome = "aborted"
                 return
@@ -153,7 +152,6 @@ class Producer:
                     transaction.outcome = "aborted"
                 yield Sleep(self.random.randrange(500))
                 yield from self._restart()
-            yield Sleep(self.random.choice((0, 0, 5, 50, 200)))
 
     def _get_ready(self) -> Script:
         """Wait for what the next transaction needs."""
@@ -169,33 +167,30 @@ class Producer:
 
     # ------------------------------------------------------------------ one transaction
 
-    def _transact(self, transaction: Transaction) -> Script:
-        commit = self.random.random() < self.habits.commits
-        chosen = self.random.sample(self.partitions, self.random.randint(1, len(self.partitions)))
+    def _transact(self, transaction: Transaction, plan: Txn) -> Script:
         try:
-            if not self.new:
-                yield from self._add(chosen)
-            for round_number in range(self.random.randint(1, 2)):
-                for partition in chosen:
-                    yield from self._produce(transaction, partition, round_number)
-                    yield Sleep(self.random.choice((0, 0, 0, 20)))
-            if self.random.random() < 0.5:
+            if not self.new and plan.sends:
+                yield from self._add(list(dict.fromkeys((TOPIC, send.partition) for send in plan.sends)))
+            for number, send in enumerate(plan.sends):
+                yield from self._produce(transaction, send, number)
+                yield Sleep(send.pause_ms)
+            if plan.offset:
                 yield from self._commit_own_offset(transaction)
-            if self.random.random() < (self.habits.walks_away if self.goes_on() else 0.5):
+            if plan.ending == "walk away" or (not self.goes_on() and plan.seed % 2):
                 raise _WalksAway
         except MustAbort:
             yield from self._end(transaction, commit=False)
             if not self.new:
                 yield from self._init(self.pair)
             return
-        yield from self._end(transaction, commit=commit)
+        yield from self._end(transaction, commit=plan.ending == "commit")
 
     def _add(self, partitions: list[TopicPartition]) -> Script:
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.tid,
             v3_and_below_producer_id=self.pair[0],
             v3_and_below_producer_epoch=self.pair[1],
-            v3_and_below_topics=[AddPartitionsToTxnTopic("t", [index for _, index in partitions])],
+            v3_and_below_topics=[AddPartitionsToTxnTopic(TOPIC, [index for _, index in partitions])],
         )
         yield from self._until_done(
             CoordinatorKind.TRANSACTION,
@@ -205,32 +200,32 @@ class Producer:
             lambda response: response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
         )
 
-    def _produce(self, transaction: Transaction, partition: TopicPartition, round_number: int) -> Script:
+    def _produce(self, transaction: Transaction, send: Send, number: int) -> Script:
         """Send batches to a partition, and again those that were not taken, in the order of their sequences."""
-        waiting = self._batches(transaction, partition, round_number)
-        gives_up = self.random.random() < self.habits.gives_up
-        patience_ms = self.random.choice((10, 40, 150)) if gives_up else 3_000
-        hangs_up = self.random.random() < self.habits.hangs_up
+        partition = (TOPIC, send.partition)
+        waiting = self._batches(transaction, send, number)
         for _ in range(50):
             leader = self._leader(partition)
             if leader >= 0:
                 requests = tuple(sent.request for sent in waiting)
-                responses = yield AskAll(leader, requests, 12 if self.new else 11, patience_ms, hangs_up)
+                version = 12 if self.new else 11
+                responses = yield AskAll(leader, requests, version, send.patience_ms, send.hangs_up)
                 lost = self._take_answers(transaction, partition, waiting, responses)
                 if not waiting:
                     return
-                if lost and gives_up:
+                if lost and send.gives_up:
                     # The batch may still be on its way when the transaction is over and the next one has begun.
                     raise MustAbort
             yield Sleep(self.random.randint(5, 60))
         raise MustAbort
 
-    def _batches(self, transaction: Transaction, partition: TopicPartition, round_number: int) -> list[_Sent]:
+    def _batches(self, transaction: Transaction, send: Send, number: int) -> list[_Sent]:
+        partition = (TOPIC, send.partition)
         waiting = []
         sequence = self.sequences.get(partition, 0)
-        for batch_number in range(self.random.randint(1, self.habits.in_flight)):
-            name = f"{self.name}/{transaction.number}/{partition[1]}/{round_number}/{batch_number}"
-            values = [f"{name}/{each}".encode() for each in range(self.random.randint(1, 3))]
+        for batch_number, records in enumerate(send.records):
+            name = f"{self.name}/{transaction.number}/{send.partition}/{number}/{batch_number}"
+            values = [f"{name}/{each}".encode() for each in range(records)]
             # What is on its way counts: it may be in the log even if nobody says so.
             transaction.values.setdefault(partition, []).extend(values)
             waiting.append(_Sent(values, self._request(partition, values, sequence)))
@@ -334,7 +329,7 @@ class Producer:
     def _init(self, pair: tuple[int, int]) -> Script:
         request = InitProducerIdRequest(
             transactional_id=self.tid,
-            transaction_timeout_ms=self.habits.timeout_ms,
+            transaction_timeout_ms=self.timeout_ms,
             producer_id=pair[0],
             producer_epoch=pair[1],
         )

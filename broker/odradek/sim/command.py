@@ -1,0 +1,249 @@
+"""`odradek sim`: runs of the simulator from seeds; a finding is shrunk and told as a story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import partial
+from itertools import count, islice
+from multiprocessing import get_context
+from pathlib import Path
+from time import monotonic
+from typing import Annotated, NoReturn
+
+from msgspec import Struct, ValidationError
+from msgspec.structs import replace
+
+from odradek.commands import Commands, Option
+from odradek.control.plan import PlanError, load_plan
+from odradek.dialects.load import load
+from odradek.node.rules.model import Rule, RuleError
+from odradek.sim.draw import Settings, draw
+from odradek.sim.focus import FOCUSES
+from odradek.sim.promises import Violation
+from odradek.sim.run import Report, Run
+from odradek.sim.schedule import Schedule, read_schedule, schedule_text
+from odradek.sim.shrink import shrink
+from odradek.sim.story import Story, tell
+from odradek.usage import UsageError
+
+__all__ = ["ALL", "Found", "Switch", "add_commands", "find", "sim"]
+
+FOUND = 1
+ALL = "all"
+"""Each seed plays every workload."""
+NOT_SHRUNK = "livelock"
+"""Each try would take as long."""
+
+
+class Switch(StrEnum):
+    """Whether something is done."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class Played(Struct, frozen=True):
+    """One run, as one process tells another."""
+
+    seed: int
+    workload: str
+    report: Report | None
+    problems: str = ""
+
+    def __str__(self) -> str:
+        name = f"seed {self.seed} {self.workload}"
+        if self.report is None:
+            return f"{name}: {self.problems}"
+        report = self.report
+        return (
+            f"{name}: {report.committed} committed of {report.transactions}, "
+            f"{report.virtual_ms / 1000:.1f} virtual s, trace {report.digest[:16]}"
+        )
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A finding, small and told."""
+
+    schedule: Schedule
+    story: Story
+    runs: int
+    """How many it took to shrink it."""
+
+
+def add_commands(commands: Commands) -> None:
+    """Add `odradek sim`."""
+    commands.add("sim", sim)
+
+
+def sim(
+    seed: Annotated[int, Option(help="The first seed.")] = 1,
+    runs: Annotated[
+        int | None, Option(min=1, help="How many seeds; 1, or with --until-found as many as it takes.")
+    ] = None,
+    jobs: Annotated[int, Option(min=1, help="So many processes side by side.")] = 1,
+    level: Annotated[
+        int | None, Option(min=0, max=2, help="transaction.version; else each seed draws it, and changes of it.")
+    ] = None,
+    verification: Annotated[
+        Switch, Option(help="Whether leaders verify transactions (transaction.partition.verification.enable).")
+    ] = Switch.ON,
+    dialect: Annotated[str | None, Option(metavar="NAME|DIR", help="Simulate brokers of this dialect.")] = None,
+    brokers: Annotated[int, Option(min=1, max=9, help="Number of brokers.")] = 3,
+    workload: Annotated[
+        str, Option(metavar="NAME", help=f"What the runs are about: {', '.join(FOCUSES)}, or all.")
+    ] = "general",
+    rules: Annotated[
+        Path | None, Option(metavar="PLAN", help="A plan of rules that are at work from the start of each run.")
+    ] = None,
+    schedule: Annotated[
+        Path | None, Option(metavar="FILE", help="Play this schedule, as --out wrote it, in place of seeds.")
+    ] = None,
+    until_found: Annotated[bool, Option(help="End with the first finding.")] = False,
+    no_shrink: Annotated[bool, Option(help="Tell findings as they are.")] = False,
+    out: Annotated[
+        Path | None, Option(metavar="FOLDER", help="Write each finding there: its schedule and its story.")
+    ] = None,
+) -> None:
+    """Play clusters, clients and faults over a virtual clock, and check what transactions promise.
+
+    Exit code 0 if every promise was kept, 1 if one was broken: then its story is printed, as small as it could be made.
+    """
+    if schedule is not None:
+        _end(_replayed(schedule))
+    if dialect is not None:
+        load(dialect)
+    settings = Settings(
+        levels=None if level is None else (level,),
+        verification=verification is Switch.ON,
+        brokers=brokers,
+        dialect=dialect,
+        rules=() if rules is None else _rules(rules),
+    )
+    workloads = _workloads(workload)
+    seeds: Iterable[int] = count(seed) if until_found and runs is None else range(seed, seed + (runs or 1))
+    tasks = ((each, name) for each in seeds for name in workloads)
+    began, played, virtual_ms, findings = monotonic(), 0, 0, 0
+    for outcome in _play_all(tasks, settings, jobs=jobs):
+        print(outcome, flush=True)
+        played += 1
+        if outcome.report is not None:
+            virtual_ms += outcome.report.virtual_ms
+            continue
+        findings += 1
+        drawn = draw(outcome.seed, outcome.workload, settings)
+        command = _command(outcome, level=level, settings=settings, rules=rules)
+        found = find(drawn, repeat=command, shrinks=not no_shrink)
+        print(f"\n{found.story.text()}", flush=True)
+        if out is not None:
+            _write(out, f"{outcome.workload}-{outcome.seed}", found)
+        if until_found:
+            break
+    seconds = max(monotonic() - began, 0.001)
+    print(
+        f"{played} runs, {findings} with a finding; {virtual_ms / 1000:.0f} virtual s in {seconds:.1f} s "
+        f"({virtual_ms / 1000 / seconds:.0f} a second)"
+    )
+    _end(findings > 0)
+
+
+def find(schedule: Schedule, *, repeat: str, shrinks: bool = True) -> Found:
+    """Shrink the schedule of a finding, play it once more, and tell it. The schedule has to break a promise."""
+    violation = _violation(Run(schedule))
+    assert violation is not None, "the schedule breaks no promise"
+    name, runs = violation.problems[0].name, 0
+    if shrinks and name != NOT_SHRUNK:
+        schedule, runs = shrink(schedule, name)
+    run = Run(schedule)
+    violation = _violation(run)
+    assert violation is not None, "a schedule that broke a promise breaks it again"
+    return Found(schedule=schedule, story=tell(run, violation, repeat=repeat, name=name), runs=runs)
+
+
+def _violation(run: Run) -> Violation | None:
+    try:
+        run.play()
+    except Violation as violation:
+        return violation
+    return None
+
+
+def _play(task: tuple[int, str], settings: Settings) -> Played:
+    seed, workload = task
+    run = Run(draw(seed, workload, settings))
+    try:
+        return Played(seed, workload, run.play())
+    except Violation as violation:
+        return Played(seed, workload, None, str(violation))
+
+
+def _play_all(tasks: Iterator[tuple[int, str]], settings: Settings, *, jobs: int) -> Iterator[Played]:
+    play = partial(_play, settings=settings)
+    if jobs == 1:
+        yield from map(play, tasks)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        # A few at a time: there may be no end of them.
+        while some := list(islice(tasks, 8 * jobs)):
+            yield from pool.map(play, some)
+
+
+def _replayed(path: Path) -> bool:
+    try:
+        schedule = read_schedule(path.read_bytes())
+        run = Run(schedule)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}.") from None
+    except (ValidationError, RuleError, KeyError, ValueError) as error:
+        raise UsageError(f"{path} is no schedule: {error}.") from None
+    violation = _violation(run)
+    if violation is None:
+        print("Every promise was kept.")
+        return False
+    print(tell(run, violation, repeat=f"odradek sim --schedule {path}").text())
+    return True
+
+
+def _write(folder: Path, name: str, found: Found) -> None:
+    path = folder / f"{name}.json"
+    story = replace(found.story, repeat=f"odradek sim --schedule {path}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(schedule_text(found.schedule))
+        (folder / f"{name}.md").write_text(story.text())
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}.") from None
+    print(f"Written to {path} and {path.with_suffix('.md')}.")
+
+
+def _rules(path: Path) -> tuple[Rule, ...]:
+    try:
+        return tuple(load_plan(path).rules)
+    except PlanError as error:
+        raise UsageError(str(error)) from None
+
+
+def _workloads(name: str) -> tuple[str, ...]:
+    if name == ALL:
+        return tuple(FOCUSES)
+    if name not in FOCUSES:
+        near = get_close_matches(name, (*FOCUSES, ALL), 1)
+        meant = f"did you mean {near[0]}?" if near else f"there is {', '.join(FOCUSES)}, and all."
+        raise UsageError(f"There is no workload {name}: {meant}")
+    return (name,)
+
+
+def _command(outcome: Played, *, level: int | None, settings: Settings, rules: Path | None) -> str:
+    words = ["odradek", "sim", "--seed", str(outcome.seed), "--workload", outcome.workload]
+    words += [] if level is None else ["--level", str(level)]
+    words += [] if settings.verification else ["--verification", "off"]
+    words += [] if settings.brokers == 3 else ["--brokers", str(settings.brokers)]
+    words += [] if settings.dialect is None else ["--dialect", settings.dialect]
+    words += [] if rules is None else ["--rules", str(rules)]
+    return " ".join(words)
+
+
+def _end(found: bool) -> NoReturn:
+    raise SystemExit(FOUND if found else 0)

@@ -1,0 +1,128 @@
+"""From a seed to a schedule: what clients do and what goes wrong, as a workload's tables say."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec import Struct
+
+from odradek.node.rules.model import Rule
+from odradek.sim.faults import RULES
+from odradek.sim.focus import FOCUSES
+from odradek.sim.habits import Habits
+from odradek.sim.schedule import PARTITIONS, Deed, Player, Schedule, Send, Txn
+
+__all__ = ["Settings", "draw"]
+
+PRODUCERS, WORKERS, IDS = 5, 2, 4
+"""The last producer is a rival: another instance of the first one's id."""
+TRANSACTIONS = 60
+"""More than a producer ends in the time that it has."""
+TROUBLE_MS = 4_000
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What a user may choose of a run; None is drawn."""
+
+    levels: tuple[int, ...] | None = None
+    verification: bool = True
+    brokers: int = 3
+    dialect: str | None = None
+    rules: tuple[Rule, ...] = ()
+    """At work from the start, besides what is drawn."""
+
+
+def draw(seed: int, workload: str = "general", settings: Settings | None = None) -> Schedule:
+    """The schedule of a seed. With other settings it is another run."""
+    settings = settings or Settings()
+    focus = FOCUSES[workload]
+    dice = Random(seed)
+    drawn = dice.choice(focus.levels)
+    levels = drawn if settings.levels is None else settings.levels
+    slowest = dice.choice(focus.slowest_ms)
+    replicas = min(dice.choice((1, 3, 3)), settings.brokers)
+    load_ms = dice.choice((0, 0, 100))
+    habits, weights = focus.drawn(dice)
+    players = [
+        _player(f"p{number}", f"tid-{number % IDS}", dice, habits, levels=levels) for number in range(PRODUCERS)
+    ] + [_player(f"w{number}", f"work-{number}", dice, habits, levels=levels, works=True) for number in range(WORKERS)]
+    return Schedule(
+        seed=seed,
+        workload=workload,
+        levels=levels,
+        verification=settings.verification,
+        brokers=settings.brokers,
+        replicas=replicas,
+        dialect=settings.dialect,
+        slowest_ms=slowest,
+        load_ms=load_ms,
+        transaction_timeout_ms=habits.timeout_ms,
+        duration_ms=TROUBLE_MS,
+        players=tuple(players),
+        consumers=tuple(range(PARTITIONS)),
+        deeds=(
+            *(Deed(at_ms=0, kind="rule", rule=rule, lasts_ms=TROUBLE_MS) for rule in settings.rules),
+            *_deeds(dice, weights, brokers=settings.brokers),
+        ),
+    )
+
+
+def _player(
+    name: str, tid: str, dice: Random, habits: Habits, *, levels: tuple[int, ...], works: bool = False
+) -> Player:
+    # At level 0 new clients go back to the older style.
+    newer = 0 not in levels and dice.random() < habits.newer
+    own = Random(dice.getrandbits(32))
+    transactions = tuple(_transaction(own, habits, works=works) for _ in range(TRANSACTIONS))
+    return Player(
+        name=name,
+        transactional_id=tid,
+        newer=newer,
+        works=works,
+        seed=own.getrandbits(32),
+        transactions=transactions,
+    )
+
+
+def _transaction(dice: Random, habits: Habits, *, works: bool) -> Txn:
+    seed, pause_ms = dice.getrandbits(32), dice.choice((0, 0, 5, 50, 200))
+    if works:
+        send = _send(dice, habits, dice.randrange(PARTITIONS), pause_ms=dice.choice((0, 50, 200, 600)))
+        return Txn(seed=seed, pause_ms=pause_ms, sends=(send,))
+    chosen = dice.sample(range(PARTITIONS), dice.randint(1, PARTITIONS))
+    rounds = dice.randint(1, 2)
+    sends = [
+        _send(dice, habits, partition, pause_ms=dice.choice((0, 0, 0, 20)))
+        for _ in range(rounds)
+        for partition in chosen
+    ]
+    offset = dice.random() < 0.5
+    if dice.random() < habits.walks_away:
+        return Txn(seed=seed, pause_ms=pause_ms, sends=tuple(sends), offset=offset, ending="walk away")
+    commits = dice.random() < habits.commits
+    return Txn(seed=seed, pause_ms=pause_ms, sends=tuple(sends), offset=offset, ending="commit" if commits else "abort")
+
+
+def _send(dice: Random, habits: Habits, partition: int, *, pause_ms: int) -> Send:
+    gives_up = dice.random() < habits.gives_up
+    return Send(
+        partition=partition,
+        records=tuple(dice.randint(1, 3) for _ in range(dice.randint(1, habits.in_flight))),
+        patience_ms=dice.choice((10, 40, 150)) if gives_up else 3_000,
+        gives_up=gives_up,
+        hangs_up=dice.random() < habits.hangs_up,
+        pause_ms=pause_ms,
+    )
+
+
+def _deeds(dice: Random, weights: dict[str, int], *, brokers: int) -> list[Deed]:
+    deeds: list[Deed] = []
+    at_ms = 0
+    while at_ms < TROUBLE_MS and weights:
+        [kind] = dice.choices(list(weights), list(weights.values()))
+        seed, lasts_ms, broker = dice.getrandbits(32), dice.randint(50, 3_000), dice.randint(1, brokers)
+        make = RULES.get(kind)
+        rule = None if make is None else make(Random(seed), broker)
+        deeds.append(Deed(at_ms=at_ms, kind=kind, seed=seed, rule=rule, lasts_ms=lasts_ms))
+        at_ms += dice.randint(20, 250)
+    return deeds

@@ -1,0 +1,88 @@
+"""The faults of requests that a workload can draw, as rules (docs/rules.md), each by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from types import MappingProxyType
+
+from odradek.node.rules.model import Rule, rule
+
+__all__ = ["RULES", "told"]
+
+Draw = Callable[[Random, int], Rule]
+"""From dice and the id of a broker."""
+
+ANSWERED = (
+    "WRITE_TXN_MARKERS",
+    "ADD_PARTITIONS_TO_TXN",
+    "ADD_OFFSETS_TO_TXN",
+    "PRODUCE",
+    "TXN_OFFSET_COMMIT",
+    "END_TXN",
+    "INIT_PRODUCER_ID",
+)
+
+
+def _lose_requests(dice: Random, broker: int) -> Rule:
+    api = dice.choice(("WRITE_TXN_MARKERS", "ADD_PARTITIONS_TO_TXN", "PRODUCE"))
+    return rule(api, broker=broker, disconnect="before", times=dice.randint(1, 3))
+
+
+def _lose_answers(dice: Random, broker: int) -> Rule:
+    return rule(dice.choice(ANSWERED), broker=broker, disconnect="after", times=dice.randint(1, 3))
+
+
+def _delay_requests(dice: Random, broker: int) -> Rule:
+    # A Produce that is delayed for longer than its client waits is the late message of KIP-890. What KIP-890 cannot
+    # cure is left out: late requests of an older client that only its epoch could tell from those of its next
+    # transaction. A Produce has its sequence besides.
+    api, sender, versions = dice.choice(
+        (("ADD_PARTITIONS_TO_TXN", "broker", None), ("PRODUCE", "any", None), ("TXN_OFFSET_COMMIT", "any", "5+"))
+    )
+    delay_ms = dice.choice((20, 200, 4_000))
+    times = dice.randint(1, 3)
+    return rule(api, broker=broker, delay_ms=delay_ms, times=times, sender=sender, versions=versions)
+
+
+def _lose_answers_of_records(dice: Random, broker: int) -> Rule:
+    return rule("PRODUCE", broker=broker, disconnect="after", times=dice.randint(1, 8))
+
+
+def _delay_verdicts(dice: Random, broker: int) -> Rule:
+    # The transaction may be over, and its markers written, when the leader hears that it is open.
+    delay_ms = dice.choice((30, 100, 300, 1_000))
+    return rule(
+        "ADD_PARTITIONS_TO_TXN", broker=broker, answer_delay_ms=delay_ms, times=dice.randint(1, 4), sender="broker"
+    )
+
+
+def _delay_records(dice: Random, broker: int) -> Rule:
+    return rule("PRODUCE", broker=broker, delay_ms=dice.choice((60, 200, 800)), times=dice.randint(2, 5))
+
+
+def _repeat_requests(dice: Random, broker: int) -> Rule:
+    api, versions = dice.choice((("PRODUCE", None), ("WRITE_TXN_MARKERS", None), ("END_TXN", "5+")))
+    return rule(api, broker=broker, duplicate=True, times=dice.randint(1, 4), versions=versions)
+
+
+RULES: Mapping[str, Draw] = MappingProxyType(
+    {
+        "lose requests": _lose_requests,
+        "lose answers": _lose_answers,
+        "lose answers of records": _lose_answers_of_records,
+        "delay requests": _delay_requests,
+        "delay records": _delay_records,
+        "delay verdicts": _delay_verdicts,
+        "repeat requests": _repeat_requests,
+    }
+)
+
+
+def told(fault: Rule) -> str:
+    """A rule in a few words, as in `broker 2: the next 3 PRODUCE: delay_ms 800`."""
+    act = fault.act
+    acts = " and ".join(f"{name} {getattr(act, name)}" for name in sorted(act.given)) or "counted"
+    where = "every broker" if fault.match.broker is None else f"broker {fault.match.broker}"
+    which = "each" if fault.times is None else "the next" if fault.times == 1 else f"the next {fault.times}"
+    return f"{where}: {which} {fault.match.api}: {acts}"

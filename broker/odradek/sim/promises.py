@@ -1,0 +1,62 @@
+"""What transactions promise, each promise with the name of its breach; and the breach itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+__all__ = ["PROMISES", "Problem", "Violation"]
+
+PROMISES: Mapping[str, str] = MappingProxyType(
+    {
+        "hanging transaction": "When its coordinator has ended a transaction, no partition keeps it open (KIP-890).",
+        "late record": "No record is written to a transaction when the one that it was sent in is over (KIP-890).",
+        "lost write": "What a producer was told is committed, a read_committed consumer sees (KIP-98).",
+        "aborted read": "What a producer was told is aborted, no read_committed consumer sees (KIP-98).",
+        "wrong records": "A consumer sees committed transactions whole, and nothing twice (KIP-98).",
+        "reordered write": "Records of one producer are read in the order in which it sent them (KIP-98).",
+        "unrepeatable read": "Who read as it was written has seen what who reads later sees (KIP-98).",
+        "wrong offset": "Records stand at the offset that their producer was told (KIP-98).",
+        "wrong outcome": "What a producer was told about a transaction is what its coordinator has decided (KIP-98).",
+        "wrong marker": "A partition has the marker that the coordinator has decided on (KIP-890).",
+        "work not done once": "What is consumed, transformed and produced in transactions is so once (KIP-447).",
+        "wrong group offset": "A group has the offset of its last committed transaction (KIP-98).",
+        "last stable offset": "The last stable offset never goes back, nor beyond the high watermark (KIP-98).",
+        "unfinished request": "When nothing goes wrong any more, every request is answered.",
+        "unfinished transaction": "When nothing goes wrong any more, every transaction ends in its time.",
+        "no progress": "When nothing goes wrong any more, every client gets on within the timeouts.",
+        "livelock": "Brokers come to rest when nobody asks anything of them.",
+        "failure": "No broker fails by itself.",
+    }
+)
+"""Names of breaches, after Jepsen's where it has one, and the promises that they break."""
+
+
+class Problem(Struct, frozen=True):
+    """A promise that was not kept."""
+
+    name: str
+    """One of `PROMISES`."""
+    seen: str
+
+    @property
+    def promise(self) -> str:
+        """What was promised."""
+        return PROMISES[self.name]
+
+
+class Violation(AssertionError):
+    """Something that must hold does not."""
+
+    def __init__(self, problems: Iterable[Problem], *, at_ms: int) -> None:
+        self.problems = tuple(problems)
+        self.at_ms = at_ms
+        """When it was seen, in virtual milliseconds since the trouble began."""
+        super().__init__("; ".join(f"{each.name}: {each.seen}" for each in self.problems[:5]))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Which promises were broken."""
+        return frozenset(each.name for each in self.problems)

@@ -1,0 +1,188 @@
+"""A run of a schedule: producers of both styles, consumers, members and a nemesis; then what must hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import sha256
+from itertools import islice
+from random import Random
+
+from msgspec import Struct
+
+from odradek.dialects.load import load
+from odradek.log.machine import Fact
+from odradek.sim.actors import Asked, Stage
+from odradek.sim.checks import PARTITIONS, Checks
+from odradek.sim.consumers import Consumer
+from odradek.sim.nemesis import Nemesis
+from odradek.sim.producers import Producer, Transaction
+from odradek.sim.promises import Problem, Violation
+from odradek.sim.schedule import Schedule
+from odradek.sim.workers import Worker
+from odradek.sim.world import Livelock, World
+
+__all__ = ["Report", "Run", "run"]
+
+TopicPartition = tuple[str, int]
+PEACE_MS = 60_000
+"""Enough for every timeout there is."""
+PROBLEMS_MAX = 20
+
+
+class Report(Struct):
+    """What came of a run."""
+
+    digest: str
+    """Of the whole trace."""
+    transactions: int
+    committed: int
+    aborted: int
+    unknown: int
+    met: Counter[str]
+    """What its producers were answered but success."""
+    deeds: list[tuple[int, str]]
+    virtual_ms: int
+
+
+class Run:
+    """One run; what it has seen is there afterwards, however it ended."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.calm = False
+        """Whether the nemesis is done."""
+        config = {
+            "odradek.transaction.version": schedule.levels[0],
+            "transaction.state.log.num.partitions": 3,
+            "offsets.topic.num.partitions": 3,
+            "transaction.state.log.replication.factor": schedule.replicas,
+            "offsets.topic.replication.factor": schedule.replicas,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
+            "request.timeout.ms": 2_000,
+            "transaction.partition.verification.enable": schedule.verification,
+            "group.min.session.timeout.ms": 500,
+            "group.initial.rebalance.delay.ms": 0,
+        }
+        self.world = World(
+            brokers=schedule.brokers,
+            topics=[f"t:3:{schedule.replicas}"],
+            seed=schedule.seed,
+            delay_ms=(0, schedule.slowest_ms),
+            config=config,
+            dialect=None if schedule.dialect is None else load(schedule.dialect),
+        )
+        # Every broker has to have its producer ids and its metadata before anything goes wrong.
+        self.world.advance(1_000)
+        self.start = self.world.now
+        for node in self.world.nodes.values():
+            node.coordinators.load_ms = schedule.load_ms
+        self.stage = Stage(self.world, after_each=self._watch)
+        self.journal: list[Transaction] = []
+        self.producers: list[Producer] = []
+        self.workers: list[Worker] = []
+        for plan in schedule.players:
+            kind = Worker if plan.works else Producer
+            producer = kind(
+                self.world,
+                plan=plan,
+                timeout_ms=schedule.transaction_timeout_ms,
+                goes_on=lambda: not self.calm,
+                journal=self.journal,
+            )
+            self.producers.append(producer)
+            if isinstance(producer, Worker):
+                self.workers.append(producer)
+        self.consumers = [
+            Consumer(self.world, PARTITIONS[index], random=Random(f"{schedule.seed} {index}"))
+            for index in schedule.consumers
+        ]
+        self.nemesis = Nemesis(
+            self.world, deeds=schedule.deeds, duration_ms=schedule.duration_ms, levels=schedule.levels
+        )
+        self._stable: dict[TopicPartition, int] = {}
+
+    @property
+    def asked(self) -> list[Asked]:
+        """Every request of every client, with what came of it."""
+        return self.stage.asked
+
+    @property
+    def facts(self) -> list[tuple[int, int, Fact]]:
+        """What brokers did: when, which one, and what."""
+        times = self.world.fact_times
+        return [(at, node_id, fact) for at, (node_id, fact) in zip(times, self.world.facts, strict=True)]
+
+    def play(self) -> Report:
+        """Play it; `Violation` if something does not hold."""
+        try:
+            self._play()
+        except Violation:
+            raise
+        except Exception as error:
+            name = "livelock" if isinstance(error, Livelock) else "failure"
+            problem = Problem(name, f"{type(error).__name__}: {error}")
+            raise Violation([problem], at_ms=self._elapsed) from error
+        outcomes = [each.outcome for each in self.journal]
+        return Report(
+            digest=sha256(repr((self.world.facts, self.world.fact_times)).encode()).hexdigest(),
+            transactions=len(outcomes),
+            committed=outcomes.count("committed"),
+            aborted=outcomes.count("aborted"),
+            unknown=outcomes.count("unknown"),
+            met=sum((each.met for each in self.producers), Counter()),
+            deeds=self.nemesis.deeds,
+            virtual_ms=self._elapsed,
+        )
+
+    @property
+    def _elapsed(self) -> int:
+        return self.world.now - self.start
+
+    def _play(self) -> None:
+        stage, world = self.stage, self.world
+        for producer in self.producers:
+            stage.add(producer.name, producer.script())
+        for consumer in self.consumers:
+            stage.add(f"consumer-{consumer.partition[1]}", consumer.script())
+        for worker in self.workers:
+            stage.add(f"member-{worker.name}", worker.consume())
+        nemesis = stage.add("nemesis", self.nemesis.script())
+        if not stage.play(lambda: nemesis.done, within_ms=self.schedule.duration_ms + PEACE_MS):
+            raise Violation([Problem("no progress", "what goes wrong does not come to its end")], at_ms=self._elapsed)
+        self.calm = True
+        writers = stage.actors[: len(self.producers)]
+        if not stage.play(lambda: all(each.done for each in writers), within_ms=PEACE_MS):
+            names = ", ".join(each.name for each in writers if not each.done)
+            problem = Problem("no progress", f"{names} had no answer that ends it within {PEACE_MS} ms")
+            raise Violation([problem], at_ms=self._elapsed)
+        # What a fenced instance has left open runs into its timeout.
+        world.advance(15_000)
+        for consumer in self.consumers:
+            consumer.stopping = True
+        at_rest = stage.play(lambda: all(each.done for each in stage.actors), within_ms=PEACE_MS)
+        world.advance(5_000)
+        checks = Checks(world, self.producers, self.consumers, self.journal)
+        problems = list(islice(checks.problems() if at_rest else checks.open_ends(), PROBLEMS_MAX))
+        if not at_rest and not problems:
+            problems = [Problem("no progress", f"{[each.name for each in stage.actors if not each.done]} are stuck")]
+        if problems:
+            raise Violation(problems, at_ms=self._elapsed)
+
+    # ------------------------------------------------------------------ what must hold at every moment
+
+    def _watch(self) -> None:
+        """The last stable offset never goes back, and never passes the high watermark."""
+        for node in (self.world.nodes[node_id] for node_id in self.world.running):
+            for key, partition in node.partitions.items():
+                if key[0] != "t" or not partition.is_leader:
+                    continue
+                stable = partition.last_stable_offset
+                if not self._stable.get(key, 0) <= stable <= partition.high_watermark:
+                    seen = f"that of {key[0]}-{key[1]} is {stable} after {self._stable.get(key)}"
+                    raise Violation([Problem("last stable offset", seen)], at_ms=self._elapsed)
+                self._stable[key] = stable
+
+
+def run(schedule: Schedule) -> Report:
+    """Play a schedule; `Violation` if something does not hold."""
+    return Run(schedule).play()

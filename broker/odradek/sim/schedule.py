@@ -1,0 +1,141 @@
+"""The schedule of a run: who does what, and what goes wrong when. It is data, so that a finding shrinks by deletion.
+
+Each part has a seed of its own for what is not written out in it (jitter, which broker dies), so that what is left
+behaves the same when something else is deleted. Times are milliseconds of virtual time since the trouble began.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from odradek.node.rules.model import Rule
+
+__all__ = ["KINDS", "PARTITIONS", "Deed", "Player", "Schedule", "Send", "Txn", "read_schedule", "schedule_text"]
+
+PARTITIONS = 3
+"""Of the topic that all of it is about."""
+KINDS = (
+    "move a leader",
+    "move a coordinator",
+    "lose connections",
+    "hold markers",
+    "remove a broker",
+    "return a broker",
+    "crash a broker",
+    "restart a broker",
+    "deafen a broker",
+    "replace a coordinator amid markers",
+    "change the level",
+)
+"""What goes wrong besides rules (`odradek.sim.nemesis.DEEDS` says how)."""
+Ending = Literal["commit", "abort", "walk away"]
+
+
+class Send(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Batches for one partition, sent one behind the other before the first of them is answered."""
+
+    partition: int
+    records: tuple[int, ...] = (1,)
+    """How many records each batch has."""
+    patience_ms: int = 3_000
+    """How long the client waits for the answers."""
+    gives_up: bool = False
+    """It does not send again what was not answered in time, but aborts."""
+    hangs_up: bool = True
+    """It closes the connection then; a broker that is not told goes on with what is parked there."""
+    pause_ms: int = 0
+
+
+class Txn(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a producer does in one transaction."""
+
+    seed: int = 0
+    pause_ms: int = 0
+    """Before it begins."""
+    sends: tuple[Send, ...] = ()
+    offset: bool = False
+    """It commits an offset of its own group as well."""
+    ending: Ending = "commit"
+
+
+class Player(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One producer, an instance of a transactional id."""
+
+    name: str
+    transactional_id: str
+    newer: bool = False
+    """It knows transaction.version 2: it adds no partitions, and its epoch grows with each transaction."""
+    works: bool = False
+    """It is a member of a group, and its transactions are consume, transform, produce."""
+    seed: int = 0
+    transactions: tuple[Txn, ...] = ()
+
+
+class Deed(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Something that goes wrong. Of kind `rule` it is a rule as docs/rules.md has it, for `lasts_ms`."""
+
+    at_ms: int
+    kind: str
+    seed: int = 0
+    rule: Rule | None = None
+    lasts_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rule is None and self.kind not in KINDS:
+            near = get_close_matches(self.kind, KINDS, 1)
+            meant = f"did you mean {near[0]}?" if near else f"there is {', '.join(KINDS)}"
+            raise ValueError(f"there is no deed {self.kind}: {meant}")
+
+
+class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Everything that a run depends on."""
+
+    seed: int
+    workload: str = "general"
+    levels: tuple[int, ...] = (2,)
+    """Of transaction.version: that at the start, and the others that it may change to."""
+    verification: bool = True
+    brokers: int = 3
+    replicas: int = 3
+    """With one, a partition has no leader while its broker is away."""
+    dialect: str | None = None
+    slowest_ms: int = 0
+    """The longest delay of a message between brokers."""
+    load_ms: int = 0
+    """How long a coordinator takes to load."""
+    transaction_timeout_ms: int = 8_000
+    duration_ms: int = 4_000
+    """Of the trouble; what is begun is ended after that, and everything has to come to rest."""
+    players: tuple[Player, ...] = ()
+    consumers: tuple[int, ...] = ()
+    """The partitions that somebody reads all the time."""
+    deeds: tuple[Deed, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.levels or not set(self.levels) <= {0, 1, 2}:
+            raise ValueError("levels are some of 0, 1 and 2")
+        if not self.brokers >= 1 or not 1 <= self.replicas <= self.brokers:
+            raise ValueError("there is at least one broker, and at most as many replicas")
+        partitions = {send.partition for each in self.players for txn in each.transactions for send in txn.sends}
+        if not {*partitions, *self.consumers} <= set(range(PARTITIONS)):
+            raise ValueError(f"partitions are 0 to {PARTITIONS - 1}")
+
+    @property
+    def steps(self) -> int:
+        """How many steps it has: what clients send and end, and what goes wrong."""
+        sent = sum(len(txn.sends) + txn.offset + 1 for player in self.players for txn in player.transactions)
+        return sent + len(self.deeds) + len(self.consumers)
+
+
+def schedule_text(schedule: Schedule) -> str:
+    """The schedule as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(schedule), indent=1).decode() + "\n"
+
+
+def read_schedule(text: str | bytes) -> Schedule:
+    """The schedule that a JSON text is. Raises msgspec.ValidationError (a ValueError) for what makes none."""
+    return msgspec.json.decode(text, type=Schedule)

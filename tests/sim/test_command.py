@@ -1,0 +1,192 @@
+"""`odradek sim`: findings are shrunk to stories that repeat, and what cannot be played is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from odradek.cli import BROKER
+from odradek.commands import Commands
+from odradek.control.plan import load_plan, read_plan
+from odradek.sim.command import Found, add_commands, find
+from odradek.sim.draw import Settings, draw
+from odradek.sim.focus import FOCUSES
+from odradek.sim.promises import PROMISES, Violation
+from odradek.sim.run import Run, run
+from odradek.sim.schedule import Deed, Player, Schedule, Send, Txn, read_schedule, schedule_text
+from odradek.sim.shrink import shrink
+from odradek.usage import UsageError
+
+STEPS_MAX = 12
+
+
+def commands() -> Commands:
+    commands = Commands("odradek", "", {})
+    add_commands(commands)
+    return commands
+
+
+def exit_code(*words: object) -> int | str | None:
+    with pytest.raises(SystemExit) as ended:
+        commands().run(["sim", *map(str, words)])
+    return ended.value.code
+
+
+def without_verification(level: int, seed: int) -> Schedule:
+    return draw(seed, "late-records", Settings(levels=(level,), verification=False))
+
+
+def broken(schedule: Schedule) -> frozenset[str]:
+    """The names of the promises that a run of it breaks."""
+    try:
+        run(schedule)
+    except Violation as violation:
+        return violation.names
+    return frozenset()
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def hanging(request: pytest.FixtureRequest) -> Found:
+    """What the first seed finds without verification."""
+    return find(without_verification(request.param, 1), repeat="odradek sim")
+
+
+@pytest.mark.slow
+def test_a_hanging_transaction_is_told_in_a_few_steps(hanging: Found) -> None:
+    assert hanging.story.problems[0].name == "hanging transaction"
+    assert hanging.schedule.steps <= STEPS_MAX
+    assert hanging.schedule.brokers == 1
+    text = hanging.story.text()
+    for part in (
+        PROMISES["hanging transaction"],
+        "no answer within",
+        "has marker ABORT",
+        "opens a transaction",
+        "odradek sim",
+    ):
+        assert part in text
+    # The record comes when the marker is written: that is what KIP-890 is about.
+    assert text.index("has marker ABORT") < text.index("opens a transaction")
+    assert hanging.story.mermaid().startswith("sequenceDiagram\n    participant ")
+
+
+@pytest.mark.slow
+def test_its_rules_are_a_plan(hanging: Found) -> None:
+    plan = hanging.story.plan()
+    assert plan is not None
+    assert [rule.match.api for rule in read_plan(plan).rules] == ["PRODUCE"]
+
+
+@pytest.mark.slow
+def test_with_verification_the_same_steps_break_nothing(hanging: Found) -> None:
+    assert "hanging transaction" in broken(hanging.schedule)
+    assert not broken(replace(hanging.schedule, verification=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["late record", "aborted read"])
+def test_a_record_that_joins_a_later_transaction_is_told_in_a_few_steps(name: str) -> None:
+    schedule = without_verification(0, 2)
+    assert name in broken(schedule)
+    small, _ = shrink(schedule, name)
+    assert name in broken(small)
+    assert small.steps <= STEPS_MAX
+
+
+def small() -> Schedule:
+    """A record that is late, as somebody would write it down."""
+    gives_up = Txn(sends=(Send(partition=0, patience_ms=50, gives_up=True),))
+    return Schedule(
+        seed=1,
+        levels=(0,),
+        verification=False,
+        brokers=1,
+        replicas=1,
+        duration_ms=500,
+        players=(Player(name="p0", transactional_id="a", transactions=(gives_up,)),),
+        deeds=(Deed(at_ms=0, kind="rule", rule=read_plan(PLAN).rules[0], lasts_ms=500),),
+    )
+
+
+PLAN = """
+rules:
+- match: {api: PRODUCE}
+  act: {delay_ms: 200}
+"""
+
+
+def test_a_schedule_is_text(tmp_path: Path) -> None:
+    assert read_schedule(schedule_text(small())) == small()
+    path = tmp_path / "late.json"
+    path.write_text(schedule_text(small()))
+    assert exit_code("--schedule", path) == 1
+
+
+def test_a_run_that_keeps_its_promises_ends_with_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "fine.json"
+    path.write_text(schedule_text(small()).replace('"verification": false', '"verification": true'))
+    assert exit_code("--schedule", path) == 0
+    assert "Every promise was kept" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_command_writes_what_repeats_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--level", 1, "--verification", "off", "--workload", "late-records", "--until-found", "--out", tmp_path]
+    assert exit_code(*words) == 1
+    assert "1 with a finding" in capsys.readouterr().out
+    [written] = tmp_path.glob("*.json")
+    assert json.loads(written.read_text())["verification"] is False
+    assert f"odradek sim --schedule {written}" in written.with_suffix(".md").read_text()
+    assert exit_code("--schedule", written) == 1
+
+
+@pytest.mark.slow
+def test_a_plan_of_rules_is_at_work_in_every_run(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN)
+    schedule = draw(1, "duplicates", Settings(rules=tuple(load_plan(plan).rules)))
+    played = Run(schedule)
+    played.play()
+    assert any("PRODUCE: delay_ms 200" in what for _, what in played.nemesis.deeds)
+    assert exit_code("--rules", plan, "--workload", "duplicates") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--workload", "late-record"], "did you mean late-records?"),
+        (["--workload", "zzz"], "there is general, "),
+        (["--level", "3"], "3 is above 2"),
+        (["--verification", "maybe"], "one of on, off"),
+        (["--brokers", "0"], "0 is below 1"),
+        (["--dialect", "no-such"], "no-such"),
+        (["--schedule", "/no/such/file"], "No such file"),
+        (["--rules", "/no/such/file"], "cannot be read"),
+        (["--sed", "1"], "did you mean --seed?"),
+    ],
+)
+def test_what_cannot_be_played_is_told(words: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=r"^[^\n]+$") as told:
+        commands().run(["sim", *words])
+    assert said in str(told.value)
+
+
+@pytest.mark.parametrize("change", ['"sead": 1', '"deeds": [{"at_ms": 0, "kind": "move a laeder"}]', '"levels": []'])
+def test_a_schedule_that_makes_no_sense_is_told(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text('{"seed": 1, ' + change + "}")
+    with pytest.raises(UsageError, match="is no schedule"):
+        commands().run(["sim", "--schedule", str(path)])
+
+
+def test_serving_does_not_wait_for_the_simulator() -> None:
+    assert "sim" not in BROKER
+
+
+def test_every_workload_can_be_drawn_for_one_broker() -> None:
+    for name in FOCUSES:
+        schedule = draw(1, name, Settings(brokers=1))
+        assert {deed.rule.match.broker for deed in schedule.deeds if deed.rule is not None} <= {1}
