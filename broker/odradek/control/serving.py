@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -124,6 +125,8 @@ async def listen(hub: Hub, where: Listening) -> AsyncIterator[None]:
         server_header=False,
         timeout_graceful_shutdown=LAST_WORDS_S,
     )
+    # What fails inside a call is logged where that is known; a client that offers HTTP/2 is nothing to speak of.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     server = _Server(config)
     serving = asyncio.create_task(server.serve([where.bound]))
     while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn tells nobody

@@ -1,0 +1,109 @@
+// Three hard cases for a transactional client, played with franz-go.
+package example
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	odradek "odradek.dev/helpers/go"
+)
+
+func till(t *testing.T, cluster *odradek.Cluster) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(cluster.Seeds()...),
+		kgo.TransactionalID("till-1"),
+		kgo.TransactionTimeout(time.Minute),
+		kgo.DefaultProduceTopic("orders"),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func send(t *testing.T, client *kgo.Client, value string) {
+	t.Helper()
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ProduceSync(context.Background(), kgo.StringRecord(value)).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// committed are the values up to the last stable offset, which the test has waited for.
+func committed(t *testing.T, cluster *odradek.Cluster, count int) (values []string) {
+	t.Helper()
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(cluster.Seeds()...),
+		kgo.ConsumeTopics("orders"),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	limited, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for len(values) < count && limited.Err() == nil {
+		client.PollFetches(limited).EachRecord(func(record *kgo.Record) { values = append(values, string(record.Value)) })
+	}
+	return values
+}
+
+func TestACommitWhoseAnswerIsLost(t *testing.T) {
+	cluster := odradek.New(t, odradek.Options{Topics: []string{"orders"}})
+	cluster.Arm(odradek.Rule{
+		Match: odradek.Match{"api": "END_TXN", "transactional_id": "till-1"}, Act: odradek.Act{"disconnect": "after"}, Expect: odradek.Hits(1),
+	})
+	client := till(t, cluster)
+	send(t, client, "one coffee")
+	if err := client.EndTransaction(context.Background(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Wait("transaction", map[string]any{"id": "till-1", "state": "CompleteCommit"})
+	if values := committed(t, cluster, 1); len(values) != 1 || values[0] != "one coffee" {
+		t.Fatal(values)
+	}
+}
+
+func TestMarkersThatWait(t *testing.T) {
+	cluster := odradek.New(t, odradek.Options{Brokers: 3, Topics: []string{"orders"}})
+	cluster.Arm(odradek.Rule{
+		Name: "markers", Match: odradek.Match{"api": "WRITE_TXN_MARKERS"}, Act: odradek.Act{"hold": true}, When: odradek.When{"times": "all"}, Expect: odradek.AtLeast(1),
+	})
+	client := till(t, cluster)
+	send(t, client, "one coffee")
+	if err := client.EndTransaction(context.Background(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Wait("rule", map[string]any{"name": "markers", "held": 1})
+	var partition struct {
+		LastStableOffset int `json:"last_stable_offset"`
+		HighWatermark    int `json:"high_watermark"`
+	}
+	cluster.Get(&partition, "partitions", "orders", "0")
+	if partition.LastStableOffset != 0 || partition.HighWatermark != 1 {
+		t.Fatal(partition)
+	}
+	cluster.Disarm("markers")
+	cluster.Wait("partition", map[string]any{"topic": "orders", "partition": 0, "last_stable_offset": 2})
+	if values := committed(t, cluster, 1); len(values) != 1 {
+		t.Fatal(values)
+	}
+}
+
+func TestATransactionThatTakesTooLong(t *testing.T) {
+	cluster := odradek.New(t, odradek.Options{Topics: []string{"orders"}})
+	client := till(t, cluster)
+	send(t, client, "one coffee")
+	cluster.Advance(2 * time.Minute)
+	cluster.Wait("transaction", map[string]any{"id": "till-1", "state": "CompleteAbort"})
+	if err := client.EndTransaction(context.Background(), kgo.TryCommit); err == nil {
+		t.Fatal("a transaction that was aborted was committed")
+	}
+}

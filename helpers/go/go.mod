@@ -1,0 +1,3 @@
+module odradek.dev/helpers/go
+
+go 1.25

@@ -1,0 +1,97 @@
+package dev.odradek;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/** A cluster of the hub; what options, rules and conditions may be is in docs/hub.md and docs/rules.md. */
+public final class Cluster implements AutoCloseable {
+    private final Hub hub;
+    private final String id;
+    private final String bootstrap;
+
+    private Cluster(Hub hub, JsonNode made) {
+        this.hub = hub;
+        this.id = made.get("id").asText();
+        this.bootstrap = made.get("bootstrap").asText();
+    }
+
+    /** Make one, with these options of POST /clusters. */
+    public static Cluster make(Map<String, ?> options) {
+        Hub hub = Hub.get();
+        return new Cluster(hub, hub.call("POST", "/clusters", options));
+    }
+
+    /** What a client connects to: `bootstrap.servers`. */
+    public String bootstrap() {
+        return bootstrap;
+    }
+
+    /** Read anything of its state: get("transactions", "till-1"). */
+    public JsonNode get(Object... parts) {
+        return hub.call("GET", path(parts), null);
+    }
+
+    /** Do anything that the hub can: post(Map.of("to", 2), "partitions", "orders", 0, "leader"). */
+    public JsonNode post(Object body, Object... parts) {
+        return hub.call("POST", path(parts), body);
+    }
+
+    /** Apply a rule to the requests that are read from now on; its name. */
+    public String arm(Map<String, ?> rule) {
+        return post(rule, "rules").get(0).get("name").asText();
+    }
+
+    /** What a rule has seen so far. */
+    public JsonNode rule(String name) {
+        return get("rules", name);
+    }
+
+    /** Serve the requests that a rule holds. */
+    public void release(String rule) {
+        post(null, "rules", rule, "release");
+    }
+
+    /** Apply a rule no longer, and serve what it holds. */
+    public void disarm(String rule) {
+        hub.call("DELETE", path("rules", rule), null);
+    }
+
+    /** Return when it is so: waitFor("transaction", Map.of("id", "till-1", "state", "CompleteCommit")). */
+    public JsonNode waitFor(String what, Map<String, ?> condition) {
+        return post(Map.of(what, condition), "wait").get("found").get(0);
+    }
+
+    /** Let so much time pass at once for the brokers. */
+    public void advance(Duration by) {
+        post(Map.of("advance_ms", by.toMillis()), "time");
+    }
+
+    /** Throws, with a sentence for each rule that has not seen what it expects. */
+    public void verify() {
+        List<String> unmet = new ArrayList<>();
+        post(null, "verify").get("unmet").forEach(each -> unmet.add(each.asText()));
+        if (!unmet.isEmpty()) {
+            throw new AssertionError(String.join("\n", unmet));
+        }
+    }
+
+    /** Remove it: the connections of its clients end. */
+    @Override
+    public void close() {
+        hub.call("DELETE", path(), null);
+    }
+
+    private String path(Object... parts) {
+        StringBuilder path = new StringBuilder("/clusters/").append(id);
+        for (Object part : parts) {
+            String quoted = URLEncoder.encode(part.toString(), StandardCharsets.UTF_8).replace("+", "%20");
+            path.append('/').append(quoted);
+        }
+        return path.toString();
+    }
+}

@@ -1,0 +1,26 @@
+package dev.odradek;
+
+import java.lang.annotation.ElementType;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.lang.annotation.Target;
+import org.junit.jupiter.api.extension.ExtendWith;
+
+/** A fresh cluster for each test that takes a {@link Cluster}; on a test it says what that one is. */
+@Target({ElementType.TYPE, ElementType.METHOD})
+@Retention(RetentionPolicy.RUNTIME)
+@ExtendWith(OdradekExtension.class)
+public @interface Odradek {
+    int brokers() default 1;
+
+    /** NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS. */
+    String[] topics() default {};
+
+    /** KEY=VALUE, by Kafka's names. */
+    String[] config() default {};
+
+    /** A release of Kafka, such as 3.6. */
+    String asKafka() default "";
+
+    int transactionVersion() default -1;
+}

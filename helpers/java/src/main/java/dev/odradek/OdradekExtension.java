@@ -1,0 +1,66 @@
+package dev.odradek;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.extension.AfterEachCallback;
+import org.junit.jupiter.api.extension.ExtensionContext;
+import org.junit.jupiter.api.extension.ExtensionContext.Namespace;
+import org.junit.jupiter.api.extension.ParameterContext;
+import org.junit.jupiter.api.extension.ParameterResolver;
+import org.junit.platform.commons.support.AnnotationSupport;
+
+/** Gives a test its cluster, and fails it at its end if a rule has not seen what it expects. */
+public final class OdradekExtension implements ParameterResolver, AfterEachCallback {
+    private static final Namespace OURS = Namespace.create(OdradekExtension.class);
+
+    @Override
+    public boolean supportsParameter(ParameterContext parameter, ExtensionContext context) {
+        return parameter.getParameter().getType() == Cluster.class;
+    }
+
+    @Override
+    public Object resolveParameter(ParameterContext parameter, ExtensionContext context) {
+        return made(context).computeIfAbsent("cluster", key -> Cluster.make(options(context)));
+    }
+
+    @Override
+    public void afterEach(ExtensionContext context) {
+        Cluster cluster = made(context).get("cluster");
+        if (cluster == null) {
+            return;
+        }
+        try (cluster) {
+            if (context.getExecutionException().isEmpty()) {
+                cluster.verify();
+            }
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, Cluster> made(ExtensionContext context) {
+        return context.getStore(OURS).getOrComputeIfAbsent("made", key -> new HashMap<String, Cluster>(), Map.class);
+    }
+
+    private static Map<String, Object> options(ExtensionContext context) {
+        Odradek odradek = AnnotationSupport.findAnnotation(context.getElement(), Odradek.class)
+                .or(() -> AnnotationSupport.findAnnotation(context.getRequiredTestClass(), Odradek.class))
+                .orElseThrow();
+        Map<String, Object> options = new HashMap<>();
+        options.put("brokers", odradek.brokers());
+        options.put("topics", List.of(odradek.topics()));
+        Map<String, String> config = new HashMap<>();
+        for (String setting : odradek.config()) {
+            String[] parts = setting.split("=", 2);
+            config.put(parts[0], parts[1]);
+        }
+        options.put("config", config);
+        if (!odradek.asKafka().isEmpty()) {
+            options.put("as_kafka", odradek.asKafka());
+        }
+        if (odradek.transactionVersion() >= 0) {
+            options.put("transaction_version", odradek.transactionVersion());
+        }
+        return options;
+    }
+}

@@ -1,0 +1,84 @@
+// Three hard cases for a transactional client, played with KafkaJS: node --test
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import kafkajs from 'kafkajs'
+
+import { newCluster } from '../odradek.mjs'
+
+const { Kafka, logLevel } = kafkajs
+
+const MINUTE = 60_000
+
+/** A client and its transactional producer, which are gone after the test. */
+async function till(t, cluster) {
+  const kafka = new Kafka({ brokers: cluster.brokers, logLevel: logLevel.NOTHING, retry: { initialRetryTime: 20 } })
+  const producer = kafka.producer({ transactionalId: 'till-1', maxInFlightRequests: 1, idempotent: true })
+  await producer.connect()
+  t.after(() => producer.disconnect())
+  return { kafka, producer }
+}
+
+/** A transaction with one record in it. */
+async function begin(producer, value) {
+  const transaction = await producer.transaction()
+  await transaction.send({ topic: 'orders', messages: [{ value }] })
+  return transaction
+}
+
+/** The first value that a read_committed consumer gets. */
+async function firstCommitted(kafka) {
+  const consumer = kafka.consumer({ groupId: 'kitchen', readUncommitted: false })
+  await consumer.connect()
+  await consumer.subscribe({ topic: 'orders', fromBeginning: true })
+  try {
+    return await new Promise((resolve, reject) => {
+      consumer.run({ eachMessage: async ({ message }) => resolve(message.value.toString()) }).catch(reject)
+    })
+  } finally {
+    await consumer.disconnect()
+  }
+}
+
+test('a former self whose transaction is still ending', async (t) => {
+  const cluster = await newCluster(t, { topics: ['orders'] })
+  await cluster.arm({
+    match: { api: 'INIT_PRODUCER_ID', transactional_id: 'till-1' },
+    when: { times: 3 },
+    act: { error: 'CONCURRENT_TRANSACTIONS' },
+    expect: { hits: 3 },
+  })
+  const { kafka, producer } = await till(t, cluster)
+  const transaction = await begin(producer, 'one coffee')
+  await transaction.commit()
+  await cluster.wait({ transaction: { id: 'till-1', state: 'CompleteCommit' } })
+  assert.equal(await firstCommitted(kafka), 'one coffee')
+})
+
+test('markers that wait', async (t) => {
+  const cluster = await newCluster(t, { brokers: 3, topics: ['orders'] })
+  await cluster.arm({
+    name: 'markers',
+    match: { api: 'WRITE_TXN_MARKERS' },
+    when: { times: 'all' },
+    act: { hold: true },
+    expect: { at_least: 1 },
+  })
+  const { kafka, producer } = await till(t, cluster)
+  const transaction = await begin(producer, 'one coffee')
+  await transaction.commit()
+  await cluster.wait({ rule: { name: 'markers', held: 1 } })
+  assert.equal((await cluster.get('partitions', 'orders', 0)).last_stable_offset, 0)
+  await cluster.disarm('markers')
+  await cluster.wait({ partition: { topic: 'orders', partition: 0, last_stable_offset: 2 } })
+  assert.equal(await firstCommitted(kafka), 'one coffee')
+})
+
+test('a transaction that takes too long', async (t) => {
+  const cluster = await newCluster(t, { topics: ['orders'] })
+  const { producer } = await till(t, cluster)
+  const transaction = await begin(producer, 'one coffee')
+  await cluster.advance(2 * MINUTE)
+  await cluster.wait({ transaction: { id: 'till-1', state: 'CompleteAbort' } })
+  await assert.rejects(transaction.commit())
+})
