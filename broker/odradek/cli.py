@@ -15,6 +15,7 @@ from odradek.parent import UntilStdinEnds, end_with_stdin
 from odradek.usage import READY, Unmet, UsageError
 
 if TYPE_CHECKING:
+    from odradek.control.plan import Plan
     from odradek.net.cluster import RunningCluster
     from odradek.net.prepared import Prepared
     from odradek.net.serve import Hosting
@@ -111,6 +112,14 @@ def serve(
     control_token: Annotated[
         str | None, Option(help="What who drives it has to show; needed beyond loopback. Else $ODRADEK_HUB_TOKEN.")
     ] = None,
+    story: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="The same with a plan that comes along, and the cluster that it is made for; `odradek stories` "
+            "lists them.",
+        ),
+    ] = None,
     seed: Annotated[int | None, Option(help="Seed of every random choice.")] = None,
     cluster_id: Annotated[str | None, Option(help="Cluster id; a random one if not given.")] = None,
     until_stdin_ends: UntilStdinEnds = False,
@@ -127,6 +136,13 @@ def serve(
     if log_level not in LEVELS:
         raise UsageError(f"Unknown log level {log_level}: it is one of {', '.join(LEVELS)}.")
     overrides = _overrides(set_ or [])
+    plan = _plan(faults, story)
+    if plan is not None:
+        overrides = plan.cluster.overrides | overrides
+        brokers = plan.cluster.brokers if brokers is None and node_ids is None else brokers
+        topic = [*plan.cluster.topics, *(topic or [])]
+        as_kafka = as_kafka or plan.cluster.as_kafka
+        transaction_version = plan.cluster.transaction_version if transaction_version is None else transaction_version
     host = host or environ.get(HOST_VARIABLE) or "127.0.0.1"
     ids = _node_ids(brokers, node_ids)
     port = _port(port, count=len(ids))
@@ -150,7 +166,6 @@ def serve(
     log = make_logger(level=log_level, as_json=json)
     if config.without_effect:
         log.warning("configuration_without_effect", keys=config.without_effect)
-    rules = () if faults is None else _rules(faults)
     options = ServeOptions(
         config=config,
         node_ids=ids,
@@ -163,7 +178,7 @@ def serve(
         cluster_id=cluster_id,
         events=events,
         metrics_port=metrics_port,
-        rules=rules,
+        arm=None if plan is None else partial(_arm, plan.rules),
     )
     hosting = alone if control is None else _hosting(control, control_token, log)
     if until_stdin_ends:
@@ -222,6 +237,26 @@ def show_dialect(
     from odradek.dialects.show import shown
 
     print("\n".join(shown(name)))
+
+
+def stories(
+    name: Annotated[str | None, Argument(help="Print the plan of this one; else list all.")] = None,
+) -> None:
+    """List the situations that `odradek serve --story NAME` arranges, or print the plan of one."""
+    from odradek.extras import need
+
+    need("yaml", extra="control")
+    from odradek.control.stories import names, read_story, text_of
+
+    if name is None:
+        width = max(map(len, names()))
+        for each in names():
+            print(f"{each:{width}}  {read_story(each).about}")
+        return
+    try:
+        print(text_of(name), end="")
+    except LookupError as error:
+        raise UsageError(str(error)) from None
 
 
 def codec_check(
@@ -306,16 +341,32 @@ def _overrides(settings: list[str]) -> dict[str, str]:
     return overrides
 
 
-def _rules(path: Path) -> tuple[Rule, ...]:
+def _plan(path: Path | None, story: str | None) -> Plan | None:
+    """The plan of --faults or --story, if there is one."""
+    if path is None and story is None:
+        return None
     from odradek.extras import need
 
     need("yaml", extra="control")
     from odradek.control.plan import PlanError, load_plan
+    from odradek.control.stories import read_story
+
+    if path is not None and story is not None:
+        raise UsageError("A start has --faults or --story, not both.")
+    try:
+        return load_plan(path) if path is not None else read_story(story or "")
+    except (LookupError, PlanError) as error:
+        raise UsageError(str(error)) from None
+
+
+def _arm(rules: list[Rule], cluster: RunningCluster) -> None:
+    from odradek.control.steps import add_rules
+    from odradek.node.rules.model import RuleError
 
     try:
-        return tuple(load_plan(path).rules)
-    except PlanError as error:
-        raise UsageError(str(error)) from None
+        add_rules(cluster, rules)
+    except RuleError as error:
+        raise UsageError(f"{error.field}: {error}") from None
 
 
 def _topic(text: str) -> StartTopic:
@@ -359,6 +410,7 @@ BROKER: dict[str, Callable[..., None]] = {
     "dialects": dialects,
     "dialects show": show_dialect,
     "health": health,
+    "stories": stories,
     "codec-check": codec_check,
 }
 

@@ -12,7 +12,7 @@ from odradek.control.epochs import force_epoch
 from odradek.log.machine import Refused
 from odradek.node.events import Command
 from odradek.node.rules.armed import Armed
-from odradek.node.rules.model import rule
+from odradek.node.rules.one_line import rule
 from odradek.node.transport.router import Call
 from odradek.releases import Release
 from odradek.sim import World

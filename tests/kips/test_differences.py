@@ -20,7 +20,7 @@ from tests.kips.helpers import (
     new_clients,
 )
 
-from odradek.node.rules.model import rule
+from odradek.node.rules.one_line import rule
 from odradek.node.transport.router import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest

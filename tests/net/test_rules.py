@@ -160,3 +160,29 @@ def test_a_plan_with_one_bad_rule_is_refused_whole(tmp_path: Path) -> None:
     assert f"odradek: {path}:3:18: $.rules[1].match.api: There is no API METADAT: did you mean METADATA?\n" == said
     path.write_text(PLAN.replace("API_VERSIONS", "API_VERSIONS, broker: 4"))
     assert "odradek: match.broker: There is no broker 4: there is 1.\n" == refused("--port", "0", "--faults", str(path))
+
+
+def test_a_story_comes_with_its_cluster() -> None:
+    with serving("--story", "coordinator-loading", "--log-level", "error") as (process, addresses):
+        assert 3 == len(addresses)
+        process.send_signal(signal.SIGTERM)
+        assert 3 == process.wait(TIMEOUT_S)
+        assert process.stderr is not None
+        assert "odradek: Rule records expects 1 hit and had 0 hits; no request matched.\n" == process.stderr.read()
+
+
+def test_what_is_said_goes_before_the_story() -> None:
+    with serving("--story", "late-produce-undefended", "--brokers", "2") as (_, addresses):
+        assert 2 == len(addresses)
+
+
+def test_stories_are_listed_and_shown() -> None:
+    command = [sys.executable, "-m", "odradek", "stories"]
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
+    assert "late-produce-after-abort  " in listed
+    shown = subprocess.run([*command, "epoch-overflow"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    assert "set_producer_epoch: 32766" in shown.stdout
+    wrong = subprocess.run([*command, "epoch"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (2, "odradek: There is no story epoch: there is epoch-overflow.\n") == (wrong.returncode, wrong.stderr)
+    said = refused("--port", "0", "--story", "epoch-overflow", "--faults", "plan.yaml")
+    assert "odradek: A start has --faults or --story, not both.\n" == said

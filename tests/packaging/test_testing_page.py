@@ -13,7 +13,7 @@ from tests.packaging.tools import ROOT, said
 
 from odradek import testing
 from odradek.node.rules.armed import Armed
-from odradek.node.rules.model import Act, Match, Scripted, When
+from odradek.node.rules.model import Act, Match, Scripted, Step, When
 from odradek.testing import Cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.client]
@@ -60,7 +60,7 @@ def test_the_tables_list_everything_public() -> None:
 
 
 def test_the_page_of_rules_lists_every_field() -> None:
-    fields = [field for kind in (Match, When, Act) for field in kind.__struct_encode_fields__]
+    fields = [field for kind in (Match, When, Act, Step) for field in kind.__struct_encode_fields__]
     assert set() == set(fields) - listed(RULES)
     assert {"matches"} == set(Scripted.__struct_fields__) & listed(PAGE) - {"reply"}
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from odradek import __version__
+from odradek.control import steps
 from odradek.control.conditions import wait_for
 from odradek.control.hub import Hosted, Hub, Taken
 from odradek.control.messages import (
@@ -182,7 +183,7 @@ async def add_rules(asked: Asked) -> list[RuleReport]:
     body = asked.body
     alone = isinstance(body, dict) and "rules" not in body
     plan = plan_of([body] if alone else body, known=known)
-    return [armed.report() for armed in hosted.running.rules.add(plan.rules)]
+    return [armed.report() for armed in steps.add_rules(hosted.running, plan.rules)]
 
 
 async def show_rule(asked: Asked) -> RuleReport:

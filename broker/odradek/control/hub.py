@@ -14,8 +14,10 @@ from odradek.config.table import Config
 from odradek.control.controls import Controls
 from odradek.control.events import EventRing
 from odradek.control.messages import LEASE_S, BrokerView, ClusterMade, NewCluster, NewTopic
-from odradek.control.plan import plan_of
+from odradek.control.plan import Plan, plan_of
 from odradek.control.state import broker_views
+from odradek.control.steps import add_rules
+from odradek.control.stories import read_story
 from odradek.net.cluster import ListenError, RunningCluster, start_cluster
 from odradek.node.cluster_spec import node_ids_of
 from odradek.node.hosting.controller import StartTopic
@@ -183,13 +185,19 @@ class Hub:
                 return found
 
     def _starter(self, body: NewCluster) -> Start:
-        settings = {key: _text(value) for key, value in body.config.items()}
-        levels = {"odradek.transaction.version": body.transaction_version, "odradek.as.kafka": body.as_kafka}
+        story = _story(body.story)
+        asked = story.cluster
+        settings = asked.overrides | {key: _text(value) for key, value in body.config.items()}
+        level = asked.transaction_version if body.transaction_version is None else body.transaction_version
+        levels = {"odradek.transaction.version": level, "odradek.as.kafka": body.as_kafka or asked.as_kafka}
         settings |= {key: str(value) for key, value in levels.items() if value is not None}
         config = Config.parse(settings, None if body.dialect is None else _dialect(body.dialect))
-        node_ids = node_ids_of(body.brokers, body.node_ids)
-        topics = [_topic(topic) for topic in body.topics]
-        rules: list[Rule] = [] if body.rules is None else plan_of(body.rules).rules
+        brokers = asked.brokers if body.brokers is None and body.node_ids is None else body.brokers
+        node_ids = node_ids_of(brokers, body.node_ids)
+        topics = [_topic(topic) for topic in (*asked.topics, *body.topics)]
+        known = [rule.name for rule in story.rules if rule.name is not None]
+        own: list[Rule] = [] if body.rules is None else plan_of(body.rules, known=known).rules
+        rules = [*story.rules, *own]
 
         async def start(events: EventRing, addresses: Addresses | None) -> RunningCluster:
             cluster = await start_cluster(
@@ -206,7 +214,7 @@ class Hub:
             )
             if rules:
                 try:
-                    cluster.rules.add(rules)
+                    add_rules(cluster, rules)
                 except BaseException:
                     await cluster.stop()
                     raise
@@ -236,6 +244,15 @@ def _dialect(name: str) -> Release:
     if name not in names():
         raise ValueError(f"There is no dialect {name}: there are {', '.join(names())}.")
     return load(name)
+
+
+def _story(name: str | None) -> Plan:
+    if name is None:
+        return Plan(rules=[])
+    try:
+        return read_story(name)
+    except LookupError as error:
+        raise ValueError(str(error)) from None
 
 
 def _topic(topic: str | NewTopic) -> StartTopic:

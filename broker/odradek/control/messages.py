@@ -81,6 +81,7 @@ class NewCluster(Body):
     lease_s: Annotated[
         float, Meta(ge=0, description="It is removed after so much silence; 0: never. A connected client breaks it.")
     ] = LEASE_S
+    story: Annotated[str, Meta(description="One of `odradek stories`: its rules, and its cluster.")] | None = None
     rules: Annotated[Any, Meta(description="Rules that are there from the start: a plan, or a list of rules.")] = None
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from odradek.node.rules.checks import one_of
 from odradek.node.rules.model import Rule, RuleError
 
-__all__ = ["Plan", "PlanError", "Steps", "converted", "load_plan", "plan_of", "read_plan", "rule_of"]
+__all__ = ["ClusterPlan", "Plan", "PlanError", "Steps", "converted", "load_plan", "plan_of", "read_plan", "rule_of"]
 
 T = TypeVar("T")
 Steps = tuple[str | int, ...]
@@ -47,12 +47,33 @@ class PlanError(ValueError):
         self.column = column
 
 
+class ClusterPlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The cluster that a plan is made for; what is not said is as without a plan."""
+
+    brokers: int | None = None
+    topics: list[str] = []
+    """`NAME`, `NAME:PARTITIONS`, or `NAME:PARTITIONS:REPLICAS`."""
+    config: dict[str, str | int | float | bool] = {}
+    """Broker configuration by Kafka's names."""
+    as_kafka: str | None = None
+    transaction_version: int | None = None
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        """The configuration as text, as a command line has it."""
+        return {
+            key: str(value).lower() if value is True or value is False else str(value)
+            for key, value in self.config.items()
+        }
+
+
 class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a plan says."""
 
     rules: list[Rule]
     name: str | None = None
     about: str | None = None
+    cluster: ClusterPlan = ClusterPlan()
 
 
 class _Text:
@@ -109,6 +130,7 @@ def rule_of(data: object, *, source: str = "body", known: Iterable[str] = ()) ->
     text = _Text(data, {}, source)
     rule: Rule = _convert(text, data, Rule)
     _check_after(text, (), rule, set(known))
+    _check_then(text, (), rule, {*known, *filter(None, [rule.name])})
     return rule
 
 
@@ -122,11 +144,13 @@ def _plan(text: _Text, known: Iterable[str]) -> Plan:
     else:
         plan = _convert(text, data, Plan)
     names = set(known)
+    every = names.union(rule.name for rule in plan.rules if rule.name is not None)
     for index, rule in enumerate(plan.rules):
         steps: Steps = (index,) if listed else ("rules", index)
         if rule.name is not None and rule.name in names:
             raise text.error((*steps, "name"), f"There is a rule {rule.name} already.")
         _check_after(text, steps, rule, names)
+        _check_then(text, steps, rule, every)
         if rule.name is not None:
             names.add(rule.name)
     return plan
@@ -137,6 +161,14 @@ def _check_after(text: _Text, steps: Steps, rule: Rule, names: set[str]) -> None
     if after is not None and after not in names:
         listed = f"there is {', '.join(sorted(names))}" if names else "none with a name stands before it"
         raise text.error((*steps, "when", "after"), f"There is no rule {after} before this one: {listed}.")
+
+
+def _check_then(text: _Text, steps: Steps, rule: Rule, names: set[str]) -> None:
+    for index, step in enumerate(rule.then):
+        if step.rule_name is not None and step.rule_name not in names:
+            listed = ", ".join(sorted(names)) or "none with a name"
+            place = (*steps, "then", index, step.given[0])
+            raise text.error(place, f"There is no rule {step.rule_name}: there is {listed}.")
 
 
 def _convert(text: _Text, data: object, kind: Any) -> Any:
@@ -155,7 +187,8 @@ def _explained(error: msgspec.ValidationError, kind: Any) -> tuple[Steps, str]:
     steps: Steps = tuple(int(index) if index else name for name, index in _STEP.findall(path))
     cause = error.__cause__
     if isinstance(cause, RuleError):
-        return (*steps, *filter(None, cause.field.split("."))), cause.sentence
+        field = [int(part) if part.isdigit() else part for part in cause.field.split(".") if part]
+        return (*steps, *field), cause.sentence
     if unknown := _UNKNOWN.fullmatch(said):
         names = _fields(_kind_at(kind, steps))
         return (*steps, unknown[1]), f"There is no field {unknown[1]} here: {one_of(names, unknown[1])}"

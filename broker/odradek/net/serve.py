@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,7 +13,6 @@ import anyio
 from msgspec import Struct
 
 from odradek.net.cluster import RunningCluster, start_cluster
-from odradek.usage import UsageError
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from odradek.net.metrics_page import MetricsPage
     from odradek.node.hosting.controller import StartTopic
     from odradek.node.node import EventSink, Logger
-    from odradek.node.rules.model import Rule
 
 __all__ = ["Hosting", "ServeOptions", "Start", "alone", "loop_options", "serve"]
 
@@ -40,7 +38,8 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     cluster_id: str | None = None
     events: Path | None = None
     metrics_port: int | None = None
-    rules: tuple[Rule, ...] = ()
+    arm: Callable[[RunningCluster], object] | None = None
+    """Applies rules to the cluster before anybody can connect."""
 
 
 Addresses: TypeAlias = "Mapping[int, Mapping[str, tuple[str, int]]] | None"
@@ -76,8 +75,8 @@ async def _run(
             cluster_id=options.cluster_id,
             events=events,
         )
-        if options.rules:
-            _arm(cluster, options.rules)
+        if options.arm is not None:
+            options.arm(cluster)
         return cluster
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals, ExitStack() as exits:
@@ -94,16 +93,7 @@ async def _run(
             async for received in signals:
                 log.info("stopping", signal=signal.Signals(received).name)
                 break
-            return current().rules.verify() if current().has_rules else []
-
-
-def _arm(cluster: RunningCluster, rules: Sequence[Rule]) -> None:
-    from odradek.node.rules.model import RuleError
-
-    try:
-        cluster.rules.add(rules)
-    except RuleError as error:
-        raise UsageError(f"{error.field}: {error}") from None
+            return current().rules.complaints() if current().has_rules else []
 
 
 def _keep_freed_memory() -> None:
@@ -129,7 +119,7 @@ def serve(
 ) -> list[str]:
     """Serve until SIGINT or SIGTERM; a sentence for each rule that has not seen what it expects.
 
-    Raises `ListenError` where a listener cannot be bound, and UsageError where a rule does not fit the cluster.
+    Raises `ListenError` where a listener cannot be bound, and what `arm` raises.
     """
     return anyio.run(_run, options, log, ready, hosting, backend="asyncio", backend_options=loop_options())
 

@@ -69,12 +69,12 @@ class Faults:
         if act.drop:
             await node.kernel.wait()
         response = await self._answer(armed, handler, call)
+        if act.answer_delay_ms:
+            await node.sleep(act.answer_delay_ms)
         if act.disconnect == "after":
             raise CloseConnection("closed_by_rule")
         if act.throttle_ms and response is not None:
             response = replace(response, throttle_time_ms=act.throttle_ms)
-        if act.answer_delay_ms:
-            await node.sleep(act.answer_delay_ms)
         return response
 
     async def _hold(self, armed: Armed, call: Call) -> None:

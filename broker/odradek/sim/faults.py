@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType
 
-from odradek.node.rules.model import Rule, rule
+from odradek.node.rules.model import Rule
+from odradek.node.rules.one_line import rule
 
 __all__ = ["RULES", "told"]
 

@@ -13,7 +13,8 @@ from odradek.node.events import Command
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.node.node import Node
 from odradek.node.rules.armed import Armed
-from odradek.node.rules.model import Rule, rule
+from odradek.node.rules.model import Rule
+from odradek.node.rules.one_line import rule
 from odradek.node.transport.router import Call
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
 from odradek.sim.faults import told

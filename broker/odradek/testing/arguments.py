@@ -22,6 +22,7 @@ class _Arguments(Struct, forbid_unknown_fields=True):
     seed: int | None
     transaction_version: int | None
     as_kafka: str | None
+    story: str | None
 
 
 def checked_types(

@@ -55,6 +55,7 @@ class Cluster:
     `users` are passwords by name, where clients log in.
     `topics` are names, `NAME:PARTITIONS`, `NAME:PARTITIONS:REPLICAS`, or `StartTopic`s.
     `rules` are there from the start: a list of them, or the path of a plan (docs/rules.md).
+    `story` is the name of one (docs/stories/): its rules, and of its cluster what is not said here.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Cluster:
         certs: str | PathLike[str] | None = None,
         rules: Iterable[Rule] | str | PathLike[str] = (),
         users: Mapping[str, str] | None = None,
+        story: str | None = None,
     ) -> None:
         checked_types(
             brokers=brokers,
@@ -87,7 +89,17 @@ class Cluster:
             seed=seed,
             transaction_version=transaction_version,
             as_kafka=as_kafka,
+            story=story,
         )
+        rules = proof.rules_of(rules)
+        if story is not None:
+            plan = proof.story(story)
+            asked, rules = plan.cluster, [*plan.rules, *rules]
+            brokers = asked.brokers if brokers is None and node_ids is None else brokers
+            topics = [*map(StartTopic.parse, asked.topics), *checked_topics(topics)]
+            config = {**asked.overrides, **(config or {})}
+            as_kafka = as_kafka or asked.as_kafka
+            transaction_version = asked.transaction_version if transaction_version is None else transaction_version
         levels = {"odradek.transaction.version": transaction_version, "odradek.as.kafka": as_kafka}
         overrides = {key: str(value) for key, value in levels.items() if value is not None}
         self._prepared: Prepared | None = None
@@ -111,7 +123,7 @@ class Cluster:
                 f"Events go to the path of a file or to an object with emit(node_id, facts), not to {events!r}."
             )
         self._events = events
-        self._rules = proof.rules_of(rules)
+        self._rules = rules
         self._cluster: RunningCluster | None = None
         self._portal: BlockingPortal | None = None
         self._exits: ExitStack | None = None
@@ -173,7 +185,7 @@ class Cluster:
         cluster = await start_cluster(**self._arguments, events=events)
         if self._rules:
             try:
-                cluster.rules.add(self._rules)
+                proof.add_rules(cluster, self._rules)
             except BaseException:
                 await cluster.stop()
                 raise
@@ -220,7 +232,7 @@ class Cluster:
     def add_rules(self, rules: Iterable[Rule] | str | PathLike[str]) -> list[Armed]:
         """Apply several rules, or those of the plan at this path: all of them or none."""
         read = proof.rules_of(rules)
-        return self._call(lambda: self._running.rules.add(read))
+        return self._call(lambda: proof.add_rules(self._running, read))
 
     def remove_rule(self, armed: Armed) -> None:
         """Apply it no longer; requests that it holds are served. What it expects is still expected."""
@@ -234,7 +246,7 @@ class Cluster:
         """Raise AssertionError if a rule has not seen what it expects, or what a function of a rule has raised."""
         self._call(lambda: proof.raise_what_rules_say(self._running, None))
 
-    def wait_for(self, condition: Callable[[], bool | int], *, timeout_s: float = 10) -> None:
+    def wait_for(self, condition: Callable[[], object], *, timeout_s: float = 10) -> None:
         """Return as soon as the condition is true, which is asked in the test's thread; TimeoutError after so long.
 
         Not for `async with`, whose brokers do nothing while the test waits.

@@ -6,12 +6,17 @@ import asyncio
 from collections.abc import Iterable
 from concurrent.futures import Future
 from os import PathLike
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from odradek.net.cluster import RunningCluster
 from odradek.node.rules.model import Rule
 
-__all__ = ["RUNNING", "end", "raise_what_rules_say", "rules_of", "verify_running"]
+if TYPE_CHECKING:
+    from odradek.control.plan import Plan
+    from odradek.node.rules.armed import Armed
+
+__all__ = ["RUNNING", "add_rules", "end", "raise_what_rules_say", "rules_of", "story", "verify_running"]
 
 RUNNING: WeakSet[RunningCluster] = WeakSet()
 """The clusters of tests that run now, for the pytest plugin."""
@@ -29,6 +34,20 @@ def rules_of(rules: Iterable[Rule] | str | PathLike[str]) -> list[Rule]:
         if not isinstance(each, Rule):
             raise TypeError(f"A rule is a Rule, as `rule(…)` makes it, not {each!r}.")
     return listed
+
+
+def story(name: str) -> Plan:
+    """The plan of a story. Raises LookupError for one that there is not."""
+    from odradek.control.stories import read_story
+
+    return read_story(name)
+
+
+def add_rules(cluster: RunningCluster, rules: list[Rule]) -> list[Armed]:
+    """Apply rules, and what is to follow from them."""
+    from odradek.control import steps  # most tests have no rules
+
+    return steps.add_rules(cluster, rules)
 
 
 def raise_what_rules_say(cluster: RunningCluster, error: BaseException | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.control.plan import PlanError, load_plan, plan_of, read_plan, rule_of
-from odradek.node.rules.model import rule
+from odradek.node.rules.one_line import rule
 
 PLAN = """\
 rules:
@@ -61,6 +61,30 @@ def test_what_is_wrong_is_told_with_its_place(before: str, after: str, said: str
         read_plan(PLAN.replace(before, after))
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("then", "said"), [
+    ("{release: latter}", "plan:4:20: $[0].then[0].release: There is no rule latter: there is late."),
+    ("{move_leader: next}", "plan:4:24: $[0].then[0].move_leader: END_TXN carries no topic"),
+    ("{move_leader: far}", "plan:4:24: $[0].then[0].move_leader: Invalid enum value 'far': it is one of next."),
+    ("{move_leder: 1}", "plan:4:23: $[0].then[0].move_leder: There is no field move_leder here: did you mean move_"),
+    ("{}", "plan:4:10: $[0].then[0]: A step is one thing of release, remove, "),
+])  # fmt: skip
+def test_what_is_to_follow_is_checked_as_well(then: str, said: str) -> None:
+    good = "- name: late\n  match: {api: END_TXN}\n  act: {hold: true}\n  then: [{release: late}]\n"
+    assert 1 == len(read_plan(good).rules)
+    with pytest.raises(PlanError) as refused:
+        read_plan(good.replace("{release: late}", then))
+    assert said in str(refused.value)
+
+
+def test_a_plan_may_say_what_its_cluster_is() -> None:
+    plan = read_plan(
+        "cluster: {brokers: 3, config: {log.retention.ms: -1, auto.create.topics.enable: false}}\nrules: []"
+    )
+    assert {"log.retention.ms": "-1", "auto.create.topics.enable": "false"} == plan.cluster.overrides
+    with pytest.raises(PlanError, match=r"plan:1:19: \$.cluster.broker: There is no field broker here: did you mean"):
+        read_plan("cluster: {broker: 3}\nrules: []")
 
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(

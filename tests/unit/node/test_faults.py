@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.node.helpers import batch, fetch_request, only, only_fetched, produce_request
 
-from odradek.node.rules.model import rule
+from odradek.node.rules.one_line import rule
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.metadata_request import MetadataRequest

@@ -100,6 +100,8 @@ class Armed:
         self.requests: deque[SeenRequest] = deque(maxlen=LAST)
         self.near_misses: deque[NearMiss] = deque(maxlen=LAST)
         self.holding: list[Held] = []
+        self.on_hit: Callable[[SeenRequest], None] | None = None
+        """Does what follows from a hit, later."""
         self._after = after
         self._failed = failed
         self._seed = f"{seed}:{name}:".encode()
@@ -129,13 +131,16 @@ class Armed:
                 return False
         self.matched += 1
         passed = self._passes()
-        self.requests.append(seen(node, call, passed=passed))
+        request = seen(node, call, passed=passed)
+        self.requests.append(request)
         if passed is not None:
             return False
         self.hits += 1
         self.last_ms = node.now
         if self.first_ms is None:
             self.first_ms = node.now
+        if self.on_hit is not None:
+            self.on_hit(request)
         return self.rule.acts
 
     @property
@@ -311,7 +316,9 @@ def arm(
 
     A rule may begin after one that is there, or after one of its own plan that stands before it.
     """
+    rules = list(rules)
     by_name = {each.name: each for each in present}
+    named = {rule.name for rule in rules if rule.name is not None}.union(by_name)
     made: list[Armed] = []
     for rule in rules:
         if rule.name is None:
@@ -325,6 +332,12 @@ def arm(
         if after is not None and after not in by_name:
             known = ", ".join(by_name) or "none yet"
             raise RuleError("when.after", f"There is no rule {after} before {name}: there is {known}.")
+        for index, step in enumerate(rule.then):
+            if step.rule_name is not None and step.rule_name not in named:
+                known = ", ".join(sorted(named)) or "none with a name"
+                raise RuleError(
+                    f"then.{index}.{step.given[0]}", f"There is no rule {step.rule_name}: there is {known}."
+                )
         if rule.match.broker is not None and rule.match.broker not in brokers:
             listed = ", ".join(map(str, brokers))
             raise RuleError("match.broker", f"There is no broker {rule.match.broker}: there is {listed}.")

@@ -18,6 +18,7 @@ __all__ = [
     "check_act",
     "check_least",
     "check_match",
+    "check_needed",
     "check_throttle",
     "check_together",
     "one_of",
@@ -45,7 +46,6 @@ _APART = {frozenset(pair) for pair in combinations(_ALONE, 2)} | {
         ("drop", "throttle_ms"),
         ("drop", "answer_delay_ms"),
         ("disconnect", "throttle_ms"),
-        ("disconnect", "answer_delay_ms"),
     )
 }
 """What cannot be done to the same request."""
@@ -140,6 +140,18 @@ def check_match(apis: tuple[ApiKey, ...] | None, versions: range | None, ids: Ma
             raise RuleError("versions", f"{api_key.name} is served in the versions {all_of[0]} to {all_of[-1]}.")
         if ids:
             _check_carried(api_key, served, ids)
+
+
+def check_needed(field: str, apis: tuple[ApiKey, ...] | None, versions: range | None, needed: tuple[str, ...]) -> None:
+    """The requests carry what a step takes from them."""
+    if not needed:
+        return
+    if apis is None:
+        raise RuleError(field, f"It takes the {' and '.join(needed)} from the request: say in match.api of which API.")
+    try:
+        check_match(apis, versions, dict.fromkeys(needed))
+    except RuleError as error:
+        raise RuleError(field, error.sentence) from None
 
 
 def _check_carried(api_key: ApiKey, versions: list[int], ids: Mapping[str, object]) -> None:

@@ -6,8 +6,7 @@ made: `RuleError` in Python, and with the place of it where a text was read (`od
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, get_type_hints
 
@@ -20,7 +19,7 @@ from odradek.node.transport.router import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 
-__all__ = ["Act", "Expect", "Match", "Rule", "RuleError", "Scripted", "When", "rule"]
+__all__ = ["Act", "Expect", "Match", "Rule", "RuleError", "Scripted", "Step", "When"]
 
 ANY = "any"
 
@@ -151,6 +150,8 @@ class Act(_Checked, frozen=True, kw_only=True):
                 "message", "A message goes with an error: name one, as in error: COORDINATOR_NOT_AVAILABLE."
             )
         checks.check_together(self.given)
+        if self.disconnect == "before" and self.answer_delay_ms:
+            raise RuleError("answer_delay_ms", "A connection that is closed before has no answer to delay.")
 
     @property
     def given(self) -> frozenset[str]:
@@ -192,6 +193,63 @@ class Expect(_Checked, frozen=True, kw_only=True):
         return "no hit" if self.hits == 0 else _hits(self.hits)
 
 
+class Step(_Checked, frozen=True, kw_only=True):
+    """One thing that is done to the cluster after a request was hit; it takes the ids from that request."""
+
+    release: str | None = None
+    """Serve what the rule of this name holds."""
+    remove: str | None = None
+    """The same, and apply that rule no longer."""
+    move_leader: int | Literal["next"] | None = None
+    """Give the partition of the request to this broker, or to another one than now."""
+    move_transaction_coordinator: int | Literal["next"] | None = None
+    """The same with the coordinator of its transactional id."""
+    move_group_coordinator: int | Literal["next"] | None = None
+    """The same with the coordinator of its group."""
+    restart_broker: int | Literal["asked"] | None = None
+    """Stop this broker, or the one that was asked, as if its machine were gone, and start it again."""
+    set_producer_epoch: int | None = None
+    """Give its transactional id this epoch, if no transaction is open."""
+    set_transaction_version: int | None = None
+    """Finalize this level of the feature transaction.version."""
+    set_coordinator_load_ms: int | None = None
+    """Let coordinators take so long to load from now on."""
+    advance_ms: int | None = None
+    """Let so much time pass for the brokers."""
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        if len(self.given) != 1:
+            names = ", ".join(self.__struct_fields__)
+            raise RuleError("", f"A step is one thing of {names}, not {' and '.join(self.given) or 'nothing'}.")
+        for name in ("set_coordinator_load_ms", "advance_ms", "set_transaction_version"):
+            checks.check_least(name, getattr(self, name), 0)
+        checks.check_least("set_producer_epoch", self.set_producer_epoch, 0, most=2**15 - 1)
+
+    @property
+    def given(self) -> list[str]:
+        """The name of what is done."""
+        return [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+
+    @property
+    def rule_name(self) -> str | None:
+        """The rule that it is about, if it is about one."""
+        return self.release or self.remove
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The ids that it takes from the request."""
+        return _NEEDED.get(self.given[0], ())
+
+
+_NEEDED = {
+    "move_leader": ("topic", "partition"),
+    "move_transaction_coordinator": ("transactional_id",),
+    "move_group_coordinator": ("group",),
+    "set_producer_epoch": ("transactional_id",),
+}
+
+
 class Rule(_Checked, frozen=True, kw_only=True):
     """What happens to which requests, and how often that is expected.
 
@@ -203,6 +261,8 @@ class Rule(_Checked, frozen=True, kw_only=True):
     match: Match = Match()
     when: When = When()
     act: Act = Act()
+    then: list[Step] = []
+    """What is done to the cluster after each request that is hit, in this order."""
     expect: Expect | Literal["none"] | None = None
 
     def __post_init__(self) -> None:
@@ -212,15 +272,17 @@ class Rule(_Checked, frozen=True, kw_only=True):
         if self.name is not None and self.when.after == self.name:
             raise RuleError("when.after", f"{self.name} cannot begin after itself.")
         if not self._does_something:
-            raise RuleError("act", "This rule does nothing: give it an act, or an expect if it is to count only.")
+            raise RuleError("act", "This rule does nothing: give it an act, a then, or an expect to count only.")
         checks.check_act(self.match.apis, self.match.version_range, self.act.error_code, self.act.reply)
         if self.act.throttle_ms:
             checks.check_throttle(self.match.apis, self.match.version_range)
+        for index, step in enumerate(self.then):
+            checks.check_needed(f"then.{index}.{step.given[0]}", self.match.apis, self.match.version_range, step.needs)
         self._check_expectation()
 
     @property
     def _does_something(self) -> bool:
-        return bool(self.act.given) or self.expect is not None
+        return self.acts or bool(self.then) or self.expect is not None
 
     @property
     def acts(self) -> bool:
@@ -232,7 +294,7 @@ class Rule(_Checked, frozen=True, kw_only=True):
         """How many are hit at most; None for all."""
         times = self.when.times
         if times is None:
-            return 1 if self.acts else None
+            return 1 if self.acts or self.then else None
         return None if times == "all" else int(times)
 
     @property
@@ -266,76 +328,12 @@ class Scripted(Rule, frozen=True, kw_only=True):
 
     @property
     def _does_something(self) -> bool:
-        return self.acts or self.expect is not None or self.matches is not None
+        return super()._does_something or self.matches is not None
 
     @property
     def acts(self) -> bool:
         return self.answer is not None or bool(self.act.given)
 
 
-def rule(
-    api: str | ApiKey | list[str] | list[ApiKey] = ANY,
-    *,
-    reply: Mapping[str, object] | Callable[[Call], object] | None = None,
-    matches: Callable[[Call], bool] | None = None,
-    name: str | None = None,
-    expect: int | str | Mapping[str, int] | Expect | None = None,
-    **fields: object,
-) -> Rule:
-    """A rule in one line: `rule("PRODUCE", topic="orders", hold=True)`.
-
-    `fields` are those of `Match`, `When` and `Act` by their names. `expect` may be a number of hits.
-    `matches` and `reply` may be functions that get the call, as in `lambda call: call.version > 3`.
-    Raises `RuleError` for what makes no rule.
-    """
-    groups: dict[str, dict[str, object]] = {"match": {"api": _names(api)}, "when": {}, "act": {}}
-    for field, value in fields.items():
-        group = _GROUPS.get(field)
-        if group is None:
-            near = get_close_matches(field, _GROUPS, 1)
-            meant = f"; did you mean {near[0]}?" if near else f": a rule has {', '.join(_GROUPS)}."
-            raise RuleError(field, f"A rule has no field {field}{meant}")
-        groups[group][field] = value
-    answer = None
-    if callable(reply):
-        answer = reply
-    elif reply is not None:
-        groups["act"]["reply"] = reply
-    match = Match(**groups["match"])  # type: ignore[arg-type]
-    when = When(**groups["when"])  # type: ignore[arg-type]
-    act = Act(**groups["act"])  # type: ignore[arg-type]
-    expected = _expectation(expect)
-    if matches is None and answer is None:
-        return Rule(name=name, match=match, when=when, act=act, expect=expected)
-    return Scripted(name=name, match=match, when=when, act=act, expect=expected, matches=matches, answer=answer)
-
-
-def _names(api: object) -> object:
-    if isinstance(api, ApiKey):
-        return api.name
-    if isinstance(api, list | tuple | set | frozenset):
-        return [_names(each) for each in api]
-    return api
-
-
-def _expectation(expect: object) -> Any:
-    if isinstance(expect, int) and not isinstance(expect, bool):
-        return Expect(hits=expect)
-    if isinstance(expect, Mapping):
-        unknown = expect.keys() - {"hits", "at_least"}
-        if unknown:
-            raise RuleError("expect", "An expectation is one of hits: N and at_least: N, or the word none.")
-        return Expect(**expect)
-    return expect
-
-
 def _hits(count: int) -> str:
     return f"{count} hit" if count == 1 else f"{count} hits"
-
-
-_GROUPS = {
-    name: group
-    for group, kind in (("match", Match), ("when", When), ("act", Act))
-    for name in kind.__struct_fields__
-    if name not in ("api", "reply")
-}

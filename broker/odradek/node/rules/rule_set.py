@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.node.faults import Faults
-from odradek.node.rules.armed import Armed, Held, RuleReport, arm
-from odradek.node.rules.model import Rule
+from odradek.node.rules.armed import Armed, Held, RuleReport, SeenRequest, arm
+from odradek.node.rules.model import Rule, RuleError, Step
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
@@ -17,6 +17,10 @@ __all__ = ["RuleSet"]
 
 Act = Callable[[int, Callable[[], None]], None]
 """Runs something in a step of the broker with this id, if it runs, so that what follows from it is carried out."""
+
+
+CarryOut = Callable[[Sequence[Step], SeenRequest], None]
+"""Takes the steps that follow from a request that was hit, and does them when the brokers are out of their steps."""
 
 
 class RuleSet:
@@ -29,6 +33,8 @@ class RuleSet:
         self._armed: list[Armed] = []
         self._count = 0
         self._over: list[Armed] = []
+        self.carry_out: CarryOut | None = None
+        """Does to the cluster what follows from a hit; whoever can do that sets it."""
         self.failures: list[Exception] = []
         """What functions of rules have raised; whoever runs the test raises it there."""
 
@@ -60,10 +66,19 @@ class RuleSet:
             failed=self.failures.append,
             number=self._count,
         )
+        for armed in made:
+            if armed.rule.then:
+                armed.on_hit = self._follows(armed.rule)
         self._count += sum(armed.rule.name is None for armed in made)
         self._armed += made
         self.attach()
         return made
+
+    def _follows(self, rule: Rule) -> Callable[[SeenRequest], None]:
+        carry_out = self.carry_out
+        if carry_out is None:
+            raise RuleError("then", "Nobody here can do to the cluster what is to follow: this is for real clusters.")
+        return partial(carry_out, rule.then)
 
     def remove(self, armed: Armed) -> None:
         """Apply a rule no longer, and serve what it holds."""
@@ -98,6 +113,10 @@ class RuleSet:
     def verify(self) -> list[str]:
         """A sentence for each rule whose expectation is not met, those that were removed included."""
         return [unmet for armed in (*self._over, *self._armed) if (unmet := armed.unmet) is not None]
+
+    def complaints(self) -> list[str]:
+        """The same, and a sentence for each thing that could not be done."""
+        return [*(f"A rule has failed: {error}." for error in self.failures), *self.verify()]
 
     def reports(self) -> list[RuleReport]:
         """What every rule has done so far."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from odradek.node.rules.model import Act, Expect, Match, Rule, RuleError, Scripted, When, rule
+from odradek.node.rules.model import Act, Expect, Match, Rule, RuleError, Scripted, When
+from odradek.node.rules.one_line import rule
 from odradek.node.transport.router import ROUTES
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
@@ -46,7 +47,7 @@ def test_how_often_it_is_hit_follows_from_what_it_does() -> None:
     ({"api": [], "hold": True}, "api", "A list of APIs holds at least one."),
     ({"api": 3, "hold": True}, "api", "Expected str | array, got int."),
     ({"api": "END_TXN", "hodl": True}, "hodl", "A rule has no field hodl; did you mean hold?"),
-    ({"api": "END_TXN"}, "act", "This rule does nothing: give it an act, or an expect"),
+    ({"api": "END_TXN"}, "act", "This rule does nothing: give it an act, a then"),
     ({"api": "END_TXN", "topic": "t", "hold": True}, "topic", "END_TXN carries no topic: it carries transactional_id"),
     ({"api": "HEARTBEAT", "partition": 1, "hold": True}, "partition", "HEARTBEAT carries no partition: it carries gr"),
     ({"api": ["PRODUCE", "END_TXN"], "topic": "t", "hold": True}, "topic", "END_TXN carries no topic"),
@@ -81,6 +82,13 @@ def test_how_often_it_is_hit_follows_from_what_it_does() -> None:
     ({"api": "END_TXN", "expect": -1}, "hits", "hits is 0 or more"),
     ({"api": "END_TXN", "expect": {"hit": 1}}, "expect", "An expectation is one of hits: N and at_least: N"),
     ({"api": "END_TXN", "expect": "some"}, "expect", "Invalid"),
+    ({"api": "END_TXN", "then": [{}]}, "", "A step is one thing of release, remove, move_leader"),
+    ({"api": "END_TXN", "then": [{"release": "a", "remove": "b"}]}, "", "not release and remove."),
+    ({"api": "END_TXN", "then": [{"advance_ms": -1}]}, "advance_ms", "advance_ms is 0 or more"),
+    ({"api": "END_TXN", "then": [{"set_producer_epoch": 1 << 15}]}, "set_producer_epoch", "is at most 32767"),
+    ({"api": "END_TXN", "then": [{"move_leader": "next"}]}, "then.0.move_leader", "END_TXN carries no topic"),
+    ({"api": "any", "then": [{"move_leader": 1}]}, "then.0.move_leader", "It takes the topic and partition from the"),
+    ({"api": "END_TXN", "then": [{"move_coordinator": 1}]}, "then", "A step has no field move_coordinator"),
     ({"api": "END_TXN", "hold": True, "name": " "}, "name", "A name is not empty."),
     ({"api": "END_TXN", "hold": True, "name": "a", "after": "a"}, "when.after", "a cannot begin after itself."),
 ])  # fmt: skip

@@ -12,7 +12,7 @@ from tests.unit.node.helpers import batch, produce_request
 from odradek.net.clock import Clock
 from odradek.net.driver import Driver
 from odradek.node.events import Command, Received
-from odradek.node.rules.model import rule
+from odradek.node.rules.one_line import rule
 from odradek.node.transport.failures import error_response
 from odradek.node.transport.router import ROUTES, Call, Router
 from odradek.sim import World

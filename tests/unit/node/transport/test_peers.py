@@ -8,7 +8,7 @@ from msgspec import Struct
 from odradek.metadata.controller import Controller
 from odradek.node.events import Command
 from odradek.node.node import Node
-from odradek.node.rules.model import rule
+from odradek.node.rules.one_line import rule
 from odradek.sim import World
 from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse

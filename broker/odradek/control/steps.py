@@ -1,0 +1,111 @@
+"""What follows from a hit: a rule's `then`, done to the cluster between the steps of its brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from odradek.control.controls import Controls
+from odradek.metadata.features import TRANSACTION_VERSION
+from odradek.node.coordinators import CoordinatorKind
+
+if TYPE_CHECKING:
+    from odradek.net.cluster import RunningCluster
+    from odradek.node.rules.armed import Armed, SeenRequest
+    from odradek.node.rules.model import Rule, Step
+
+__all__ = ["add_rules"]
+
+
+def add_rules(cluster: RunningCluster, rules: Iterable[Rule]) -> list[Armed]:
+    """Apply rules to a real cluster, which can do what follows from them. Raises `RuleError` and applies none."""
+    if cluster.rules.carry_out is None:
+        cluster.rules.carry_out = _Following(cluster).later
+    return cluster.rules.add(rules)
+
+
+class _Following:
+    """Does the steps of rules to one cluster."""
+
+    def __init__(self, cluster: RunningCluster) -> None:
+        self._cluster = cluster
+        self._controls = Controls(cluster)
+        self._does: Mapping[str, Callable[[Step, SeenRequest], object]] = {
+            "release": lambda step, _: self._release(step),
+            "remove": lambda step, _: self._remove(step),
+            "move_leader": self._move_leader,
+            "move_transaction_coordinator": self._move_transaction_coordinator,
+            "move_group_coordinator": self._move_group_coordinator,
+            "restart_broker": self._restart_broker,
+            "set_producer_epoch": self._set_producer_epoch,
+            "set_transaction_version": lambda step, _: self._set_transaction_version(step),
+            "set_coordinator_load_ms": lambda step, _: self._set_load_ms(step),
+            "advance_ms": lambda step, _: self._cluster.advance(step.advance_ms or 0),
+        }
+
+    def later(self, steps: Sequence[Step], request: SeenRequest) -> None:
+        """Do them in the next turn of the loop: a broker is in the middle of the request now."""
+        self._cluster.loop.call_soon(self._follow, steps, request)
+
+    def _follow(self, steps: Sequence[Step], request: SeenRequest) -> None:
+        for step in steps:
+            try:
+                self._does[step.given[0]](step, request)
+            except (LookupError, RuntimeError, ValueError) as error:
+                self._cluster.rules.failures.append(error)
+                self._cluster.log.error("rule_failed", step=step.given[0], error=str(error))
+
+    def _release(self, step: Step) -> None:
+        rules = self._cluster.rules
+        rules.release(rules.get(step.release or ""))
+
+    def _remove(self, step: Step) -> None:
+        rules = self._cluster.rules
+        rules.remove(rules.get(step.remove or ""))
+
+    def _move_leader(self, step: Step, request: SeenRequest) -> None:
+        topic, partition = str(_first(request, "topic")), int(_first(request, "partition"))
+        present = self._controls.leader(topic, partition)
+        self._controls.move_leader(topic, partition, to=self._other(step.move_leader, than=present))
+
+    def _move_transaction_coordinator(self, step: Step, request: SeenRequest) -> None:
+        key = str(_first(request, "transactional_id"))
+        self._controls.move_coordinator(CoordinatorKind.TRANSACTION, key, to=_named(step.move_transaction_coordinator))
+
+    def _move_group_coordinator(self, step: Step, request: SeenRequest) -> None:
+        to = _named(step.move_group_coordinator)
+        self._controls.move_coordinator(CoordinatorKind.GROUP, str(_first(request, "group")), to=to)
+
+    def _restart_broker(self, step: Step, request: SeenRequest) -> None:
+        broker = request.broker if step.restart_broker == "asked" else int(step.restart_broker or 0)
+        self._controls.stop_broker(broker)
+        self._controls.start_broker(broker)
+
+    def _set_producer_epoch(self, step: Step, request: SeenRequest) -> None:
+        self._controls.set_producer_epoch(str(_first(request, "transactional_id")), step.set_producer_epoch or 0)
+
+    def _set_transaction_version(self, step: Step) -> None:
+        self._controls.set_feature(TRANSACTION_VERSION, step.set_transaction_version or 0)
+
+    def _set_load_ms(self, step: Step) -> None:
+        self._controls.set_coordinator_load_ms(step.set_coordinator_load_ms or 0)
+
+    def _other(self, to: int | Literal["next"] | None, *, than: int) -> int:
+        """The broker that is named, or the next one that runs, in the order of the ids."""
+        if isinstance(to, int):
+            return to
+        running = [broker for broker in self._controls.broker_ids if not self._cluster.drivers[broker].stopped]
+        above = [broker for broker in running if broker > than]
+        return next(iter([*above, *running]), than)
+
+
+def _named(to: int | Literal["next"] | None) -> int | None:
+    return to if isinstance(to, int) else None
+
+
+def _first(request: SeenRequest, kind: str) -> str | int:
+    """The first id of this kind that the request carries."""
+    found = request.ids.get(kind)
+    if not found:
+        raise LookupError(f"{request} carries no {kind}")
+    return found[0]

@@ -1,0 +1,40 @@
+"""Every story can be read, and has its page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from odradek.control.stories import names, read_story, text_of
+
+PAGES = Path(__file__).parents[3] / "docs" / "stories"
+DESIGNED = 18
+
+
+def test_there_are_as_many_as_were_promised() -> None:
+    assert len(names()) >= DESIGNED
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_story_has_a_page_and_proves_that_it_came_about(name: str) -> None:
+    plan = read_story(name)
+    page = (PAGES / f"{name}.md").read_text()
+    assert plan.about
+    assert plan.about in page
+    assert all(rule.name for rule in plan.rules)
+    assert any(rule.expect for rule in plan.rules)
+    assert "```mermaid\nsequenceDiagram\n" in page
+    for section in ("## To play it", "## To survive", "## What clients do"):
+        assert section in page
+
+
+def test_the_table_lists_every_story_and_no_other() -> None:
+    assert names() == sorted(re.findall(r"^\| \[(.+?)\]\(", (PAGES / "README.md").read_text(), re.MULTILINE))
+    assert {*names(), "README"} == {page.stem for page in PAGES.glob("*.md")}
+
+
+def test_one_that_there_is_not() -> None:
+    with pytest.raises(LookupError, match="There is no story coordinator-load: there is coordinator-load"):
+        text_of("coordinator-load")
