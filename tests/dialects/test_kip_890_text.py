@@ -1,4 +1,4 @@
-"""The dialect kip-890-text: a test for each sentence of the page that a broker, or its client, has to keep.
+"""The dialects kip-890-text and kip-890-older-text: a test for each sentence that a broker, or its client, has to keep.
 
 What the page says as Kafka 4.4 does is tested in `tests/kips/kip_890`; here it is tested again where the dialect
 has other versions or other tables for it.
@@ -11,6 +11,7 @@ from tests.dialects.steps import Player
 from tests.kips.helpers import ABORT, COMMIT, EPOCH_LAST, GROUP, OK, Cluster, P, Producer, Q, Style, judged
 
 from odradek.dialects.load import load
+from odradek.releases import Release
 from odradek.testing.dialects import Refusal
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
@@ -23,8 +24,10 @@ from odradek.wire.messages.txn_offset_commit_request import (
 )
 from odradek.wire.registry import ApiKey
 
-TEXT = load("kip-890-text")
-NEW = Style("text-new", produce=11, end=4, offsets=4, add=None, init=5)
+PAGES = ("kip-890-text", "kip-890-older-text")
+ONLY_TODAY = pytest.mark.parametrize("page", PAGES[:1], indirect=True)
+"""Of sentences that only the page of today has."""
+NEW = Style("text-new", produce=11, end=4, offsets=4, add=None, init=4)
 OLD = Style("text-old", produce=10, end=3, offsets=3, add=3, init=4)
 OUTCOMES = pytest.mark.parametrize("outcome", [COMMIT, ABORT], ids=["commit", "abort"])
 PREPARE_COMMIT, COMPLETE_COMMIT = 2, 4
@@ -35,8 +38,19 @@ BUSY, WRONG_STATE, FENCED = (
 )
 
 
+class Page:
+    """The page whose dialect is played."""
+
+    release: Release
+
+
+@pytest.fixture(autouse=True, params=PAGES)
+def page(request: pytest.FixtureRequest) -> None:
+    Page.release = load(request.param)
+
+
 def cluster_of(level: int = 2, **how: object) -> Cluster:
-    return Cluster(level, dialect=TEXT, **how)  # type: ignore[arg-type]
+    return Cluster(level, dialect=Page.release, **how)  # type: ignore[arg-type]
 
 
 def started(level: int = 2, style: Style = NEW, *, epoch: int = 0) -> tuple[Cluster, Producer]:
@@ -47,6 +61,7 @@ def started(level: int = 2, style: Style = NEW, *, epoch: int = 0) -> tuple[Clus
 # ---------------------------------------------------------------------- Public Interfaces
 
 
+@ONLY_TODAY
 def test_seven_requests_have_new_versions() -> None:
     """Public Interfaces: these are bumped, once, for the new protocol and for TRANSACTION_ABORTABLE."""
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
@@ -66,12 +81,12 @@ def test_seven_requests_have_new_versions() -> None:
 
 def test_end_txn_4_is_written_as_kafka_writes_5() -> None:
     """EndTxnResponse: version 4 returns the producer id and epoch; 3 has neither."""
-    assert TEXT.codecs is not None
+    assert Page.release.codecs is not None
     answer = EndTxnResponse(producer_id=7, producer_epoch=1)
-    assert registry.encode(answer, 5) == TEXT.codecs.encode(answer, 4)
-    assert registry.encode(EndTxnResponse(), 3) == TEXT.codecs.encode(answer, 3)
+    assert registry.encode(answer, 5) == Page.release.codecs.encode(answer, 4)
+    assert registry.encode(EndTxnResponse(), 3) == Page.release.codecs.encode(answer, 3)
     with pytest.raises(ValueError, match="versions 0 to 4, not 5"):
-        TEXT.codecs.encode(answer, 5)
+        Page.release.codecs.encode(answer, 5)
 
 
 def test_there_is_no_second_bump() -> None:
@@ -119,6 +134,7 @@ def test_offsets_add_their_partition() -> None:
 # ---------------------------------------------------------------------- the client's version in the log
 
 
+@ONLY_TODAY
 @pytest.mark.parametrize(
     ("level", "style", "written"),
     [(0, OLD, 0), (1, OLD, 1), (2, OLD, 1), (2, NEW, 2)],
@@ -134,6 +150,7 @@ def test_the_record_of_an_end_tells_the_clients_version(level: int, style: Style
         assert (status, written) == (each.value.transaction_status, each.value.client_transaction_version)
 
 
+@ONLY_TODAY
 def test_an_open_transaction_does_not_tell_it() -> None:
     """TransactionLogValue: "This value is used in the Prepare and Complete states"."""
     cluster, producer = started()
@@ -413,6 +430,7 @@ def test_fatal_errors_of_an_offset_commit_stay(error: ErrorCode) -> None:
 # ---------------------------------------------------------------------- New Clients
 
 
+@ONLY_TODAY
 def test_a_new_client_asks_for_its_id_once() -> None:
     """InitProducerId changes: it is "only called when the producer starts up to fence a previous instance"."""
     cluster = cluster_of()
@@ -425,6 +443,7 @@ def test_a_new_client_asks_for_its_id_once() -> None:
     assert [b"0", b"2"] == cluster.consumed(P)
 
 
+@ONLY_TODAY
 def test_an_unknown_id_is_fatal_to_a_new_client() -> None:
     """InitProducerId changes: INVALID_PID_MAPPING is fatal: who has expired does not come back."""
     cluster = cluster_of(

@@ -17,6 +17,7 @@ from odradek.records.record import Record, build_batch
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
 from odradek.sim.schedule import Player, Send, Txn
 from odradek.sim.world import World
+from odradek.txn.rules import rules_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -34,6 +35,7 @@ __all__ = ["AGAIN", "TOPIC", "MustAbort", "Producer", "Transaction"]
 TopicPartition = tuple[str, int]
 TOPIC = "t"
 NOBODY = (-1, -1)
+INIT_VERSION = 5
 
 AGAIN = frozenset(
     {
@@ -116,6 +118,13 @@ class Producer:
         self.name = plan.name
         self.tid = plan.transactional_id
         self.new = plan.newer
+        apis, since = world.config.release.apis, rules_of(world.config.release).since
+        behind = 0 if self.new else 1
+        self.init_version = INIT_VERSION if apis is None else min(INIT_VERSION, apis["INIT_PRODUCER_ID"][1])
+        self.produce_version = since.produce_adds - behind
+        """The first of the newer style, or the last of the older one."""
+        self.offsets_version = since.offsets_add - behind
+        self.end_version = since.end_bumps - behind
         self.random = Random(plan.seed)
         """For what the schedule does not say; each transaction brings its own."""
         self.plan = plan
@@ -208,8 +217,7 @@ class Producer:
             leader = self._leader(partition)
             if leader >= 0:
                 requests = tuple(sent.request for sent in waiting)
-                version = 12 if self.new else 11
-                responses = yield AskAll(leader, requests, version, send.patience_ms, send.hangs_up)
+                responses = yield AskAll(leader, requests, self.produce_version, send.patience_ms, send.hangs_up)
                 lost = self._take_answers(transaction, partition, waiting, responses)
                 if not waiting:
                     return
@@ -301,7 +309,7 @@ class Producer:
             CoordinatorKind.GROUP,
             group,
             commit,
-            5 if self.new else 4,
+            self.offsets_version,
             lambda response: response.topics[0].partitions[0].error_code,
             abortable=NOT_A_MEMBER | {ErrorCode.TRANSACTION_ABORTABLE},
         )
@@ -317,7 +325,7 @@ class Producer:
             CoordinatorKind.TRANSACTION,
             self.tid,
             request,
-            5 if self.new else 4,
+            self.end_version,
             lambda answer: answer.error_code,
             # Without a partition an older client's transaction has not begun, and there is nothing to abort.
             fine=frozenset() if self.new or commit else frozenset({ErrorCode.INVALID_TXN_STATE}),
@@ -334,7 +342,7 @@ class Producer:
             producer_epoch=pair[1],
         )
         response = yield from self._until_done(
-            CoordinatorKind.TRANSACTION, self.tid, request, 5, lambda answer: answer.error_code
+            CoordinatorKind.TRANSACTION, self.tid, request, self.init_version, lambda answer: answer.error_code
         )
         # The id is given out when every marker of its last transaction is written.
         self.over[self.pair] = {(log.topic, log.index): log.end_offset for log in self.world.store.logs()}

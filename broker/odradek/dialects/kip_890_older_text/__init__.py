@@ -1,0 +1,1 @@
+"""The dialect kip-890-older-text; its README goes through the text."""
