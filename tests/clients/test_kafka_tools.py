@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.clients.driver import tool
 from tests.clients.lacking import with_toolchains
+
+from odradek.testing import Cluster
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
@@ -116,3 +119,40 @@ def test_transactions(run: Tool, name: str, advertised: set[int]) -> None:
     assert re.search(rf"^{producer_id}\s+{epoch}\s", producers, re.MULTILINE)
     hanging = run("TransactionsCommand", "find-hanging", "--topic", name)
     assert f"{name}-id" not in hanging
+
+
+def test_permissions_and_users_over_tls(tmp_path: Path) -> None:
+    """`kafka-acls` and `kafka-configs --entity-type users`, by who may do everything, and by who may not."""
+    users = {"admin": "admin-secret", "alice": "alice-secret"}
+    config = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin",
+    }
+    with Cluster(security="sasl-ssl", users=users, config=config, topics=["orders"]) as cluster:
+        settings = tmp_path / "admin.properties"
+        settings.write_text("\n".join(f"{key}={value}" for key, value in cluster.access.java.items()))
+        alice = tmp_path / "alice.properties"
+        alice.write_text(settings.read_text().replace("admin", "alice"))
+
+        def run(java_class: str, *arguments: str, by: Path = settings) -> str:
+            with with_toolchains(java_class):
+                return tool(
+                    java_class, "--bootstrap-server", cluster.bootstrap, "--command-config", str(by), *arguments
+                )
+
+        assert "orders" not in run("TopicCommand", "--list", by=alice)
+        run("AclCommand", "--add", "--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders")
+        assert "orders" in run("TopicCommand", "--list", by=alice)
+        prefixed = ("--topic", "ord", "--resource-pattern-type", "prefixed")
+        run("AclCommand", "--add", "--deny-principal", "User:alice", "--operation", "All", *prefixed)
+        listed = run("AclCommand", "--list")
+        assert "(principal=User:alice, host=*, operation=READ, permissionType=ALLOW)" in listed
+        assert "ResourcePattern(resourceType=TOPIC, name=ord, patternType=PREFIXED)" in listed
+        assert "orders" not in run("TopicCommand", "--list", by=alice)
+        run("AclCommand", "--remove", "--force", "--deny-principal", "User:alice", "--operation", "All", *prefixed)
+        assert "orders" in run("TopicCommand", "--list", by=alice)
+        user = ("--entity-type", "users", "--entity-name", "zoe")
+        run(CONFIGS, "--alter", *user, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=zoe-secret]")
+        zoe = {**cluster.access.librdkafka, "sasl.mechanism": "SCRAM-SHA-256"}
+        zoe |= {"sasl.username": "zoe", "sasl.password": "zoe-secret"}
+        assert not AdminClient({**zoe}).list_topics(timeout=20).topics

@@ -63,12 +63,14 @@ class SaslKafka(RealKafka):
 def real() -> Iterator[Addresses]:
     """The real broker."""
     from tests.security.credentials import put_password
+    from tests.security.permissions import prepare
     from tests.security.wire import Raw
 
     kafka = SaslKafka(properties={**ALIKE, **REAL})
     with kafka:
         with Raw(("127.0.0.1", kafka.port)) as raw:
             put_password(raw, "alice", USERS["alice"])
+            prepare(raw)
         yield {"PLAINTEXT": ("127.0.0.1", kafka.port), "SASL_PLAINTEXT": ("127.0.0.1", kafka.sasl_port)}
 
 
@@ -80,8 +82,14 @@ def odradek() -> Iterator[Addresses]:
         "odradek.sasl.users": ",".join(f"{user}:{password}" for user, password in USERS.items()),
         **ALIKE,
     }
+    from tests.security.permissions import prepare
+    from tests.security.wire import Raw
+
     with Cluster(config=config, log_level="error") as cluster:
-        yield {name: _address(cluster.bootstrap_of(name)) for name in ("PLAINTEXT", "SASL_PLAINTEXT")}
+        addresses = {name: _address(cluster.bootstrap_of(name)) for name in ("PLAINTEXT", "SASL_PLAINTEXT")}
+        with Raw(addresses["PLAINTEXT"]) as raw:
+            prepare(raw)
+        yield addresses
 
 
 def _address(bootstrap: str) -> tuple[str, int]:

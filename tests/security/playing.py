@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from tests.security.credentials import CREDENTIALS
 from tests.security.logins import LOGINS
+from tests.security.permissions import ACLS, DENIALS, login
 from tests.security.wire import Raw
 
 __all__ = ["BOOKS", "Book", "play_book", "play_story"]
@@ -17,11 +18,15 @@ class Book(Struct, frozen=True):
 
     listener: str
     stories: Mapping[str, Callable[[Raw], None]]
+    begins: Callable[[Raw], None] | None = None
+    """What each of them begins with, untold."""
 
 
 BOOKS: Mapping[str, Book] = {
     "logins": Book("SASL_PLAINTEXT", LOGINS),
     "credentials": Book("PLAINTEXT", CREDENTIALS),
+    "acls": Book("PLAINTEXT", ACLS),
+    "denials": Book("SASL_PLAINTEXT", DENIALS, login),
 }
 """All there are, by the name of the file that holds the answers."""
 
@@ -29,6 +34,8 @@ BOOKS: Mapping[str, Book] = {
 def play_story(book: Book, story: str, addresses: Mapping[str, tuple[str, int]]) -> list[str]:
     """The lines of one story."""
     with Raw(addresses[book.listener]) as raw:
+        if book.begins is not None:
+            book.begins(raw)
         book.stories[story](raw)
         return raw.lines
 

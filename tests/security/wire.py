@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import socket
 import time
 from typing import Any
@@ -23,6 +24,10 @@ __all__ = ["Raw", "client_final", "client_first", "plain", "token"]
 
 _API_OF = {f"odradek.wire.messages.{api.stem}_request": ApiKey(key) for key, api in APIS.items()}
 TIMEOUT_S = 10
+_REQUEST = re.compile(r"Request .*? needs")
+"""Kafka tells its clients what it calls a request inside."""
+_OF_EACH_BROKER = frozenset({"port", "producer_id", "topic_id", "cluster_id", "member_id"})
+"""Values that no two brokers have in common, where there is one."""
 CLIENT_NONCE = "fyko+d2lbbFgONRv9qkxdawL"
 
 
@@ -61,6 +66,7 @@ class Raw:
     """One connection; what happens on it is told line by line in `lines`."""
 
     def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
         self.lines: list[str] = []
         self._connection = socket.create_connection(address, timeout=TIMEOUT_S)
         self._stream = self._connection.makefile("rb")
@@ -76,6 +82,13 @@ class Raw:
     def send(self, data: bytes) -> None:
         """Bytes as they are."""
         self._connection.sendall(data)
+
+    def reopen(self) -> None:
+        """Go on with another connection."""
+        self._stream.close()
+        self._connection.close()
+        self._connection = socket.create_connection(self._address, timeout=TIMEOUT_S)
+        self._stream = self._connection.makefile("rb")
 
     def frame(self, data: bytes) -> bytes | None:
         """A bare token, and the one that answers it; None where the connection ends."""
@@ -163,14 +176,14 @@ def _told(response: Any) -> str:
         if name == "session_lifetime_ms" and value % 1000:
             value = "…"
         if name not in ("throttle_time_ms", "zk_migration_ready", "unknown_tagged_fields"):
-            shown[name] = _bare(value)
-    return json.dumps(shown, ensure_ascii=False, sort_keys=True)
+            shown[name] = _masked(name, _bare(value))
+    return _REQUEST.sub("Request … needs", json.dumps(shown, ensure_ascii=False, sort_keys=True))
 
 
 def _bare(value: Any) -> Any:
     """Without the fields that nobody knows."""
     if isinstance(value, dict):
-        return {name: _bare(each) for name, each in value.items() if name != "unknown_tagged_fields"}
+        return {name: _masked(name, _bare(each)) for name, each in value.items() if name != "unknown_tagged_fields"}
     if isinstance(value, bytes | memoryview):
         return bytes(value).hex()
     if not isinstance(value, list):
@@ -179,3 +192,7 @@ def _bare(value: Any) -> Any:
     if all(isinstance(each, dict) and "mechanism" in each for each in bare):
         bare.sort(key=lambda each: each["mechanism"])  # Kafka's are in no order
     return bare
+
+
+def _masked(name: str, value: Any) -> Any:
+    return "…" if name in _OF_EACH_BROKER and value not in (None, "", -1, bytes(16).hex()) else value

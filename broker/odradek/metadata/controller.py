@@ -54,10 +54,14 @@ if TYPE_CHECKING:
     from odradek.wire.messages.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
     from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
     from odradek.wire.messages.broker_registration_request import BrokerRegistrationRequest
+    from odradek.wire.messages.create_acls_request import CreateAclsRequest
+    from odradek.wire.messages.create_acls_response import CreateAclsResponse
     from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
     from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse
     from odradek.wire.messages.create_topics_request import CreateTopicsRequest
     from odradek.wire.messages.create_topics_response import CreateTopicsResponse
+    from odradek.wire.messages.delete_acls_request import DeleteAclsRequest
+    from odradek.wire.messages.delete_acls_response import DeleteAclsResponse
     from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
     from odradek.wire.messages.delete_topics_response import DeleteTopicsResponse
     from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
@@ -249,6 +253,18 @@ class Controller(Machine[Activation]):
         from odradek.metadata.credentials import alter_credentials
 
         return self._carry_out("AlterUserScramCredentials", lambda: alter_credentials(request, self.image))
+
+    def create_acls(self, request: CreateAclsRequest) -> Decision[CreateAclsResponse]:
+        """CreateAcls."""
+        from odradek.metadata.permissions import create_acls
+
+        return self._carry_out("CreateAcls", lambda: create_acls(request, self.image, self._dice))
+
+    def delete_acls(self, request: DeleteAclsRequest) -> Decision[DeleteAclsResponse]:
+        """DeleteAcls."""
+        from odradek.metadata.permissions import delete_acls
+
+        return self._carry_out("DeleteAcls", lambda: delete_acls(request, self.image))
 
     def put_records(self, name: str, records: Sequence[Struct]) -> Decision[None]:
         """Write what a new cluster is to hold from the start."""

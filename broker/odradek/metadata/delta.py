@@ -16,9 +16,11 @@ from odradek.metadata.image import (
     ResourceType,
     TopicImage,
 )
+from odradek.security.acls import Acl
 from odradek.security.scram import ScramCredential
 
 if TYPE_CHECKING:
+    from odradek.wire.messages.access_control_entry_record import AccessControlEntryRecord
     from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
     from odradek.wire.messages.config_record import ConfigRecord
     from odradek.wire.messages.feature_level_record import FeatureLevelRecord
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages.partition_record import PartitionRecord
     from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
     from odradek.wire.messages.register_broker_record import RegisterBrokerRecord
+    from odradek.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
     from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
     from odradek.wire.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
     from odradek.wire.messages.topic_record import TopicRecord
@@ -57,6 +60,7 @@ class Delta:
         self._partitions: dict[bytes, dict[int, PartitionImage]] = {}
         """Partitions of topics that changed: copied once for many records."""
         self._next_producer_id = base.next_producer_id
+        self._acls: dict[bytes, Acl] | None = None
         self._scram: dict[tuple[str, int], ScramCredential] | None = None
 
     def replay(self, record: Struct) -> bool:
@@ -81,6 +85,7 @@ class Delta:
             configs=base.configs if self._configs is None else self._configs,
             features=base.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
+            acls=base.acls if self._acls is None else self._acls,
             scram=base.scram if self._scram is None else self._scram,
         )
 
@@ -270,12 +275,34 @@ class Delta:
         """RemoveUserScramCredentialRecord: the user cannot log in by this mechanism any more."""
         self._own_scram().pop((record.name, record.mechanism), None)
 
+    def _own_acls(self) -> dict[bytes, Acl]:
+        if self._acls is None:
+            self._acls = dict(self.base.acls)
+        return self._acls
+
+    def acl_created(self, record: AccessControlEntryRecord) -> None:
+        """AccessControlEntryRecord: one permission."""
+        self._own_acls()[record.id] = Acl(
+            record.resource_type,
+            record.resource_name,
+            record.pattern_type,
+            record.principal,
+            record.host,
+            record.operation,
+            record.permission_type,
+        )
+
+    def acl_removed(self, record: RemoveAccessControlEntryRecord) -> None:
+        """RemoveAccessControlEntryRecord: it is gone."""
+        self._own_acls().pop(record.id, None)
+
     def nothing(self, record: NoOpRecord) -> None:
         """NoOpRecord: only the offset moves."""
 
 
 # By name, so that a kind of record is imported only where there is one.
 _HANDLERS: dict[str, Callable[[Delta, Any], None]] = {
+    "AccessControlEntryRecord": Delta.acl_created,
     "BrokerRegistrationChangeRecord": Delta.broker_changed,
     "ConfigRecord": Delta.config_set,
     "FeatureLevelRecord": Delta.feature_set,
@@ -285,6 +312,7 @@ _HANDLERS: dict[str, Callable[[Delta, Any], None]] = {
     "PartitionRecord": Delta.partition_set,
     "ProducerIdsRecord": Delta.producer_ids_allocated,
     "RegisterBrokerRecord": Delta.broker_registered,
+    "RemoveAccessControlEntryRecord": Delta.acl_removed,
     "RemoveTopicRecord": Delta.topic_removed,
     "RemoveUserScramCredentialRecord": Delta.credential_removed,
     "TopicRecord": Delta.topic_added,

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from odradek.security.acls import Acl
 from odradek.security.scram import ScramCredential
 
 __all__ = [
@@ -131,6 +132,8 @@ class MetadataImage(Struct, frozen=True):
     next_producer_id: int = 0
     scram: Mapping[tuple[str, int], ScramCredential] = _NOTHING
     """What is kept of passwords, by user and number of the mechanism."""
+    acls: Mapping[bytes, Acl] = _NOTHING
+    """The permissions, by id."""
 
     def topic(self, name: str) -> TopicImage | None:
         """A topic by name."""

@@ -38,6 +38,11 @@ def snapshot_records(image: MetadataImage) -> Iterator[Struct]:
 
         for (user, mechanism), credential in image.scram.items():
             yield credential_record(user, mechanism, credential)
+    if image.acls:
+        from odradek.metadata.permissions import acl_record  # likewise
+
+        for acl_id, acl in image.acls.items():
+            yield acl_record(acl_id, acl)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
 

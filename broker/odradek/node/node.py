@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from odradek.log.log_store import LogStore
     from odradek.log.partition import Partition
     from odradek.metadata.image import MetadataImage
+    from odradek.node.authority import Authority
     from odradek.node.cluster_spec import ClusterSpec
     from odradek.node.faults import Faults
     from odradek.node.verification import Verification
@@ -147,7 +148,13 @@ class Node:
         self.purgatory = Purgatory(self.kernel)
         self.release = config.release
         self.codecs = self.release.codecs or PLAIN
-        self.router = Router(self.release, unstable_versions=config.unstable_api_versions_enable)
+        self.authority = _authority(config)
+        """Who decides what clients may do; None lets everybody do everything, and nobody is asked."""
+        self.router = Router(
+            self.release,
+            unstable_versions=config.unstable_api_versions_enable,
+            guard=None if self.authority is None else self.authority.guarded,
+        )
         self.faults: Faults | None = None
         self.start_refused: StartRefused | None = None
         """Why the node cannot serve, once it was told to start."""
@@ -444,4 +451,15 @@ class Node:
 
     def image_changed(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image was published: take up and give up leaderships, and adopt changed configs."""
+        if self.authority is not None:
+            self.authority.adopt(before, after)
         replicas.adopt(self, before, after)
+
+
+def _authority(config: Config) -> Authority | None:
+    settings = config.security()
+    if not settings.authorizer_class_name:
+        return None
+    from odradek.node.authority import Authority  # most clusters have none
+
+    return Authority(settings)

@@ -26,7 +26,7 @@ USER = "User"
 
 
 class RulesError(ValueError):
-    """Mapping rules that cannot be used; the text is one clear sentence."""
+    """Rules of principals that cannot be used; the text is one clear sentence."""
 
 
 class Principal(Struct, frozen=True):

@@ -15,6 +15,7 @@ from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession
 from odradek.node.routes.leaders import current_leader
 from odradek.records.batch import InvalidBatch
 from odradek.records.legacy import down_convert
+from odradek.security.acls import AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_response import (
     AbortedTransaction,
@@ -142,6 +143,7 @@ class _Reading:
     def __init__(self, node: Node, request: FetchRequest, call: Call) -> None:
         self.node = node
         self.version = version = call.version
+        self.call = call
         self.listener = call.peer.listener
         self.zstd_since = ZSTD_SINCE if node.release.keeps_zstd_from_old_fetches else BATCHES_SINCE
         self.read_committed = request.isolation_level == READ_COMMITTED
@@ -173,6 +175,8 @@ class _Reading:
 
     def _read(self, wanted: SessionPartition) -> PartitionData:
         node = self.node
+        if node.authority is not None and wanted.topic and not self._may_read(wanted.topic):
+            return _failed(wanted.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = node.partitions.get((wanted.topic, wanted.index))
         if partition is None or (self.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id):
             return self._unavailable(wanted)
@@ -213,6 +217,11 @@ class _Reading:
             else [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in aborted],
             records=records,
         )
+
+    def _may_read(self, topic: str) -> bool:
+        """Whether the sender may still read it: a session can outlive a permission."""
+        authority = self.node.authority
+        return authority is None or authority.allows(self.call, AclOperation.READ, AclResource.TOPIC, topic)
 
     def _parted(self, partition: Partition, wanted: SessionPartition) -> PartitionData | None:
         """What tells a reader where its records and ours part, if they do; asked before the offset is looked at."""
@@ -261,9 +270,18 @@ class _Reading:
             )
 
 
+_UNKNOWN = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
 def _failed(index: int, error: ErrorCode) -> PartitionData:
     # Kafka tells apart what it does not know, with no aborted transactions, from what it could not read, with null.
-    unknown = error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+    unknown = error in _UNKNOWN
     return PartitionData(
         partition_index=index,
         error_code=error,

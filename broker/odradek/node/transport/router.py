@@ -22,7 +22,7 @@ from odradek.wire.long import long_reader, long_writer
 from odradek.wire.primitives import Splices
 from odradek.wire.registry import ApiKey
 
-__all__ = ["ROUTES", "Around", "Call", "CloseConnection", "Handler", "Route", "Router"]
+__all__ = ["ROUTES", "Around", "Call", "CloseConnection", "Guard", "Handler", "Route", "Router", "Serve"]
 
 
 class CloseConnection(Exception):
@@ -84,6 +84,9 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.END_TXN, 0, 5, "transactions:end_txn"),
     Route(ApiKey.WRITE_TXN_MARKERS, 0, 2, "markers:write_txn_markers"),
     Route(ApiKey.TXN_OFFSET_COMMIT, 0, 6, "txn_offsets:txn_offset_commit"),
+    Route(ApiKey.DESCRIBE_ACLS, 0, 3, "permissions:describe_acls"),
+    Route(ApiKey.CREATE_ACLS, 0, 3, "permissions:create_acls"),
+    Route(ApiKey.DELETE_ACLS, 0, 3, "permissions:delete_acls"),
     Route(ApiKey.DESCRIBE_CONFIGS, 0, 4, "configs:describe_configs"),
     Route(ApiKey.ALTER_CONFIGS, 0, 2, "configs:alter_configs"),
     Route(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "cluster:describe_log_dirs"),
@@ -134,6 +137,8 @@ ENTRIES_MAX = 10_000
 """How many entries a request of more than 32 KiB may have, in all its arrays. Kafka takes a million in each."""
 
 Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]
+Guard = Callable[[ApiKey, Serve], Serve]
+"""Makes the service of an API one for those who may have it."""
 Around = Callable[[Any, Call, Serve], Coroutine[Any, Any, Any]]
 """What a dialect puts around a route: node, call, and the route, which it may ask, or not, or more than once."""
 
@@ -164,7 +169,10 @@ class Handler(Struct):
 class Router:
     """The routes of one node, by API key and version: those that its release has, in the versions that it has."""
 
-    def __init__(self, release: Release = WIDEST, *, unstable_versions: bool = False) -> None:
+    def __init__(
+        self, release: Release = WIDEST, *, unstable_versions: bool = False, guard: Guard | None = None
+    ) -> None:
+        self._guard = guard
         self._codecs = release.codecs or PLAIN
         self._around = release.around
         self._told: list[tuple[ApiKey, int, int]] = []
@@ -217,6 +225,8 @@ class Router:
         module = import_module(f"odradek.node.routes.{module_name}")
         codecs, around = self._codecs, self._around.get(route.api_key)
         serve: Serve = getattr(module, function_name)
+        if around is not None:
+            serve = partial(_around, around, serve)
         return Handler(
             api_key=route.api_key,
             version=version,
@@ -224,7 +234,7 @@ class Router:
             write=codecs.writer(registry.response_type(route.api_key), version),
             flexible_request=codecs.request_header_version(route.api_key, version) >= 2,
             flexible_response=codecs.response_header_version(route.api_key, version) >= 1,
-            serve=serve if around is None else partial(_around, around, serve),
+            serve=serve if self._guard is None else self._guard(route.api_key, serve),
             entries_max=SHARED_ENTRIES_MAX if route.api_key in SHARED else ENTRIES_MAX,
             request_type=codecs.request_type(route.api_key),
             response_type=codecs.response_type(route.api_key),

@@ -1,0 +1,60 @@
+"""The authorizer of one node, where it has one: what is decided about a request, for whoever sent it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.node.guards.table import GUARDS
+from odradek.security.acls import CLUSTER_NAME, AclOperation, AclResource
+from odradek.security.authorizer import Authorizer
+from odradek.security.principal import RulesError, parse_principal
+
+if TYPE_CHECKING:
+    from odradek.config.security import SecurityConfig
+    from odradek.metadata.image import MetadataImage
+    from odradek.node.node import Node
+    from odradek.node.transport.router import Call, Serve
+    from odradek.wire.registry import ApiKey
+
+__all__ = ["Authority"]
+
+
+class Authority:
+    """Permissions as this node knows them. Raises `RulesError` for super users that are none."""
+
+    def __init__(self, settings: SecurityConfig) -> None:
+        try:
+            super_users = [parse_principal(text.strip()) for text in settings.super_users.split(";") if text.strip()]
+        except ValueError as error:
+            raise RulesError(f"super.users: {error}") from None
+        self._authorizer = Authorizer(super_users=super_users, allow_everyone=settings.allow_everyone_if_no_acl_found)
+
+    def adopt(self, before: MetadataImage, after: MetadataImage) -> None:
+        """Take over the permissions of a new image."""
+        if before.acls is not after.acls:
+            self._authorizer.adopt(after.acls.values())
+
+    def allows(
+        self, call: Call, operation: AclOperation, kind: AclResource = AclResource.CLUSTER, name: str = CLUSTER_NAME
+    ) -> bool:
+        """Whether the sender of a request may do this; brokers may do everything."""
+        return call.is_broker or self._authorizer.allows(call.peer.principal, call.host, operation, kind, name)
+
+    def allows_some(self, call: Call, operation: AclOperation, kind: AclResource) -> bool:
+        """Whether the sender may do this to any resource of the kind."""
+        return call.is_broker or self._authorizer.allows_some(call.peer.principal, call.host, operation, kind)
+
+    def operations(self, call: Call, kind: AclResource, name: str = CLUSTER_NAME) -> int:
+        """All that the sender may do to a resource, a bit for each."""
+        return self._authorizer.allowed_operations(call.peer.principal, call.host, kind, name)
+
+    def guarded(self, api_key: ApiKey, serve: Serve) -> Serve:
+        """The same service for those who may have it."""
+        guard = GUARDS[api_key]
+        if guard is None:
+            return serve
+
+        async def served(node: Node, call: Call) -> object:
+            return await (serve(node, call) if call.is_broker else guard(self, node, call, serve))
+
+        return served

@@ -1,0 +1,197 @@
+"""Groups and their offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from odradek.node.guards.parts import DENIED, NO_OPERATIONS, TEXTS, denied, part_of, resource_name
+from odradek.security.acls import AclOperation, AclResource
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from odradek.wire.messages.join_group_response import JoinGroupResponse
+from odradek.wire.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from odradek.node.authority import Authority
+    from odradek.node.node import Node
+    from odradek.node.transport.router import Call, Serve
+    from odradek.wire.messages.list_groups_response import ListGroupsResponse
+
+__all__ = [
+    "find_coordinator",
+    "join",
+    "list_groups",
+    "offset_fetch",
+    "subscribed",
+    "sync_protocol",
+    "with_group_operations",
+]
+
+GROUP, TOPIC = AclResource.GROUP, AclResource.TOPIC
+DESCRIBE = AclOperation.DESCRIBE
+GROUPS_SINCE = 8
+KEYS_SINCE = 4
+NULL_PROTOCOL_FROM = 7
+MESSAGE_SINCE = 1
+PROTOCOL_SINCE = 5
+FORBIDDEN_GROUP, FORBIDDEN_TOPIC = DENIED[GROUP], DENIED[TOPIC]
+KINDS = {0: GROUP, 1: AclResource.TRANSACTIONAL_ID}
+"""What a key of FindCoordinator names, by its type."""
+
+
+async def find_coordinator(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    """DESCRIBE of the group or the transactional id; groups that share need CLUSTER_ACTION."""
+    request = call.request
+    kind = KINDS.get(request.key_type)
+    if kind is None:
+        allowed = authority.allows(call, AclOperation.CLUSTER_ACTION)
+        return await serve(node, call) if allowed else denied(call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if call.version < KEYS_SINCE:
+        if authority.allows(call, DESCRIBE, kind, request.key):
+            return await serve(node, call)
+        message = TEXTS[DENIED[kind]] if call.version >= MESSAGE_SINCE else None
+        return FindCoordinatorResponse(error_code=DENIED[kind], error_message=message, node_id=-1, host="", port=-1)
+    refused = [key for key in request.coordinator_keys if not authority.allows(call, DESCRIBE, kind, key)]
+    kept = [key for key in request.coordinator_keys if key not in refused]
+    if kept or not refused:
+        response = await serve(node, part_of(call, "coordinator_keys", kept))
+    else:
+        response = FindCoordinatorResponse()
+    response.coordinators += [
+        Coordinator(key=key, node_id=-1, host="", port=-1, error_code=DENIED[kind], error_message="") for key in refused
+    ]
+    return response
+
+
+async def list_groups(authority: Authority, node: Node, call: Call, serve: Serve) -> ListGroupsResponse:
+    """All groups for who may describe the cluster, else those that may be described."""
+    response: ListGroupsResponse = await serve(node, call)
+    if not authority.allows(call, DESCRIBE):
+        response.groups = [each for each in response.groups if authority.allows(call, DESCRIBE, GROUP, each.group_id)]
+    return response
+
+
+async def with_group_operations(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    """What the sender may do to each group that is described, where it wants to know."""
+    response = await serve(node, call)
+    for group in response.groups:
+        if group.authorized_operations != NO_OPERATIONS:
+            group.authorized_operations = authority.operations(call, GROUP, group.group_id)
+    return response
+
+
+async def join(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    """READ of the group; from version 7 on no protocol is null, and not empty."""
+    if authority.allows(call, AclOperation.READ, GROUP, call.request.group_id):
+        return await serve(node, call)
+    protocol_name = None if call.version >= NULL_PROTOCOL_FROM else ""
+    return JoinGroupResponse(error_code=FORBIDDEN_GROUP, protocol_name=protocol_name)
+
+
+async def sync_protocol(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    """SyncGroup is looked at before the permissions: from version 5 on it names the protocol (KIP-559)."""
+    request = call.request
+    if call.version >= PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
+        return denied(call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return await serve(node, call)
+
+
+async def subscribed(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    """The topics that a member names must be its to see."""
+    names = call.request.subscribed_topic_names or ()
+    if not all(authority.allows(call, DESCRIBE, TOPIC, name) for name in names):
+        return denied(call, FORBIDDEN_TOPIC)
+    return await serve(node, call)
+
+
+# ---------------------------------------------------------------------- OffsetFetch
+
+
+async def offset_fetch(authority: Authority, node: Node, call: Call, serve: Serve) -> OffsetFetchResponse:
+    """DESCRIBE of each group, and of each topic: those that are named and refused are told so, the others left out."""
+    if call.version < GROUPS_SINCE:
+        return await _offset_fetch_of_one(authority, node, call, serve)
+    refused: list[OffsetFetchResponseGroup] = []
+    kept = []
+    beside: dict[str, list[OffsetFetchResponseTopics]] = {}
+    for group in call.request.groups:
+        if not authority.allows(call, DESCRIBE, GROUP, group.group_id):
+            refused.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=FORBIDDEN_GROUP))
+            continue
+        if group.topics is not None:
+            seen: list[Any] = []
+            hidden: list[Any] = []
+            for topic in group.topics:
+                name = resource_name(node, topic)
+                (seen if name is None or authority.allows(call, DESCRIBE, TOPIC, name) else hidden).append(topic)
+            beside[group.group_id] = [
+                OffsetFetchResponseTopics(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        OffsetFetchResponsePartitions(
+                            partition_index=index, committed_offset=-1, metadata="", error_code=FORBIDDEN_TOPIC
+                        )
+                        for index in topic.partition_indexes
+                    ],
+                )
+                for topic in hidden
+            ]
+            group = replace(group, topics=seen)
+        kept.append(group)
+    response: OffsetFetchResponse = await serve(node, part_of(call, "groups", kept)) if kept else OffsetFetchResponse()
+    for answer in response.groups:
+        answer.topics = [
+            topic for topic in answer.topics if authority.allows(call, DESCRIBE, TOPIC, _name(node, topic))
+        ]
+        if answer.error_code == ErrorCode.NONE:
+            answer.topics += beside.get(answer.group_id, [])
+    response.groups += refused
+    return response
+
+
+def _name(node: Node, topic: OffsetFetchResponseTopics) -> str:
+    return resource_name(node, topic) or ""
+
+
+async def _offset_fetch_of_one(authority: Authority, node: Node, call: Call, serve: Serve) -> OffsetFetchResponse:
+    request = call.request
+    if not authority.allows(call, DESCRIBE, GROUP, request.group_id):
+        return _refused_group(call)
+    if request.topics is None:
+        everything: OffsetFetchResponse = await serve(node, call)
+        everything.topics = [
+            topic for topic in everything.topics if authority.allows(call, DESCRIBE, TOPIC, topic.name)
+        ]
+        return everything
+    hidden = [topic for topic in request.topics if not authority.allows(call, DESCRIBE, TOPIC, topic.name)]
+    seen = [topic for topic in request.topics if topic not in hidden]
+    response: OffsetFetchResponse = await serve(node, part_of(call, "topics", seen))
+    if response.error_code == ErrorCode.NONE:
+        response.topics += [_refused(topic, FORBIDDEN_TOPIC) for topic in hidden]
+    return response
+
+
+def _refused_group(call: Call) -> OffsetFetchResponse:
+    if call.version >= 2:
+        return OffsetFetchResponse(error_code=FORBIDDEN_GROUP)
+    return OffsetFetchResponse(topics=[_refused(topic, FORBIDDEN_GROUP) for topic in call.request.topics or ()])
+
+
+def _refused(topic: Any, error: ErrorCode) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, metadata="", error_code=error)
+            for index in topic.partition_indexes
+        ],
+    )

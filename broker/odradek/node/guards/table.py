@@ -1,0 +1,118 @@
+"""API -> what its sender needs (the permissions of Kafka 4.4, recorded in `tests/security/recorded/denials.json`).
+
+None is an API that everybody may ask, or whose route looks at permissions itself (Fetch, whose sessions outlive them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from odradek.metadata.image import ResourceType
+from odradek.node.guards import groups, topics, transactions
+from odradek.node.guards.parts import DENIED, TEXTS, Guard, entries, in_series, of_cluster, of_entries, whole
+from odradek.security.acls import CLUSTER_NAME, AclOperation, AclResource
+from odradek.wire.errors import ErrorCode
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.node.authority import Authority
+    from odradek.node.node import Node
+    from odradek.node.transport.router import Call
+
+__all__ = ["GUARDS"]
+
+READ, WRITE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE
+ALTER, DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
+GROUP, TOPIC, TRANSACTIONAL_ID = AclResource.GROUP, AclResource.TOPIC, AclResource.TRANSACTIONAL_ID
+
+_CONFIGURED: Mapping[int, AclResource] = {ResourceType.TOPIC: TOPIC, ResourceType.GROUP: GROUP}
+"""Whose permissions count for configs; those of everything else belong to the cluster."""
+
+
+def _group(request: Any) -> str:
+    name: str = request.group_id
+    return name
+
+
+def _transaction(request: Any) -> str:
+    name: str = request.transactional_id
+    return name
+
+
+def _configs(asked: str, answered: str, operation: AclOperation, *, tells_of_cluster: bool) -> Guard:
+    """Each resource whose configs are asked for is looked at."""
+
+    def judge(authority: Authority, node: Node, call: Call, entry: Any) -> ErrorCode:
+        kind = _CONFIGURED.get(entry.resource_type, AclResource.CLUSTER)
+        name = CLUSTER_NAME if kind is AclResource.CLUSTER else entry.resource_name
+        return ErrorCode.NONE if authority.allows(call, operation, kind, name) else DENIED[kind]
+
+    cluster = DENIED[AclResource.CLUSTER]
+    tells = {error: text for error, text in TEXTS.items() if tells_of_cluster or error is not cluster}
+    return entries(asked, answered, judge, tells=tells)
+
+
+_MEMBER = whole(READ, GROUP, _group)
+_OF_TRANSACTION = whole(WRITE, TRANSACTIONAL_ID, _transaction)
+
+GUARDS: Mapping[ApiKey, Guard | None] = {
+    ApiKey.PRODUCE: in_series(topics.produce, of_entries("topic_data", "responses", WRITE)),
+    ApiKey.FETCH: None,
+    ApiKey.LIST_OFFSETS: of_entries("topics", "topics", DESCRIBE),
+    ApiKey.METADATA: topics.metadata,
+    ApiKey.OFFSET_COMMIT: in_series(_MEMBER, of_entries("topics", "topics", READ)),
+    ApiKey.OFFSET_FETCH: groups.offset_fetch,
+    ApiKey.FIND_COORDINATOR: groups.find_coordinator,
+    ApiKey.JOIN_GROUP: groups.join,
+    ApiKey.HEARTBEAT: _MEMBER,
+    ApiKey.LEAVE_GROUP: _MEMBER,
+    ApiKey.SYNC_GROUP: in_series(groups.sync_protocol, _MEMBER),
+    ApiKey.DESCRIBE_GROUPS: in_series(groups.with_group_operations, of_entries("groups", "groups", DESCRIBE, GROUP)),
+    ApiKey.LIST_GROUPS: groups.list_groups,
+    ApiKey.SASL_HANDSHAKE: None,
+    ApiKey.API_VERSIONS: None,
+    ApiKey.CREATE_TOPICS: topics.create_topics,
+    ApiKey.DELETE_TOPICS: topics.delete_topics,
+    ApiKey.DELETE_RECORDS: of_entries("topics", "topics", DELETE),
+    ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: of_entries("topics", "topics", DESCRIBE),
+    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: in_series(_OF_TRANSACTION, _MEMBER),
+    ApiKey.END_TXN: _OF_TRANSACTION,
+    ApiKey.WRITE_TXN_MARKERS: of_cluster(ALTER, AclOperation.CLUSTER_ACTION),
+    ApiKey.TXN_OFFSET_COMMIT: in_series(_OF_TRANSACTION, _MEMBER, of_entries("topics", "topics", READ)),
+    ApiKey.DESCRIBE_ACLS: of_cluster(DESCRIBE, names_itself=True),
+    ApiKey.CREATE_ACLS: of_cluster(ALTER, names_itself=True),
+    ApiKey.DELETE_ACLS: of_cluster(ALTER, names_itself=True),
+    ApiKey.DESCRIBE_CONFIGS: _configs("resources", "results", AclOperation.DESCRIBE_CONFIGS, tells_of_cluster=True),
+    ApiKey.ALTER_CONFIGS: _configs("resources", "responses", AclOperation.ALTER_CONFIGS, tells_of_cluster=False),
+    ApiKey.DESCRIBE_LOG_DIRS: of_cluster(DESCRIBE),
+    ApiKey.SASL_AUTHENTICATE: None,
+    ApiKey.CREATE_PARTITIONS: of_entries("topics", "results", ALTER),
+    ApiKey.DELETE_GROUPS: of_entries("groups_names", "results", DELETE, GROUP),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(
+        "resources", "responses", AclOperation.ALTER_CONFIGS, tells_of_cluster=False
+    ),
+    ApiKey.OFFSET_DELETE: in_series(whole(DELETE, GROUP, _group), of_entries("topics", "topics", READ)),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: of_cluster(DESCRIBE),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: transactions.alter_credentials,
+    ApiKey.DESCRIBE_QUORUM: of_cluster(DESCRIBE, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),
+    ApiKey.UPDATE_FEATURES: of_cluster(ALTER, names_itself=True),
+    ApiKey.DESCRIBE_CLUSTER: transactions.describe_cluster,
+    ApiKey.DESCRIBE_PRODUCERS: of_entries("topics", "topics", READ, tells=True),
+    ApiKey.DESCRIBE_TRANSACTIONS: in_series(
+        transactions.describe_transactions,
+        of_entries("transactional_ids", "transaction_states", DESCRIBE, TRANSACTIONAL_ID),
+    ),
+    ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: in_series(_MEMBER, groups.subscribed),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: in_series(
+        groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
+    ),
+    ApiKey.LIST_CONFIG_RESOURCES: of_cluster(AclOperation.DESCRIBE_CONFIGS),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
+    ApiKey.ALTER_PARTITION: of_cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.ALLOCATE_PRODUCER_IDS: of_cluster(AclOperation.CLUSTER_ACTION),
+}
+"""Every API that is served; a test holds it to the list of routes."""

@@ -1,0 +1,115 @@
+"""CreateAcls, DescribeAcls, DeleteAcls (KIP-140, KIP-290): decided by the controller, described by any broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.metadata.permissions import read_filter
+from odradek.node.routes.forwarding import ask_controller
+from odradek.node.transport.router import CloseConnection
+from odradek.security.acls import AclFilter, AclOperation, AclResource, PatternType, Permission
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_acls_response import AclCreationResult, CreateAclsResponse
+from odradek.wire.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
+from odradek.wire.messages.describe_acls_response import AclDescription, DescribeAclsResource, DescribeAclsResponse
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+    from odradek.node.transport.router import Call
+    from odradek.wire.messages.create_acls_request import CreateAclsRequest
+    from odradek.wire.messages.delete_acls_request import DeleteAclsRequest
+    from odradek.wire.messages.describe_acls_request import DescribeAclsRequest
+
+__all__ = ["create_acls", "delete_acls", "describe_acls"]
+
+NO_AUTHORIZER = "No Authorizer is configured."
+NO_AUTHORIZER_HERE = "No Authorizer is configured on the broker"
+PATTERNS_SINCE = 1
+"""The first version that knows prefixes; version 0 means literal names."""
+RESOURCE_MAX, PATTERN_MAX = max(AclResource), max(PatternType)
+OPERATION_MAX, PERMISSION_MAX = max(AclOperation), max(Permission)
+
+
+async def create_acls(node: Node, call: Call) -> CreateAclsResponse:
+    """CreateAcls (key 30), versions 0 to 3: 1 knows patterns, 2 is flexible, 3 the resource type USER (KIP-373)."""
+    request: CreateAclsRequest = call.request
+    _end_if_unknown(
+        (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
+        for each in request.creations
+    )
+
+    def refuse(error: ErrorCode, message: str | None) -> CreateAclsResponse:
+        return CreateAclsResponse(
+            results=[AclCreationResult(error_code=error, error_message=message) for _ in request.creations]
+        )
+
+    if node.authority is None:
+        return refuse(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    return await ask_controller(
+        node, call, lambda controller: controller.create_acls(request), refuse, CreateAclsResponse
+    )
+
+
+async def delete_acls(node: Node, call: Call) -> DeleteAclsResponse:
+    """DeleteAcls (key 31), versions 0 to 3, likewise."""
+    request: DeleteAclsRequest = call.request
+    _end_if_unknown(_numbers(read_filter(each)) for each in request.filters)
+
+    def refuse(error: ErrorCode, message: str | None) -> DeleteAclsResponse:
+        return DeleteAclsResponse(
+            filter_results=[DeleteAclsFilterResult(error_code=error, error_message=message) for _ in request.filters]
+        )
+
+    if node.authority is None:
+        return refuse(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    return await ask_controller(
+        node, call, lambda controller: controller.delete_acls(request), refuse, DeleteAclsResponse
+    )
+
+
+async def describe_acls(node: Node, call: Call) -> DescribeAclsResponse:
+    """DescribeAcls (key 29), versions 0 to 3, likewise: what matches, by resource."""
+    request: DescribeAclsRequest = call.request
+    asked = AclFilter(
+        request.resource_type_filter,
+        request.resource_name_filter,
+        request.pattern_type_filter,
+        request.principal_filter,
+        request.host_filter,
+        request.operation,
+        request.permission_type,
+    )
+    _end_if_unknown([_numbers(asked)])
+    if node.authority is None:
+        return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER_HERE)
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    for acl in node.image.acls.values():
+        literal_only = call.version < PATTERNS_SINCE and acl.pattern_type != PatternType.LITERAL
+        if literal_only or not asked.matches(acl):
+            continue
+        key = acl.resource_type, acl.resource_name, acl.pattern_type
+        resource = resources.setdefault(
+            key,
+            DescribeAclsResource(
+                resource_type=acl.resource_type, resource_name=acl.resource_name, pattern_type=acl.pattern_type
+            ),
+        )
+        resource.acls.append(
+            AclDescription(
+                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
+            )
+        )
+    return DescribeAclsResponse(error_message="", resources=list(resources.values()))
+
+
+def _numbers(asked: AclFilter) -> tuple[int, int, int, int]:
+    return asked.resource_type, asked.pattern_type, asked.operation, asked.permission
+
+
+def _end_if_unknown(asked: Iterable[tuple[int, int, int, int]]) -> None:
+    """Who uses numbers that nobody knows is hung up on, as if the request were malformed."""
+    highest = (RESOURCE_MAX, PATTERN_MAX, OPERATION_MAX, PERMISSION_MAX)
+    for numbers in asked:
+        if not all(0 < number <= most for number, most in zip(numbers, highest, strict=True)):
+            raise CloseConnection("unknown_acl_element")
