@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 ABOUT = "A Kafka broker stub that runs the real transaction machinery."
-GROUPS = {"audit": "Did exactly-once hold? Audits of log directories, client histories and the broker's events."}
+GROUPS = {
+    "audit": "Did exactly-once hold? Audits of log directories, client histories and the broker's events.",
+    "ctl": "Drive the clusters of a hub (odradek hub, odradek serve --control).",
+}
 HOST_VARIABLE = "ODRADEK_HOST"  # an image says it once, for whatever command it is given
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIRST_WORDS", "TOKEN_VARIABLE", "add_commands", "hosting_of"]
 
-FIRST_WORDS = ("hub",)
+FIRST_WORDS = ("hub", "ctl")
 TOKEN_VARIABLE = "ODRADEK_HUB_TOKEN"
 READY = "odradek hub ready url="
 
@@ -75,4 +75,7 @@ def _need() -> None:
 
 def add_commands(commands: Commands) -> None:
     """Add the commands of this package."""
+    from odradek.control import ctl
+
     commands.add("hub", hub)
+    ctl.add_commands(commands)

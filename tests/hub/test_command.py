@@ -1,0 +1,98 @@
+"""`odradek hub` and `odradek serve --control` as processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.hub.helpers import Till, refused
+
+from odradek.control.client import HubClient
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A command that serves, and the line with which it begins; it ends with its standard input."""
+    command = [sys.executable, "-m", "odradek", *words, "--until-stdin-ends"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        yield process, process.stdout.readline().strip()
+        process.stdin.close()
+        process.wait(30)
+
+
+def test_a_hub_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    with running("hub", "--listen", "127.0.0.1:0", "--url-file", str(file)) as (process, line):
+        url = line.removeprefix("odradek hub ready url=")
+        assert url == file.read_text().strip()
+        bootstrap = HubClient(url).post("clusters", body={"topics": ["t"]})["bootstrap"]
+        till = Till(bootstrap)
+        assert 0 == till.add()
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.close()
+        assert "" == process.stderr.read()
+    assert 0 == process.returncode
+    till.close()
+
+
+def test_a_hub_ends_while_somebody_follows_and_waits() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor() as beside:
+        with running("hub", "--listen", "127.0.0.1:0") as (process, line):
+            hub = HubClient(line.removeprefix("odradek hub ready url="))
+            cluster = hub.post("clusters")["id"]
+            following = beside.submit(lambda: [kind for kind, _ in hub.events(cluster)])
+            waiting = beside.submit(refused, lambda: hub.post("clusters", cluster, "wait", body={"group": {"id": "g"}}))
+            while not hub.get("clusters", cluster, "events")["events"]:
+                Till(hub.get("clusters", cluster)["bootstrap"]).close()
+        assert "end" == following.result(10)[-1]
+        assert 404 == waiting.result(10)[0]
+    assert 0 == process.returncode
+
+
+def test_serve_is_driven_over_http(tmp_path: Path) -> None:
+    """Its rules count, a reset keeps the address, and its own events go on."""
+    events = tmp_path / "events.jsonl"
+    arguments = ["--port", "0", "--topic", "t", "--control", "0", "--json", "--events", str(events)]
+    with running("serve", *arguments) as (process, line):
+        bootstrap = line.split("bootstrap=")[1]
+        assert process.stderr is not None
+        said = ""
+        while "control_served" not in said:
+            said = process.stderr.readline()
+        hub = HubClient(said.split('"url": "')[1].split('"')[0])
+        assert [("default", bootstrap)] == [(each["id"], each["bootstrap"]) for each in hub.get("clusters")]
+        rule = {"match": {"api": "END_TXN"}, "act": {"error": "COORDINATOR_NOT_AVAILABLE"}, "expect": {"hits": 1}}
+        hub.post("clusters", "default", "rules", body=rule)
+        till = Till(bootstrap)
+        assert (0, 15) == (till.add(), till.end())
+        assert [] == hub.post("clusters", "default", "verify")["unmet"]
+        till.close()
+        assert bootstrap == hub.post("clusters", "default", "reset")["bootstrap"]
+        Till(bootstrap, "till-2").close()
+        hub.post("clusters", "default", "rules", body=rule)
+    assert 3 == process.returncode
+    assert "till-1" in events.read_text()
+    assert "till-2" in events.read_text()
+
+
+def test_a_second_hub_ends_with_a_sentence() -> None:
+    with running("hub", "--listen", "127.0.0.1:0") as (_, line):
+        port = line.rpartition(":")[2]
+        command = [sys.executable, "-m", "odradek", "hub", "--listen", port]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (2, "") == (done.returncode, done.stdout)
+    said = f"odradek: A hub listens on 127.0.0.1:{port} already: use that one, or give --listen.\n"
+    assert said == done.stderr

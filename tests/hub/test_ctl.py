@@ -1,0 +1,141 @@
+"""`odradek ctl`: what people type, what they read, and what scripts get."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.hub.helpers import Till, made
+
+from odradek.commands import Commands
+from odradek.control.client import HubClient
+from odradek.control.ctl import add_commands, duration_ms, table
+from odradek.usage import Unmet, UsageError
+
+Ctl = Callable[..., str]
+
+
+@pytest.fixture
+def ctl(hub: HubClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """Runs a command line against the hub; what it prints."""
+    monkeypatch.setenv("ODRADEK_HUB", hub.url)
+    monkeypatch.delenv("ODRADEK_CLUSTER", raising=False)
+    commands = Commands("odradek", "", {"ctl": "Drive."})
+    add_commands(commands)
+
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        commands.run(["ctl", *words])
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_a_table_has_its_columns_under_one_another() -> None:
+    rows = [
+        {"name": "late", "hits": 2, "unmet": None, "at": [{"topic": "t", "partition": 0}]},
+        {"name": "x", "hits": 10, "unmet": "none", "at": []},
+    ]
+    assert [
+        "NAME  HITS  UNMET  AT",
+        "late     2  -      t-0",
+        "x       10  none   -",
+    ] == table(("name", "hits", "unmet", "at"), rows)
+    assert ["NAME"] == table(("name",), [])
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"), [("500ms", 500), ("90s", 90_000), ("1h30m", 5_400_000), ("7d", 604_800_000)]
+)
+def test_times(text: str, milliseconds: int) -> None:
+    assert milliseconds == duration_ms(text)
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "7 d", "1w", "-1s"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(UsageError, match="A time is like"):
+        duration_ms(text)
+
+
+@pytest.mark.slow
+def test_a_session(ctl: Ctl, hub: HubClient, tmp_path: Path) -> None:
+    made_cluster = json.loads(ctl("make", "--topic", "t:2", "--set", "log.retention.ms=1000", "--id", "mine", "--json"))
+    assert "mine" == made_cluster["id"]
+    assert "mine" in ctl("clusters")
+
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("- {name: markers, match: {api: WRITE_TXN_MARKERS}, act: {hold: true}, expect: {hits: 1}}\n")
+    assert "markers" in ctl("arm", str(plan))
+    with pytest.raises(Unmet, match="Rule markers expects 1 hit and had 0 hits"):
+        ctl("verify")
+    till = Till(made_cluster["bootstrap"])
+    assert (0, 0, 0) == (till.add(), till.send(), till.end())
+    ctl("wait", '{"rule": {"name": "markers", "held": 1}}')
+    assert "till-1" in ctl("transactions")
+    assert "t-0" in ctl("transactions")
+    state = ctl("show")
+    for part in (
+        "cluster mine",
+        "features: ",
+        "brokers\n",
+        "partitions\n",
+        "transactions\n",
+        "rules\n",
+        "PrepareCommit",
+    ):
+        assert part in state
+    assert "1" in ctl("release", "markers")
+    ctl("wait", '{"transaction": {"id": "till-1", "state": "CompleteCommit"}}', "--timeout", "5s")
+    assert "" == ctl("verify")
+    assert "markers" in ctl("disarm", "markers")
+    assert "32766" in ctl("epoch", "till-1", "32766")
+    ctl("feature", "transaction.version", "0")
+    ctl("config", "retention.ms=5000", "--topic", "t")
+    ctl("config", "retention.ms=", "--topic", "t")
+    assert "7 days" in ctl("time", "--freeze", "--advance", "7d")
+    assert "stands still" not in ctl("time", "--resume")
+    assert "paused" in ctl("pause", "1")
+    assert "running" in ctl("resume", "1")
+    assert "stopped" in ctl("stop", "1")
+    assert "running" in ctl("start", "1")
+    ctl("move-leader", "t", "0", "1")
+    assert "1" in ctl("move-coordinator", "group", "g", "--to", "1")
+    ctl("disconnect")
+    till.close()
+    kinds = [json.loads(line)["kind"] for line in ctl("events", "--kind", "init_producer_id").splitlines()]
+    assert ["init_producer_id"] == kinds
+    for listed in ("rules", "groups", "parked", "partitions", "brokers"):
+        assert ctl(listed)
+        assert isinstance(json.loads(ctl(listed, "--json")), list)
+    assert "mine" in ctl("reset")
+    ctl("remove")
+    assert [] == hub.get("clusters")
+
+
+@pytest.mark.slow
+def test_what_is_wrong_is_a_sentence(ctl: Ctl, hub: HubClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"Which cluster\? there is none: odradek ctl make"):
+        ctl("show")
+    one, other = made(hub)[0], made(hub)[0]
+    with pytest.raises(UsageError, match="give --cluster"):
+        ctl("show")
+    assert one in ctl("show", "--cluster", one)
+    monkeypatch.setenv("ODRADEK_CLUSTER", other)
+    assert other in ctl("show")
+    with pytest.raises(UsageError, match="There is no broker 9"):
+        ctl("stop", "9")
+    with pytest.raises(UsageError, match="After 0 ms: no coordinator knows x"):
+        ctl("wait", '{"transaction": {"id": "x", "state": "Empty"}}', "--timeout", "0ms")
+    with pytest.raises(UsageError, match="The condition is no JSON"):
+        ctl("wait", "x")
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("- {match: {api: NO_SUCH}, act: {drop: true}}")
+    with pytest.raises(UsageError, match=r"\$\[0\].match.api"):
+        ctl("arm", str(plan))
+    with pytest.raises(UsageError, match="Cannot read"):
+        ctl("arm", str(tmp_path / "none.yaml"))
+    monkeypatch.setenv("ODRADEK_HUB", "http://127.0.0.1:1")
+    with pytest.raises(UsageError, match=r"No hub answers at http://127.0.0.1:1: .*refused"):
+        ctl("clusters")
