@@ -105,6 +105,28 @@ def test_many_at_once(hub: HubClient) -> None:
 # ---------------------------------------------------------------------- rules
 
 
+def test_a_story_comes_with_its_cluster_and_its_rules(hub: HubClient) -> None:
+    cluster, bootstrap = made(hub, story="coordinator-loading", rules=[{"name": "mine"} | DROP_FETCH])
+    assert 3 == len(bootstrap.split(","))
+    assert ["records", "mine"] == [rule["name"] for rule in hub.get("clusters", cluster, "rules")]
+    status, problem = refused(lambda: made(hub, story="coordinator"))
+    assert (400, "There is no story coordinator: there is coordinator-loading") == (status, problem["detail"][:59])
+
+
+def test_a_rule_acts_on_the_cluster(hub: HubClient) -> None:
+    cluster, bootstrap = made(hub, topics=["t"])
+    steps = [{"set_transaction_version": 0}]
+    hub.post("clusters", cluster, "rules", body={"name": "level", "match": {"api": "END_TXN"}, "then": steps})
+    till = Till(bootstrap)
+    assert (0, 0, 0) == (till.add(), till.send(), till.end())
+    hub.post("clusters", cluster, "wait", body={"rule": {"name": "level"}})
+    assert 1 == hub.get("clusters", cluster, "rules", "level")["hits"]
+    till.close()
+
+
+DROP_FETCH = {"match": {"api": "FETCH"}, "act": {"drop": True}}
+
+
 def test_a_rule_holds_is_released_and_proves_it(hub: HubClient) -> None:
     cluster, bootstrap = made(hub, topics=["t"])
     [rule] = hub.post("clusters", cluster, "rules", body=HOLD_MARKERS | {"expect": {"hits": 1}})

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.node.helpers import batch, fetch_request, only, only_fetched, produce_request
 
 from odradek.node.rules.one_line import rule
+from odradek.node.transport.router import Call
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.metadata_request import MetadataRequest
@@ -145,3 +146,22 @@ def test_metadata_with_an_error_still_names_the_brokers() -> None:
     answer = world.client().ask(MetadataRequest(topics=None), 12)
     assert 1 == len(answer.brokers)
     assert [ErrorCode.LEADER_NOT_AVAILABLE] * 4 == [topic.error_code for topic in answer.topics]
+
+
+def test_a_repeated_request_is_the_one_that_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Routes may change the request that they are given."""
+    world = World(topics=["t"])
+    handler = world.nodes[1].router.handler(ApiKey.PRODUCE, 9, broker=False)
+    assert handler is not None
+    serve, topics = handler.serve, []
+
+    async def changing(node: Any, call: Call) -> Any:
+        topics.append([topic.name for topic in call.request.topic_data])
+        response = await serve(node, call)
+        call.request.topic_data[0].name = "changed"
+        return response
+
+    monkeypatch.setattr(handler, "serve", changing)
+    world.arm(rule("PRODUCE", duplicate=True))
+    world.client().ask(produce_request(batch(b"a")), 9)
+    assert [["t"], ["t"]] == topics

@@ -102,21 +102,12 @@ class _Level:
 
     def holds(self, struct: Any, wanted: Mapping[str, Callable[[Any], bool]], topic_of: TopicOf) -> bool:
         rest = dict(wanted)
-        denied: set[str] = set()
         for field in self.ids:
             kind = field.kind(struct)
             if kind is None or kind not in wanted:
                 continue
-            test, found = wanted[kind], False
-            for value in field.values(struct, topic_of):
-                found = True
-                if test(value):
-                    rest.pop(kind, None)
-                    break
-            if found and not field.is_list:
-                denied.add(kind)
-        if denied & rest.keys():
-            return False  # what stands below belongs to another id
+            if any(map(wanted[kind], field.values(struct, topic_of))):
+                rest.pop(kind, None)
         return not rest or any(level.holds(each, rest, topic_of) for level, each in self.structs(struct))
 
     def gather(self, struct: Any, found: dict[str, list[str | int]], topic_of: TopicOf, most: int) -> None:
