@@ -229,17 +229,34 @@ def audit_events_command(
     stall_ms: Annotated[
         int, Option(min=1, help="A stall of the last stable offset is told from this length on, ms.")
     ] = 10_000,
+    master: AuditMaster = "none",
 ) -> None:
     """Verifications, transactions, stalls of the last stable offset and their holders; exit code 1 on anything bad."""
     need("numpy", "pandas", "pyarrow")
     from odradek_pipeline.jobs.audit_events import audit_events
-    from odradek_pipeline.preflight import check_files, check_folder
+    from odradek_pipeline.preflight import check_files, check_folder, check_master
 
+    if master != "none":
+        need("pyspark", extra="pipeline")
+        check_master(master)
     check_files(files)
     check_folder(out)
-    result = audit_events(files, stall_ms=stall_ms)
+    result = audit_events(files, stall_ms=stall_ms) if master == "none" else _events(files, out, master, stall_ms)
     _must_have_read(result.facts["events"], "event", files)
     _finish(result, out)
+
+
+def _events(files: list[Path], out: Path, master: str, stall_ms: int) -> Result:
+    from odradek_pipeline.jobs.audit_events_spark import audit_events_on_spark
+    from odradek_pipeline.preflight import spark_troubles
+    from odradek_pipeline.session import spark_session
+
+    with spark_troubles():
+        spark = spark_session(None if master == "submit" else master, name="odradek audit events")
+        try:
+            return audit_events_on_spark(spark, files, out, stall_ms=stall_ms)
+        finally:
+            spark.stop()
 
 
 def _must_have_read(count: int, what: str, files: list[Path]) -> None:

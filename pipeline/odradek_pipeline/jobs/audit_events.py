@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from odradek_pipeline.layout import Problem, problem
 from odradek_pipeline.lines import json_lines
 from odradek_pipeline.result import Result, Severity, anomalies_frame, anomaly
 
-__all__ = ["audit_events"]
+__all__ = ["COLUMNS", "STALL_MS", "Timeline", "audit_events", "hanging_of", "hanging_rows", "stall_rows"]
 
 STALL_MS = 10_000
 """A stall that lasts as long is told as an anomaly: about the time a consumer of committed data would notice."""
@@ -212,7 +212,8 @@ def audit_events(paths: Iterable[Path], *, stall_ms: int = STALL_MS) -> Result:
                     problem(path, number, "bad-event", f"event {number + 1} ({event.get('kind')}): {error!r}")
                 )
     timeline.finish()
-    rows = [*_hanging(timeline), *_stalls(timeline, stall_ms)]
+    hanging = hanging_of(timeline)
+    rows = [*hanging_rows(hanging), *stall_rows(timeline.table("stalls").to_dict("records"), hanging, stall_ms)]
     size = sum(path.stat().st_size for path in files if path.is_file())
     result = Result("events", anomalies_frame(rows), problems, files=len(files), bytes=size)
     result.tables = {name: timeline.table(name) for name in COLUMNS}
@@ -221,49 +222,41 @@ def audit_events(paths: Iterable[Path], *, stall_ms: int = STALL_MS) -> Result:
     return result
 
 
-def _hanging(timeline: Timeline) -> list[dict[str, Any]]:
-    rows = []
-    for event in timeline.hanging():
-        producer = event["producer_id"]
-        state = timeline.state.get(producer, {}).get("state_to", "")
-        rows.append(
-            anomaly(
-                "txn-hanging",
-                Severity.BAD,
-                f"open since offset {event['offset']}; its coordinator says {state or 'nothing'}",
-                topic=event["topic"],
-                partition=event["partition"],
-                offset=event["offset"],
-                producer_id=producer,
-                producer_epoch=event["producer_epoch"],
-                transactional_id=event.get("transactional_id") or timeline.names.get(producer, ""),
-            )
-        )
-    return rows
+def hanging_of(timeline: Timeline) -> list[dict[str, Any]]:
+    """What opened transactions that no coordinator has under way: where, by whom, and what its coordinator says."""
+    return [
+        {
+            **{name: event[name] for name in ("topic", "partition", "offset", "producer_id", "producer_epoch")},
+            "transactional_id": event.get("transactional_id") or timeline.names.get(event["producer_id"], ""),
+            "state": timeline.state.get(event["producer_id"], {}).get("state_to", ""),
+        }
+        for event in timeline.hanging()
+    ]
 
 
-def _stalls(timeline: Timeline, stall_ms: int) -> list[dict[str, Any]]:
+def hanging_rows(hanging: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Their anomalies."""
+    for row in hanging:
+        detail = f"open since offset {row['offset']}; its coordinator says {row['state'] or 'nothing'}"
+        evidence = {name: value for name, value in row.items() if name != "state"}
+        yield anomaly("txn-hanging", Severity.BAD, detail, **evidence)
+
+
+def stall_rows(
+    stalls: Iterable[dict[str, Any]], hanging: Iterable[dict[str, Any]], stall_ms: int
+) -> Iterator[dict[str, Any]]:
     """Long ones, and those that a hanging transaction holds: nothing will end these."""
-    hanging = {(event["topic"], event["partition"], event["producer_id"]) for event in timeline.hanging()}
-    rows = []
-    for stall in timeline.table("stalls").to_dict("records"):
-        for_good = stall["open_at_end"] and (stall["topic"], stall["partition"], stall["producer_id"]) in hanging
+    held = {(row["topic"], row["partition"], row["producer_id"]) for row in hanging}
+    for stall in stalls:
+        for_good = stall["open_at_end"] and (stall["topic"], stall["partition"], stall["producer_id"]) in held
         length = (stall["end_ns"] - stall["begin_ns"]) // _MS
         if not for_good and length < stall_ms:
             continue
         holder = f"{stall['transactional_id'] or 'producer'} ({stall['producer_id']})"
         detail = f"the last stable offset stays at {stall['lso']} for {length} ms, held by {holder}"
         keys = ("topic", "partition", "producer_id", "producer_epoch", "transactional_id")
-        rows.append(
-            anomaly(
-                "lso-stall",
-                Severity.BAD if for_good else Severity.ALLOWED,
-                detail,
-                offset=stall["lso"],
-                **{key: stall[key] for key in keys},
-            )
-        )
-    return rows
+        severity = Severity.BAD if for_good else Severity.ALLOWED
+        yield anomaly("lso-stall", severity, detail, offset=stall["lso"], **{key: stall[key] for key in keys})
 
 
 def _figures(tables: dict[str, pd.DataFrame]) -> dict[str, Any]:

@@ -1,0 +1,244 @@
+"""The audit of event logs on Spark: the same fold, of each partition and of each transactional id by itself.
+
+What holds a last stable offset is a matter of one partition, and of the states of the producers that have been in it;
+how long transactions took is one of a transactional id. So each group gets its events and those of its producers, and
+`Timeline` does the rest, as it does over a whole file. The driver gets long stalls and what hangs.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from odradek_pipeline.jobs.audit_events import COLUMNS, STALL_MS, Timeline, hanging_of, hanging_rows, stall_rows
+from odradek_pipeline.layout import Problem
+from odradek_pipeline.result import Result, anomalies_frame
+
+__all__ = ["audit_events_on_spark"]
+
+_NUMBERS = (
+    "ts_ns", "seq", "node", "version", "producer_id", "producer_epoch", "partition", "offset", "hw", "lso", "tv",
+    "duration_ns",
+)  # fmt: skip
+_TEXTS = (
+    "kind", "api", "client_id", "transactional_id", "topic", "state_from", "state_to", "verdict", "error", "fault_id",
+)  # fmt: skip
+_ABSENT = -(1 << 62)
+"""For a number that an event does not have: with a null a column of numbers would be one of floats."""
+_ORDER = ["file", "ts_ns", "seq"]
+_PLACE = {"file": "int", "position": "bigint", "problem": "string", "severity": "string", "detail": "string"}
+_EVENT = {**_PLACE, **dict.fromkeys(_NUMBERS, "bigint"), **dict.fromkeys(_TEXTS, "string")}
+
+_OF_PRODUCERS = ("init_producer_id", "partitions_added", "state_change")
+_OF_PARTITIONS = ("transaction_opened", "transaction_closed", "marker_written", "lso_moved")
+_OF_BROKERS = {
+    "verification": ("verify_end",),
+    "requests": ("request",),
+    "faults": ("leadership_given_up", "broker_fenced", "fault"),
+}
+_KINDS = {
+    **dict.fromkeys(("ts_ns", "begin_ns", "end_ns", "hw", "lso", "producer_id", "duration_ns"), "bigint"),
+    **dict.fromkeys(("node", "partition", "producer_epoch", "version", "tv"), "int"),
+    "open_at_end": "boolean",
+}
+_HANGING = ["topic", "partition", "offset", "producer_id", "producer_epoch", "transactional_id", "state"]
+_TABLES = {**COLUMNS, "hanging": _HANGING}
+_OF_IDS, _OF_LOGS = ("txn_states", "txn_durations"), ("lso", "stalls", "hanging")
+
+
+def _type(column: str) -> str:
+    return "bigint" if column == "offset" else _KINDS.get(column, "string")
+
+
+def _ddl(columns: dict[str, str]) -> str:
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+
+
+def _wide(*tables: str) -> dict[str, str]:
+    """The columns of several tables, and which one a row is of."""
+    return {"table": "string"} | {name: _type(name) for table in tables for name in _TABLES[table]}
+
+
+def audit_events_on_spark(spark: SparkSession, paths: Iterable[Path], out: Path, *, stall_ms: int = STALL_MS) -> Result:
+    """Audit the files in the order of their events; the tables are written by Spark below `out`."""
+    began = time.perf_counter()
+    work = out.absolute() / "work"
+    try:
+        result = _Audit(spark, [path.absolute() for path in paths], out.absolute(), work, stall_ms).result()
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    result.seconds = time.perf_counter() - began
+    return result
+
+
+@dataclass(slots=True)
+class _Audit:
+    spark: SparkSession
+    files: list[Path]
+    out: Path
+    work: Path
+    """Tables that are only needed on the way."""
+    stall_ms: int
+
+    def result(self) -> Result:
+        self.out.mkdir(parents=True, exist_ok=True)
+        events = self.stored("events", self.events(), self.work)
+        problems = [
+            Problem(str(self.files[row["file"]]), row["position"], row["problem"], row["detail"], row["severity"])
+            for row in events.where("problem is not null").orderBy("file").collect()
+        ]
+        events = events.where("problem is null").drop("position", "problem", "severity", "detail")
+        for name, kinds in _OF_BROKERS.items():
+            columns = [_known(column) for column in COLUMNS[name]]
+            self.stored(name, events.where(F.col("kind").isin(*kinds)).select(*columns))
+        totals = events.agg(F.count("*").alias("count"), F.max("ts_ns").alias("last")).first()
+        assert totals is not None
+        changes, last_ns = events.where("kind = 'state_change'"), totals["last"] or 0
+        of_ids = self.folded(changes, ["transactional_id"], _OF_IDS, last_ns)
+        of_partitions = self.folded(self.with_producers(events), ["topic", "partition"], _OF_LOGS, last_ns)
+        tables = {
+            name: self.stored(name, folded.where(F.col("table") == name).select(*_TABLES[name]))
+            for folded, names in ((of_ids, _OF_IDS), (of_partitions, _OF_LOGS))
+            for name in names
+        }
+        hanging = _rows(tables["hanging"])
+        long = (F.col("end_ns") - F.col("begin_ns") >= self.stall_ms * 1_000_000) | F.col("open_at_end")
+        rows = [*hanging_rows(hanging), *stall_rows(_rows(tables["stalls"].where(long)), hanging, self.stall_ms)]
+        size = sum(path.stat().st_size for path in self.files)
+        result = Result("events", anomalies_frame(rows), problems, files=len(self.files), bytes=size)
+        result.facts = {"events": int(totals["count"]), **self.figures(tables["txn_durations"])}
+        return result
+
+    # ------------------------------------------------------------------ events
+
+    def events(self) -> DataFrame:
+        """Every line as a row: an event, or what is wrong with it."""
+        numbers = {str(path): number for number, path in enumerate(self.files)}
+        tails = {number: _tail(path) for number, path in enumerate(self.files)}
+
+        def parsed(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+            for frame in frames:
+                rows = []
+                for line, uri in zip(frame["value"], frame["uri"], strict=True):
+                    number = numbers[unquote(urlparse(uri).path)]
+                    if line.strip():
+                        rows.append(_row(line, number, tails[number]))
+                yield _frame(rows)
+
+        lines = self.spark.read.option("__globPaths__", "false").text([str(path) for path in self.files])
+        return lines.select("value", F.input_file_name().alias("uri")).mapInPandas(parsed, _ddl(_EVENT))
+
+    def with_producers(self, events: DataFrame) -> DataFrame:
+        """The events of partitions, and to each partition those of the producers that have been in it."""
+        of_partitions = events.where(F.col("kind").isin(*_OF_PARTITIONS) & F.col("topic").isNotNull())
+        who = of_partitions.where(F.col("producer_id") >= 0).select("topic", "partition", "producer_id").distinct()
+        of_producers = events.where(F.col("kind").isin(*_OF_PRODUCERS)).drop("topic", "partition")
+        return of_partitions.unionByName(of_producers.join(who, "producer_id"))
+
+    def folded(self, events: DataFrame, keys: list[str], tables: tuple[str, ...], last_ns: int) -> DataFrame:
+        columns = _wide(*tables)
+
+        def fold(frame: pd.DataFrame) -> pd.DataFrame:
+            timeline = Timeline(last_ns=last_ns)
+            for row in frame.sort_values(_ORDER, kind="stable").to_dict("records"):
+                timeline.add(
+                    {str(name): value for name, value in row.items() if value is not None and value != _ABSENT}
+                )
+            timeline.finish()
+            frames = [_widened(name, _table(timeline, name), columns) for name in tables]
+            return pd.concat(frames, ignore_index=True)
+
+        rows = events.groupBy(*keys).applyInPandas(fold, _ddl(columns))
+        return self.stored("_".join(("of", *keys)), rows, self.work)
+
+    def stored(self, name: str, rows: DataFrame, folder: Path | None = None) -> DataFrame:
+        """Written, and read again: what is expensive is done once."""
+        path = str((folder or self.out) / f"{name}.parquet")
+        rows.write.mode("overwrite").parquet(path)
+        return self.spark.read.option("__globPaths__", "false").schema(rows.schema).parquet(path)
+
+    def figures(self, durations: DataFrame) -> dict[str, Any]:
+        verified = self.spark.read.parquet(str(self.out / "verification.parquet"))
+        counts = {row["verdict"]: row["count"] for row in verified.groupBy("verdict").count().collect()}
+        figures: dict[str, Any] = {"verifications": counts}
+        if counts:
+            in_ms = F.col("duration_ns") / 1e6
+            row = verified.agg(F.percentile_approx(in_ms, [0.5, 0.99]).alias("ms")).first()
+            assert row is not None
+            figures["verification_ms"] = {"median": float(row["ms"][0]), "p99": float(row["ms"][1])}
+        outcomes = {row["outcome"]: row["count"] for row in durations.groupBy("outcome").count().collect()}
+        return figures | ({"transactions": outcomes} if outcomes else {})
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    for name, kind in _EVENT.items():
+        cells = [row.get(name) for row in rows]
+        columns[name] = pd.Series(cells, dtype="object" if kind == "string" else "int32" if kind == "int" else "int64")
+    return pd.DataFrame(columns)
+
+
+def _known(column: str) -> Any:
+    """A column of events, null where an event does not have it."""
+    if column not in _NUMBERS:
+        return column
+    return F.when(F.col(column) != _ABSENT, F.col(column)).cast(_type(column)).alias(column)
+
+
+def _tail(path: Path) -> str:
+    """The last line, where it has no end: what a running or killed program leaves behind."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - (1 << 16)))
+        content = file.read()
+    if content.endswith(b"\n") or path.suffix == ".gz":
+        return ""
+    return content.rpartition(b"\n")[2].decode(errors="replace")
+
+
+def _row(line: str, number: int, tail: str) -> dict[str, Any]:
+    """An event, or what is wrong with the line; as an audit in one process has it, but for the place in the file."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        event = None
+    if not isinstance(event, dict):
+        name, severity = ("half-written", "info") if line == tail else ("bad-line", "bad")
+        return _problem(number, name, f"no JSON object: {line[:60]!r}", severity)
+    try:
+        numbers = {name: int(event[name]) if event.get(name) is not None else _ABSENT for name in _NUMBERS}
+        texts = {name: str(event[name]) if event.get(name) is not None else None for name in _TEXTS}
+        Timeline().add(event)
+    except (KeyError, TypeError, ValueError) as error:
+        return _problem(number, "bad-event", f"event ({event.get('kind')}): {error!r}", "bad")
+    return {"file": number, "position": -1, **numbers, **texts}
+
+
+def _problem(number: int, name: str, detail: str, severity: str) -> dict[str, Any]:
+    nothing = dict.fromkeys(_NUMBERS, _ABSENT)
+    return {"file": number, "position": -1, "problem": name, "severity": severity, "detail": detail, **nothing}
+
+
+def _table(timeline: Timeline, name: str) -> pd.DataFrame:
+    if name != "hanging":
+        return timeline.table(name)
+    return pd.DataFrame(hanging_of(timeline), columns=_HANGING)
+
+
+def _widened(name: str, table: pd.DataFrame, columns: dict[str, str]) -> pd.DataFrame:
+    wide = table.reindex(columns=list(columns)).astype("object")
+    return wide.where(wide.notna(), None).assign(table=name)
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.collect()]
