@@ -6,24 +6,17 @@ partition whose coordinator knows nothing of them (KIP-664). Here both sides com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.payload import TransactionRecord
 from odradek_pipeline.result import Severity, anomaly
 
-__all__ = ["Coordinators", "LogFacts", "judge", "open_transactions", "split_anomalies", "suspicious"]
-
-STUCK_MS = 60_000
-"""Markers are written within milliseconds of a decision; where a leader is away, within the seconds that it is."""
-TIMEOUT_SLACK_MS = 20_000
-"""Coordinators look for transactions that took too long every 10 s, and may be late."""
-
-_UNDER_WAY = frozenset(("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"))
-_LEVEL_2 = 2
+__all__ = ["LogFacts", "judge", "open_transactions", "split_anomalies", "suspicious"]
 
 Partition = tuple[str, int]
 Row = Mapping[str, Any]
@@ -48,93 +41,6 @@ class LogFacts:
     def is_trimmed(self, row: Row) -> bool:
         """Whether retention has removed the beginning of the partition."""
         return self.starts.get((row["topic"], row["partition"]), 0) > 0
-
-
-@dataclass(slots=True)
-class Coordinators:
-    """The transaction coordinators' log, by producer id."""
-
-    known: bool
-    """Whether any of it was found; without it an open transaction cannot be told from a hanging one."""
-    missing: frozenset[int] = frozenset()
-    """Its partitions that are not there, or not whole: what they say cannot be known."""
-    shortened: frozenset[int] = frozenset()
-    """Its partitions from which compaction has removed what is not the newest."""
-    last: dict[int, TransactionRecord] = field(default_factory=dict)
-    level_2: set[tuple[int, int]] = field(default_factory=set)
-    """Producer id and epoch of transactions begun at level 2, whose markers carry the next epoch."""
-    begun_at_level_2: dict[tuple[int, int], TransactionRecord] = field(default_factory=dict)
-    """The records that say so: the last of each transaction, which names all its partitions."""
-    decisions: list[TransactionRecord] = field(default_factory=list)
-    """Every PrepareCommit and PrepareAbort."""
-    complete: set[tuple[int, int]] = field(default_factory=set)
-    """Partition and offset of the decisions whose markers have all been written, says the coordinator."""
-    overdue: list[tuple[TransactionRecord, int]] = field(default_factory=list)
-    """Transactions that lived longer than their timeout allows, and how long, ms."""
-    stuck: list[tuple[TransactionRecord, int]] = field(default_factory=list)
-    """Decisions that have waited for their markers far too long, and how long, ms."""
-
-    @classmethod
-    def fold(cls, records: Iterable[TransactionRecord], *, known: bool, now: int) -> Coordinators:
-        """Fold the records; `now` is the newest timestamp of all logs, the clock of an audit."""
-        self = cls(known)
-        by_id: dict[str, TransactionRecord] = {}
-        for record in records:
-            before = by_id.get(record.transactional_id)
-            by_id[record.transactional_id] = record
-            self._note(before, record)
-        for record in by_id.values():
-            for producer_id in {record.producer_id, record.previous_producer_id, record.next_producer_id} - {-1}:
-                self.last[producer_id] = record
-            if record.state == "Ongoing":
-                self._check_age(record, now)
-            if record.state.startswith("Prepare") and now - record.last_update > STUCK_MS:
-                self.stuck.append((record, now - record.last_update))
-        return self
-
-    def _note(self, before: TransactionRecord | None, record: TransactionRecord) -> None:
-        if record.state == "Ongoing" and record.client_transaction_version >= _LEVEL_2:
-            self.level_2.add((record.producer_id, record.producer_epoch))
-            self.begun_at_level_2[record.producer_id, record.producer_epoch] = record
-        if (
-            record.state.startswith("Complete")
-            and before is not None
-            and before.state == record.state.replace("Complete", "Prepare")
-        ):
-            self.complete.add((before.partition, before.offset))
-        if record.state in ("PrepareCommit", "PrepareAbort"):
-            self.decisions.append(record)
-        if record.state == "PrepareCommit":
-            self._check_age(record, record.last_update)
-
-    def _check_age(self, record: TransactionRecord, until: int) -> None:
-        age = until - record.start
-        if record.start > 0 and record.timeout_ms > 0 and age > record.timeout_ms + TIMEOUT_SLACK_MS:
-            self.overdue.append((record, age))
-
-    def status(self, row: Row) -> tuple[str, TransactionRecord | None]:
-        """What an open transaction is: ongoing, hanging, or unknown where there is no coordinator to ask."""
-        record = self.last.get(row["producer_id"])
-        if not self.known or (bool(self.missing) if record is None else record.partition in self.missing):
-            return "unknown", record
-        if (
-            record is None
-            or record.state not in _UNDER_WAY
-            or (row["topic"], row["partition"]) not in record.partitions
-        ):
-            return "hanging", record
-        ongoing_elsewhen = record.state == "Ongoing" and record.producer_epoch != row["epoch"]
-        return ("hanging" if ongoing_elsewhen else "ongoing"), record
-
-    def has_history(self, producer_id: int) -> bool:
-        """Whether every decision about this producer is there, not only the last."""
-        record = self.last.get(producer_id)
-        return record is not None and record.partition not in self.missing | self.shortened
-
-    def transactional_id(self, producer_id: int) -> str:
-        """The transactional id of a producer id, as far as the log tells."""
-        record = self.last.get(producer_id)
-        return record.transactional_id if record else ""
 
 
 def suspicious(txns: pd.DataFrame, level_2: Set[tuple[int, int]]) -> pd.Series[bool]:

@@ -18,6 +18,7 @@ import pandas as pd
 
 from odradek.node.coordinators import partition_for
 from odradek_pipeline.cluster import Cluster, read_cluster
+from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import decision_frame, lacking_markers, undecided, wrong_outcomes
 from odradek_pipeline.incidents import Findings, find_incidents, incidents_frame
 from odradek_pipeline.layout import (
@@ -39,7 +40,7 @@ from odradek_pipeline.log_checks import (
     transactions,
 )
 from odradek_pipeline.log_dirs import PartitionDir, Surroundings, read_surroundings
-from odradek_pipeline.log_verdicts import Coordinators, LogFacts, judge, open_transactions, split_anomalies, suspicious
+from odradek_pipeline.log_verdicts import LogFacts, judge, open_transactions, split_anomalies, suspicious
 from odradek_pipeline.payload import TransactionRecord, transaction_log
 from odradek_pipeline.remembered import SegmentMemory, open_memory
 from odradek_pipeline.replicas import choose_replicas, compare_replicas

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek.node.coordinators import partition_for
-from odradek_pipeline.decisions import DECISION_COLUMNS, lacking_markers, undecided, wrong_outcomes
+from odradek_pipeline.coordinators import Coordinators
+from odradek_pipeline.decisions import lacking_markers, undecided, wrong_outcomes
 from odradek_pipeline.jobs.audit_logs import (
     Evidence,
     Place,
@@ -31,11 +31,24 @@ from odradek_pipeline.jobs.audit_logs import (
     real_jumps,
     shortened_coordinators,
 )
+from odradek_pipeline.jobs.spark_frames import (
+    CHECKED,
+    CHECKED_TABLES,
+    FACTS,
+    ddl,
+    decisions_of,
+    fact_frame,
+    folded_states,
+    frame_of,
+    pairs,
+    problem_rows,
+    record_of,
+    widened,
+    with_paths,
+)
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files
 from odradek_pipeline.log_checks import (
     BATCH_COLUMNS,
-    BREAK_COLUMNS,
-    SEQUENCE_COLUMNS,
     TXN_COLUMNS,
     sequence_breaks,
     sequences,
@@ -43,14 +56,12 @@ from odradek_pipeline.log_checks import (
     transactions,
 )
 from odradek_pipeline.log_tables import TABLES, spark_schema
-from odradek_pipeline.log_verdicts import Coordinators, suspicious
-from odradek_pipeline.payload import TransactionRecord
+from odradek_pipeline.log_verdicts import suspicious
 from odradek_pipeline.replicas import compare_replicas
 from odradek_pipeline.result import Result
 from odradek_pipeline.scan import Scan, plan_ranges
 from odradek_pipeline.sidecar_checks import (
     CLAIM_COLUMNS,
-    PROBLEM_COLUMNS,
     Beside,
     check_claims,
     claims_of,
@@ -64,30 +75,12 @@ ROWS_PER_GROUP = 500_000
 STATES_PER_GROUP = 200_000
 GROUPS_PER_CORE = 4
 """More groups than cores: they are spread by hashes, and differ in size."""
-_DDL = {"object": "string", "i8": "bigint", "i4": "int", "i2": "smallint", "?": "boolean"}
-_EMPTY = {"object": "", "?": False}
-
-_CHECKED_TABLES = {
-    "txn": TXN_COLUMNS,
-    "sequence": SEQUENCE_COLUMNS,
-    "break": BREAK_COLUMNS,
-    "problem": PROBLEM_COLUMNS,
-    "odd": TXN_COLUMNS,
-    "lacking": DECISION_COLUMNS,
-    "level_2": {"producer_id": "i8", "epoch": "i4"},
-}
-_CHECKED = {"kind": "object"} | {name: kind for table in _CHECKED_TABLES.values() for name, kind in table.items()}
-"""The rows of one pass over the groups: of several tables, each with its own columns filled."""
 _LARGE = ("txn", "sequence")
 _STAY = frozenset(("path", "jump", "previous_offset", "leader_epoch", "crc"))
 """Columns of batches that are not sent to where they are checked; paths follow from the segments."""
 
 STATE_BYTES = 150
 """About the size of a record of the coordinators' log."""
-_FACTS = {"fact": "s", "of_producer": "i8", "age": "i8"}
-_FACT_COLUMNS = [*TABLES["txnlog"], *_FACTS]
-"""A record of a coordinator, and why it matters: see `Coordinators`, of which these are the parts; `age` is 1 for a
-decision that is complete. `astray`: its id would lie in another partition, if there were as many as are known."""
 _CLAIMS_OF_FACTS = ("decision", "level_2")
 
 
@@ -108,11 +101,6 @@ def read_logs(
         .option("topics", ",".join(topics))
     )
     return reader.options(**options).load([str(Path(directory).absolute()) for directory in directories])
-
-
-def ddl(columns: dict[str, str]) -> str:
-    """A schema as Spark reads it from a string."""
-    return ", ".join(f"`{name}` {_DDL[kind]}" for name, kind in columns.items())
 
 
 def audit_logs_on_spark(
@@ -199,11 +187,11 @@ class _Audit:
             batches, self.with_facts(claims, facts), self.groups(scan.batches, ROWS_PER_GROUP), beside
         )
         txns, _ = (
-            self.stored(name, checked.where(F.col("kind") == kind).select(*_CHECKED_TABLES[kind]), folder=self.out)
+            self.stored(name, checked.where(F.col("kind") == kind).select(*CHECKED_TABLES[kind]), folder=self.out)
             for name, kind in (("log_txns", "txn"), ("sequences", "sequence"))
         )
-        small = _frame(checked.where(~F.col("kind").isin(*_LARGE)), _CHECKED)
-        tables = {kind: small[small["kind"] == kind][list(of)] for kind, of in _CHECKED_TABLES.items()}
+        small = frame_of(checked.where(~F.col("kind").isin(*_LARGE)), CHECKED)
+        tables = {kind: small[small["kind"] == kind][list(of)] for kind, of in CHECKED_TABLES.items()}
         scan.problems += problems_of(tables["problem"])
         lengths = self.timelines(states, txns)
         scan.problems += self.compared()
@@ -263,9 +251,9 @@ class _Audit:
 
         def fold(frame: pd.DataFrame) -> pd.DataFrame:
             ordered = frame.sort_values(["partition", "path", "position", "offset"], kind="stable")
-            late = _folded(ordered[ordered["late"]], now)
-            early = late if same else _folded(ordered[~ordered["late"]], now)
-            return _fact_frame(late, early, count)
+            late = folded_states(ordered[ordered["late"]], now)
+            early = late if same else folded_states(ordered[~ordered["late"]], now)
+            return fact_frame(late, early, count)
 
         rows = states.where("problem is null").withColumn("late", F.lit(True))
         if not same:
@@ -273,7 +261,7 @@ class _Audit:
         held = sum(file.size for file in self.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE))
         groups = self.groups(held // STATE_BYTES, STATES_PER_GROUP)
         grouped = self.grouped(rows, groups, "transactional_id")
-        return self.stored("facts", grouped.applyInPandas(fold, spark_schema("txnlog", **_FACTS)))
+        return self.stored("facts", grouped.applyInPandas(fold, spark_schema("txnlog", **FACTS)))
 
     # ------------------------------------------------------------------ evidence
 
@@ -292,7 +280,7 @@ class _Audit:
                     problems: list[Problem] = []
                     yield claims_of(read_sidecars([file]), problems).assign(problem=None, severity=None, detail=None)
                     if problems:
-                        yield _problem_rows(problems, columns)
+                        yield problem_rows(problems, columns)
 
         listed = self.spark.createDataFrame(rows, schema).repartition(tasks)
         stored = self.stored("claims", listed.mapInPandas(read, ddl(columns)))
@@ -325,13 +313,13 @@ class _Audit:
         }
 
         def check(batches: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-            batches = _with_paths(batches, directories)
+            batches = with_paths(batches, directories)
             claims = claims.astype(CLAIM_COLUMNS)
             txns = transactions(batches)
-            decisions = _decisions(claims)
+            decisions = decisions_of(claims)
             txns["undecided"] = undecided(decisions, txns)
             txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"])
-            level_2 = _pairs(claims[claims["source"] == "level_2"])
+            level_2 = pairs(claims[claims["source"] == "level_2"])
             odd = txns[suspicious(txns, level_2)]
             tables = {
                 "txn": txns,
@@ -340,14 +328,14 @@ class _Audit:
                 "problem": check_claims(batches, txns, claims, beside),
                 "odd": odd,
                 "lacking": lacking_markers(decisions, txns, beside.starts, beside.cleaned, beside.created),
-                "level_2": pd.DataFrame(sorted(level_2 & _pairs(odd)), columns=["producer_id", "epoch"]),
+                "level_2": pd.DataFrame(sorted(level_2 & pairs(odd)), columns=["producer_id", "epoch"]),
             }
-            return pd.concat([_widened(kind, table) for kind, table in tables.items()], ignore_index=True)
+            return pd.concat([widened(kind, table) for kind, table in tables.items()], ignore_index=True)
 
         producers = batches.where("producer_id >= 0").select(*(name for name in BATCH_COLUMNS if name not in _STAY))
         key = ("topic", "partition", "producer_id")
         both = self.grouped(producers, groups, *key).cogroup(self.grouped(claims, groups, *key))
-        return self.stored("checked", both.applyInPandas(check, ddl(_CHECKED)))
+        return self.stored("checked", both.applyInPandas(check, ddl(CHECKED)))
 
     def jumps(self, batches: DataFrame) -> pd.DataFrame:
         """Only edges of ranges, and jumps inside them that compaction does not explain, come to the driver."""
@@ -363,7 +351,7 @@ class _Audit:
             edges = edges.join(F.broadcast(cleaned), ["topic", "partition"], "left").where(
                 f"upto is null or not ({inside})"
             )
-        return real_jumps(_frame(edges.select(*columns), {**BATCH_COLUMNS, "last": "?"}), self.tree.cleaned)
+        return real_jumps(frame_of(edges.select(*columns), {**BATCH_COLUMNS, "last": "?"}), self.tree.cleaned)
 
     def timelines(self, states: DataFrame, txns: DataFrame) -> dict[str, dict[str, float]]:
         """The table of all transactions, those of a producer in one piece; and percentiles of their steps."""
@@ -395,7 +383,7 @@ class _Audit:
         key = ["producer_id", "marker_epoch"]
         bumped = txns.where("marker_offset >= 0 and batches > 0 and marker_epoch = epoch + 1")
         both = bumped.groupBy(*key).agg(F.countDistinct("outcome").alias("outcomes")).where("outcomes > 1")
-        return split_outcomes(_frame(bumped.join(F.broadcast(both), key).select(*TXN_COLUMNS), TXN_COLUMNS))
+        return split_outcomes(frame_of(bumped.join(F.broadcast(both), key).select(*TXN_COLUMNS), TXN_COLUMNS))
 
     def compared(self) -> list[Problem]:
         """What replicas say of each other; each partition by one task."""
@@ -421,75 +409,10 @@ class _Audit:
         astray = any(row["fact"] == "astray" for row in rows)
         return Coordinators(
             known,
-            last={row["of_producer"]: _record(row) for row in rows if row["fact"] == "last"},
-            level_2=_pairs(tables["level_2"]),
+            last={row["of_producer"]: record_of(row) for row in rows if row["fact"] == "last"},
+            level_2=pairs(tables["level_2"]),
             missing=missing_coordinators(self.place, problems, astray=astray),
             shortened=shortened_coordinators(self.tree),
-            overdue=[(_record(row), row["age"]) for row in rows if row["fact"] == "overdue"],
-            stuck=[(_record(row), row["age"]) for row in rows if row["fact"] == "stuck"],
+            overdue=[(record_of(row), row["age"]) for row in rows if row["fact"] == "overdue"],
+            stuck=[(record_of(row), row["age"]) for row in rows if row["fact"] == "stuck"],
         )
-
-
-def _with_paths(batches: pd.DataFrame, directories: Mapping[tuple[str, int], str]) -> pd.DataFrame:
-    """With the path of each segment, once in memory for all its batches."""
-    segments = batches[["topic", "partition", "segment"]].drop_duplicates()
-    paths = [
-        str(Path(directories[topic, partition]) / f"{segment:020}{FileKind.SEGMENT}")
-        for topic, partition, segment in segments.itertuples(index=False)
-    ]
-    return batches.merge(segments.assign(path=pd.Series(paths, segments.index, dtype="object")), how="left")
-
-
-def _pairs(rows: pd.DataFrame) -> set[tuple[int, int]]:
-    return set(zip(rows["producer_id"].tolist(), rows["epoch"].tolist(), strict=True))
-
-
-def _decisions(claims: pd.DataFrame) -> pd.DataFrame:
-    """The decisions among the claims."""
-    rows = claims[claims["source"] == "decision"].rename(columns={"first_offset": "offset", "last_offset": "timestamp"})
-    rows = rows.assign(commit=rows["last_sequence"] == 1, complete=rows["upto"] == 1)
-    return rows[list(DECISION_COLUMNS)].astype(DECISION_COLUMNS)
-
-
-def _record(row: Any) -> TransactionRecord:
-    return TransactionRecord.of_row(row.asDict())
-
-
-def _folded(frame: pd.DataFrame, now: int) -> Coordinators:
-    records = (TransactionRecord.of_row(row) for row in frame.to_dict("records"))
-    return Coordinators.fold(records, known=True, now=now)
-
-
-def _fact_frame(late: Coordinators, early: Coordinators, count: int) -> pd.DataFrame:
-    rows: list[dict[str, Any]] = []
-    for producer_id, record in late.last.items():
-        rows.append(record.row() | {"fact": "last", "of_producer": producer_id, "age": -1})
-        if partition_for(record.transactional_id, count) != record.partition:
-            rows.append(record.row() | {"fact": "astray", "of_producer": producer_id, "age": -1})
-    for record in late.decisions:
-        complete = (record.partition, record.offset) in early.complete
-        rows.append(record.row() | {"fact": "decision", "of_producer": record.producer_id, "age": int(complete)})
-    for fact, found in (("overdue", late.overdue), ("stuck", late.stuck)):
-        rows += [record.row() | {"fact": fact, "of_producer": record.producer_id, "age": age} for record, age in found]
-    for record in late.begun_at_level_2.values():
-        rows.append(record.row() | {"fact": "level_2", "of_producer": record.producer_id, "age": -1})
-    return pd.DataFrame(rows, columns=_FACT_COLUMNS)
-
-
-def _widened(kind: str, table: pd.DataFrame) -> pd.DataFrame:
-    missing = {name: _EMPTY.get(of, -1) for name, of in _CHECKED.items() if name not in table.columns}
-    return table.assign(**missing | {"kind": kind})[list(_CHECKED)].astype(_CHECKED)
-
-
-def _problem_rows(problems: list[Problem], columns: dict[str, str]) -> pd.DataFrame:
-    rows = pd.DataFrame(
-        [(one.path, one.position, one.problem, one.severity, one.detail) for one in problems],
-        columns=list(PROBLEM_COLUMNS),
-    )
-    empty = {name: _EMPTY.get(of, -1) for name, of in columns.items() if name not in rows.columns}
-    return rows.assign(**empty)[list(columns)]
-
-
-def _frame(rows: DataFrame, columns: dict[str, str]) -> pd.DataFrame:
-    collected: Any = rows.toPandas()
-    return collected.astype(columns)
