@@ -24,7 +24,10 @@ SURVIVED = (
     "leader-moves-with-open-transaction",
     "broker-restarts-with-pending-markers",
 )
-ABORTABLE = ("abortable-error-on-produce", "abortable-error-on-end")
+LOST = [
+    *((family, story) for family in FAMILIES for story in ("abortable-error-on-produce", "abortable-error-on-end")),
+    ("franz-go", "kip-360-recovery"),
+]
 
 
 def played(cluster: Cluster, family: str, scenario: str, topic: str = "played", **options: Any) -> Result:
@@ -54,12 +57,10 @@ def test_the_first_instance_is_fenced(family: str) -> None:
         assert "Fenced" in str(played(cluster, family, "zombie").counts).replace("FENCED", "Fenced")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("story", ABORTABLE)
-def test_the_application_is_told_that_it_may_abort(family: str, story: str) -> None:
-    with Cluster(story=story) as cluster, pytest.raises(Failure) as failed:
-        played(cluster, family, "transactions", transactions=4)
-    assert "The client can abort the transaction to continue using this transactional ID" in str(failed.value.error)
+@pytest.mark.parametrize(("family", "story"), LOST)
+def test_a_transaction_is_lost_and_its_producer_goes_on(family: str, story: str) -> None:
+    with Cluster(story=story) as cluster:
+        assert played(cluster, family, "lost").counts["refused"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -39,6 +39,7 @@ var scenarios = map[string]func(*run){
 	"transactions":    (*run).transacts,
 	"txn-offsets":     (*run).txnOffsets,
 	"zombie":          (*run).zombie,
+	"lost":            (*run).lost,
 	"txn-timeout":     (*run).txnTimeout,
 }
 

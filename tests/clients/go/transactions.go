@@ -153,3 +153,21 @@ func (r *run) txnTimeout() {
 	r.expect(ReadCommitted, values)
 	ok(next.Close())
 }
+
+// lost: a transaction is refused in the middle; it is aborted, and the same producer commits the next one.
+func (r *run) lost() {
+	ok(r.CreateTopic(r.topic, r.partitions, nil))
+	producer := get(r.Transactional(r.transactionalID, usualTimeout))
+	ok(producer.Begin())
+	err := producer.Send(r.topic, []Record{{Partition: 0, Key: "lost", Value: "lost-0"}})
+	if err == nil {
+		err = producer.Commit()
+	}
+	check(err != nil, "nothing was refused")
+	r.counts["refused"] = err.Error()
+	ok(producer.Abort())
+	values := r.send(producer, "next")
+	ok(producer.Commit())
+	r.expect(ReadCommitted, values)
+	ok(producer.Close())
+}

@@ -20,6 +20,7 @@ public class Main {
         "transactions", Transactions::transactions,
         "txn-offsets", Transactions::offsets,
         "zombie", Transactions::zombie,
+        "lost", Transactions::lost,
         "txn-timeout", Transactions::timeout,
         "word-count", unsupported("Kafka Streams plays it"));
 

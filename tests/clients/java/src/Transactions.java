@@ -134,6 +134,21 @@ class Transactions {
         counts.put("records", copied);
     }
 
+    /** A transaction is refused in the middle; it is aborted, and the same producer commits the next one. */
+    static void lost(Main.Options options, Map<String, Object> counts) throws Exception {
+        Administration.createTopic(options, options.topic(), options.partitions());
+        try (KafkaProducer<String, String> producer = transactional(options)) {
+            producer.beginTransaction();
+            send(producer, options, "lost");
+            counts.put("refused", refused(producer::commitTransaction));
+            producer.abortTransaction();
+            producer.beginTransaction();
+            List<String> values = send(producer, options, "next");
+            producer.commitTransaction();
+            expect(options, "read_committed", values);
+        }
+    }
+
     static void zombie(Main.Options options, Map<String, Object> counts) throws Exception {
         Administration.createTopic(options, options.topic(), options.partitions());
         List<String> committed = new ArrayList<>();
