@@ -19,6 +19,7 @@ from odradek.log.guards import Guards
 from odradek.log.machine import Answered
 from odradek.log.partition import Partition
 from odradek.log.producers import ProducerState
+from odradek.node.hosting.replication import Replication
 from odradek.sim.draw import Settings, draw
 from odradek.sim.run import run
 from odradek.txn.coordinator import TxnCoordinator
@@ -82,6 +83,15 @@ def with_wrong_offsets_of_duplicates(patch: Patch) -> None:
     patch.setattr(Partition, "_duplicate", told_wrongly)
 
 
+def without_waiting_for_replicas(patch: Patch) -> None:
+    """What is appended is said to be committed, whoever has acknowledged it."""
+
+    async def committed(self: Replication, *what: Any, **how: Any) -> ErrorCode:
+        return ErrorCode.NONE
+
+    patch.setattr(Replication, "committed", committed)
+
+
 def _with_everything(patch: Patch) -> None:
     """What is missing is switched off by the configuration."""
 
@@ -113,6 +123,7 @@ DEFENCES: Mapping[str, Defence] = MappingProxyType(
         "epochs of coordinators": Defence("late-markers", without_epochs_of_coordinators),
         "generations": Defence("general", without_generations),
         "offsets of duplicates": Defence("duplicates", with_wrong_offsets_of_duplicates),
+        "waiting for replicas": Defence("lagging", without_waiting_for_replicas),
         "verification at level 0": Defence("late-records", settings=Settings(verification=False, levels=(0,))),
         "verification at level 1": Defence("late-records", settings=Settings(verification=False, levels=(1,))),
     }

@@ -16,6 +16,7 @@ SEEDS: dict[str, tuple[int, ...]] = {
     "epochs of coordinators": (1, 3, 6),
     "generations": (1,),
     "offsets of duplicates": (1,),
+    "waiting for replicas": (3, 5, 7),
     "verification at level 0": (1, 2),
     "verification at level 1": (1, 2),
 }

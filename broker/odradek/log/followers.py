@@ -72,15 +72,16 @@ class Followers:
         self._replicas, self._required = replicas, required
         self._alive = frozenset(alive)
         self.in_sync = in_sync
-        self.joining -= frozenset(in_sync)
+        self.joining = (self.joining & self._alive) - frozenset(in_sync)
         slow: dict[int, Follower] = {}
         for replica, lag_ms in lags.items():
             if lag_ms == 0 and replica in self._alive:
                 log.behind.pop(replica, None)
                 continue
             known = self._slow.get(replica)
-            if known is None and replica not in log.behind:
-                log.behind[replica] = log.start_offset if replica in new and replica not in in_sync else end
+            if replica not in log.behind:
+                begins = known is None and replica in new and replica not in in_sync
+                log.behind[replica] = log.start_offset if begins else end
             slow[replica] = self._follower(known, replica, lag_ms if replica in self._alive else NEVER, now)
         self._slow = slow
         for gone in log.behind.keys() - lags.keys():

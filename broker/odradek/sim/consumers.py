@@ -70,8 +70,16 @@ def read_committed(world: World, partition: TopicPartition) -> tuple[list[bytes 
     """Everything at once: the values, the last stable offset and the high watermark."""
     registered = world.nodes[1].image.partition(*partition)
     assert registered is not None
-    request = fetch(partition, 0, max_bytes=1 << 26, max_wait_ms=0)
-    [topic] = world.client(registered.leader).ask(request, 11).responses
-    [data] = topic.partitions
-    assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code)
-    return committed_values(data), data.last_stable_offset, data.high_watermark
+    values: list[bytes | None] = []
+    offset = 0
+    while True:
+        request = fetch(partition, offset, max_bytes=1 << 26, max_wait_ms=0)
+        [topic] = world.client(registered.leader).ask(request, 11).responses
+        [data] = topic.partitions
+        assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code)
+        # A fetch reads one segment, and a log that was truncated has several.
+        values += committed_values(data)
+        batches = batches_of(data)
+        if not batches:
+            return values, data.last_stable_offset, data.high_watermark
+        offset = batches[-1].next_offset

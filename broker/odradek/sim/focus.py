@@ -137,6 +137,21 @@ SWARM = _focus(
 )
 """Each run is about something else."""
 
+LAGGING = _focus(
+    {
+        "change a lag": 6,
+        "move a leader": 2,
+        "move a coordinator": 2,
+        "crash a broker": 1,
+        "restart a broker": 3,
+        "remove a broker": 1,
+        "return a broker": 2,
+        "delay records": 1,
+    },
+    slowest_ms=(0, 5, 40),
+)
+"""Replicas lag and fall out of sync, and leaders go with what they had not told anybody."""
+
 FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {
         "general": GENERAL,
@@ -147,5 +162,6 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "in-flight": IN_FLIGHT,
         "walking-away": WALKING_AWAY,
         "swarm": SWARM,
+        "lagging": LAGGING,
     }
 )

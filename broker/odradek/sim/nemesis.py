@@ -50,6 +50,8 @@ class Nemesis:
         """What a coordinator has said that was replaced since, by the identity of the fault that holds it."""
         self._gone: set[int] = set()
         """Brokers that are called gone, and live."""
+        self._slow: set[int] = set()
+        """Brokers whose replicas have been given another lag."""
         self._deaf: dict[int, int] = {}
         """Brokers that hear nothing of the metadata, and until when."""
 
@@ -169,6 +171,14 @@ class Nemesis:
                 self._do(partial(self.world.nodes[node_id].controlling.advance, log_end), node_id=node_id)
                 self._did(f"broker {node_id} hears")
 
+    def change_a_lag(self) -> str:
+        """The replicas of a broker take their time, or for a while acknowledge nothing."""
+        node_id = self.random.choice(sorted(self.world.nodes))
+        lag_ms = self.random.choice((0, 5, 50, 400, None))
+        self.world.set_replica_lag(node_id, lag_ms)
+        self._slow.add(node_id)
+        return f"replicas of broker {node_id} take {lag_ms} ms"
+
     # ------------------------------------------------------------------ messages
 
     def lose_connections(self) -> str:
@@ -270,6 +280,8 @@ class Nemesis:
             self._did(self.restart_a_broker())
         while self._gone:
             self._did(self.return_a_broker())
+        for node_id in sorted(self._slow):
+            self.world.set_replica_lag(node_id, 0)
         self._did("all is well")
 
     def _do(self, act: Callable[[], object], *, node_id: int | None = None) -> None:
@@ -300,6 +312,7 @@ DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
         "restart a broker": Nemesis.restart_a_broker,
         "deafen a broker": Nemesis.deafen_a_broker,
         "replace a coordinator amid markers": Nemesis.replace_a_coordinator_amid_markers,
+        "change a lag": Nemesis.change_a_lag,
         "change the level": Nemesis.change_the_level,
     }
 )

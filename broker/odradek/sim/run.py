@@ -59,6 +59,7 @@ class Run:
             "offsets.topic.replication.factor": schedule.replicas,
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
             "request.timeout.ms": 2_000,
+            "replica.lag.time.max.ms": 700,
             "transaction.partition.verification.enable": schedule.verification,
             "group.min.session.timeout.ms": 500,
             "group.initial.rebalance.delay.ms": 0,

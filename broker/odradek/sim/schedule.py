@@ -28,6 +28,7 @@ KINDS = (
     "crash a broker",
     "restart a broker",
     "deafen a broker",
+    "change a lag",
     "replace a coordinator amid markers",
     "change the level",
 )

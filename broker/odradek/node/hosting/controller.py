@@ -164,9 +164,10 @@ class Controlling:
         assert self.shard is not None, "only the controller fences brokers"
         broker = self.image.brokers.get(node_id)
         if broker is not None and not broker.fenced:
-            # From now on it fetches nothing.
-            for log, _ in self._logs_of(node_id):
-                log.behind.setdefault(node_id, log.end_offset)
+            # From now on it fetches nothing. What it leads it goes on with until there is another leader.
+            for log, partition in self._logs_of(node_id):
+                if partition.leader != node_id:
+                    log.behind.setdefault(node_id, log.end_offset)
             fenced = _at_once(self.shard.carry_out(self.shard.machine.fence_broker(Fencing(broker.id, broker.epoch))))
             assert not isinstance(fenced, Refused), fenced
 
