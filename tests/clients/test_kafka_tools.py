@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 END_TXN = 26
 
 Tool = Callable[..., str]
@@ -104,6 +105,35 @@ def test_what_the_cluster_says_of_itself(run: Tool, name: str) -> None:
     assert f"{name}-0" in directories
     assert "metadata.version" in run("FeatureCommand", "describe")
     assert re.search(r"LeaderId:\s+\d+", run("MetadataQuorumCommand", "describe", "--status"))
+
+
+def test_leaders_are_elected_and_replicas_move(tmp_path: Path) -> None:
+    with Cluster(brokers=3, topics=["t:1:3"]) as cluster, with_toolchains("tools"):
+
+        def run(java_class: str, *arguments: str) -> str:
+            return tool(java_class, "--bootstrap-server", cluster.bootstrap, *arguments)
+
+        def replicas() -> list[int]:
+            found = re.search(r"Replicas: ([\d,]+)", run("TopicCommand", "--describe", "--topic", "t"))
+            assert found is not None
+            return [int(each) for each in found[1].split(",")]
+
+        first, second, third = replicas()
+        cluster.move_leader("t", 0, to=second)
+        one = ["--topic", "t", "--partition", "0"]
+        elected = run("LeaderElectionCommand", "--election-type", "preferred", *one)
+        assert "Successfully completed leader election (PREFERRED) for partitions t-0" in elected
+        assert first == cluster.leader("t", 0)
+        assert "Valid replica already elected" in run("LeaderElectionCommand", "--election-type", "preferred", *one)
+
+        file = tmp_path / "plan.json"
+        wanted = {"topic": "t", "partition": 0, "replicas": [third, second]}
+        file.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
+        moves = [REASSIGN, "--reassignment-json-file", str(file)]
+        assert "Successfully started partition reassignment for t-0" in run(*moves, "--execute")
+        assert "Reassignment of partition t-0 is completed." in run(*moves, "--verify")
+        assert [third, second] == replicas()
+        assert "No partition reassignments found." in run(REASSIGN, "--list")
 
 
 def test_transactions(run: Tool, name: str, advertised: set[int]) -> None:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
+    from odradek.wire.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+    from odradek.wire.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
     from odradek.wire.messages.alter_partition_request import AlterPartitionRequest
     from odradek.wire.messages.alter_partition_response import AlterPartitionResponse
     from odradek.wire.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
@@ -64,8 +66,12 @@ if TYPE_CHECKING:
     from odradek.wire.messages.delete_acls_response import DeleteAclsResponse
     from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
     from odradek.wire.messages.delete_topics_response import DeleteTopicsResponse
+    from odradek.wire.messages.elect_leaders_request import ElectLeadersRequest
+    from odradek.wire.messages.elect_leaders_response import ElectLeadersResponse
     from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
     from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+    from odradek.wire.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+    from odradek.wire.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
     from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
     from odradek.wire.messages.update_features_response import UpdateFeaturesResponse
 
@@ -239,6 +245,30 @@ class Controller(Machine[Activation]):
 
         rules = self._election_rules()
         return self._carry_out("AlterPartition", lambda: alter_partitions(request, self.image, rules))
+
+    def elect_leaders(self, request: ElectLeadersRequest, version: int) -> Decision[ElectLeadersResponse]:
+        """ElectLeaders."""
+        from odradek.metadata.reassignment import elect_leaders
+
+        rules = self._election_rules()
+        return self._carry_out("ElectLeaders", lambda: elect_leaders(request, version, self.image, rules))
+
+    def alter_reassignments(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> Decision[AlterPartitionReassignmentsResponse]:
+        """AlterPartitionReassignments."""
+        from odradek.metadata.reassignment import alter_reassignments
+
+        rules = self._election_rules()
+        return self._carry_out("AlterPartitionReassignments", lambda: alter_reassignments(request, self.image, rules))
+
+    def list_reassignments(
+        self, request: ListPartitionReassignmentsRequest
+    ) -> Decision[ListPartitionReassignmentsResponse]:
+        """ListPartitionReassignments: nothing is written, and only the controller knows for sure."""
+        from odradek.metadata.reassignment import list_reassignments
+
+        return self._carry_out("ListPartitionReassignments", lambda: Change(list_reassignments(request, self.image)))
 
     def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> Decision[AllocateProducerIdsResponse]:
         """AllocateProducerIds: the next block for a broker (KIP-730)."""
