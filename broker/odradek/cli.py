@@ -285,6 +285,13 @@ def health(
     raise SystemExit(1 if complaints else 0)
 
 
+def completion(shell: Annotated[str, Argument(help="bash, zsh or fish.")]) -> None:
+    """Print what the shell reads to complete these commands: source <(odradek completion bash)."""
+    from odradek.completion import script
+
+    print(script(shell, _commands(None).options()), end="")
+
+
 def _print_ready(cluster: RunningCluster, prepared: Prepared | None) -> None:
     print(f"{READY}{cluster.bootstrap}", flush=True)
     if prepared is not None:
@@ -415,6 +422,7 @@ BROKER: dict[str, Callable[..., None]] = {
     "health": health,
     "stories": stories,
     "codec-check": codec_check,
+    "completion": completion,
 }
 
 

@@ -76,6 +76,13 @@ class Commands:
         print(self._overview(group))
         raise SystemExit(0 if rest else 2)
 
+    def options(self) -> dict[str, list[str]]:
+        """The long options of every command, by its name."""
+        return {
+            name: [option for option in _parser(name, run)._option_string_actions if option.startswith("--")]
+            for name, run in self._commands.items()
+        }
+
     def _unknown(self, group: str, word: str) -> NoReturn:
         program = f"{self._program} {group}".strip()
         what = "option" if word.startswith("-") else "command"
