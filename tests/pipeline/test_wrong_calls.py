@@ -216,3 +216,16 @@ def test_audits_that_need_no_spark_work_without_it(recorded: Recorded, tmp_path:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert (0, "") == (done.returncode, done.stderr), words
     shutil.rmtree(tmp_path / "audit")
+
+
+@pytest.mark.parametrize("address", ["kafka:abc", ":9092", "kafka:0", "kafka:9092,", "kafka:70000"])
+def test_a_watch_of_no_address(address: str) -> None:
+    assert " is no address: it is HOST:PORT." in called("watch", "--bootstrap", address)
+
+
+def test_a_watch_that_nobody_answers_and_an_audit_since_no_time(recorded: Recorded, tmp_path: Path) -> None:
+    assert "Nobody answers at 127.0.0.1:1: " in called("watch", "--bootstrap", "127.0.0.1:1", "--once")
+    (tmp_path / "file").touch()
+    assert "cannot be a folder" in called("watch", "--bootstrap", "127.0.0.1:1", "--out", tmp_path / "file")
+    assert "is no time" in called("audit", "logs", recorded("idle"), "--master", "none", "--since", "yesterday")
+    assert 0 == exit_code("audit", "logs", recorded("idle"), "--master", "none", "--since", "7d", "--state", "memory")
