@@ -33,6 +33,7 @@ NAMES = (
     "name",
     "topic",
     "topic_id",
+    "partition_id",
     "partition_index",
     "partition",
     "index",
@@ -44,7 +45,7 @@ NAMES = (
     "resource_name",
 )
 """The fields by which an entry says what it answers."""
-ALIASES = {"partition_index": "partition"}
+ALIASES = {"partition_id": "partition", "partition_index": "partition"}
 ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
 UNKNOWN = (
     "base_offset",
