@@ -63,6 +63,8 @@ class Client(Protocol):
     """What a family supplies. A method that this release lacks raises NotImplementedError."""
 
     version: str
+    consumer_protocol: bool
+    """Whether members speak the protocol of KIP-848; read by the families that can."""
 
     def produce(
         self, topic: str, records: Iterable[tuple[int, bytes, bytes]], *, compression: str, idempotent: bool

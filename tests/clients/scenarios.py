@@ -189,10 +189,17 @@ def admin(client: Client, options: Options, counts: dict[str, object]) -> None:
     counts["steps"] = done
 
 
+def consumer_protocol(client: Client, options: Options, counts: dict[str, object]) -> None:
+    """The same with a group of KIP-848, which the broker assigns."""
+    client.consumer_protocol = True
+    group(client, options, counts)
+
+
 SCENARIOS: dict[str, Callable[[Client, Options, dict[str, object]], None]] = {
     "produce-consume": produce_consume,
     "idempotent": functools.partial(produce_consume, idempotent=True),
     "group": group,
+    "consumer-protocol": consumer_protocol,
     "admin": admin,
     "transactions": transactions,
     "txn-offsets": txn_offsets,

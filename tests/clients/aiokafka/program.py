@@ -124,6 +124,7 @@ class Aiokafka:
     def __init__(self, bootstrap: str) -> None:
         self.version = f"aiokafka {aiokafka.__version__}"
         self._bootstrap = bootstrap
+        self.consumer_protocol = False
         threading.Thread(target=LOOP.run_forever, daemon=True).start()
         self._admin: AIOKafkaAdminClient = wait(self._start())
 

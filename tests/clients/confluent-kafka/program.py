@@ -106,6 +106,7 @@ class Confluent:
     def __init__(self, bootstrap: str) -> None:
         self.version = f"confluent-kafka {confluent_kafka.__version__} librdkafka {confluent_kafka.libversion()[0]}"
         self._settings: dict[str, Any] = {"bootstrap.servers": bootstrap}
+        self.consumer_protocol = False
         self._admin = AdminClient(self._settings)
 
     def produce(
@@ -139,7 +140,9 @@ class Confluent:
         return reading
 
     def member(self, topic: str, group: str, *, records_max: int = 500) -> Reading:
-        timing = {"heartbeat.interval.ms": 300, "session.timeout.ms": 6000}
+        timing: dict[str, Any] = {"heartbeat.interval.ms": 300, "session.timeout.ms": 6000}
+        if self.consumer_protocol:
+            timing = {"group.protocol": "consumer"}  # the broker says how often a member reports
         isolation = {"isolation.level": "read_committed"}
         reading = Reading({**self._settings, **timing, **isolation, "group.id": group}, records_max=records_max)
         reading.consumer.subscribe([topic])

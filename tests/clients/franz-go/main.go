@@ -30,6 +30,7 @@ var isolations = map[scenarios.Isolation]kgo.IsolationLevel{
 type franz struct {
 	bootstrap string
 	adm       *kadm.Client
+	members   context.Context
 }
 
 func (f *franz) Version() string { return scenarios.Release("github.com/twmb/franz-go") }
@@ -125,7 +126,7 @@ func (r reader) Close() error {
 
 func main() {
 	scenarios.Main(func(bootstrap string) (scenarios.Client, error) {
-		f := &franz{bootstrap: bootstrap}
+		f := &franz{bootstrap: bootstrap, members: ctx}
 		c, err := f.client()
 		if err != nil {
 			return nil, err

@@ -28,10 +28,16 @@ type member struct {
 	assigned map[int32]bool
 }
 
+// UseConsumerProtocol has members speak the protocol of KIP-848; releases of franz-go that lack it do not heed it.
+func (f *franz) UseConsumerProtocol() error {
+	f.members = context.WithValue(ctx, "opt_in_kafka_next_gen_balancer_beta", true) //nolint:staticcheck // its name for it
+	return nil
+}
+
 func (f *franz) Member(topic, group string) (scenarios.Member, error) {
 	m := &member{assigned: map[int32]bool{}}
 	var err error
-	m.c, err = f.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+	m.c, err = f.client(kgo.WithContext(f.members), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(), kgo.HeartbeatInterval(heartbeat), kgo.SessionTimeout(session),
 		kgo.OnPartitionsAssigned(m.change(topic, true)), kgo.OnPartitionsRevoked(m.change(topic, false)),
 		kgo.OnPartitionsLost(m.change(topic, false)))

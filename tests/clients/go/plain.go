@@ -99,6 +99,21 @@ func distinct[T int | int32](lists ...[]T) int {
 	return len(slices.Compact(all))
 }
 
+// ConsumerProtocol is a client whose members can speak the protocol of KIP-848.
+type ConsumerProtocol interface {
+	UseConsumerProtocol() error
+}
+
+// consumerProtocol is rebalances with a group that the broker assigns.
+func (r *run) consumerProtocol() {
+	client, can := r.Client.(ConsumerProtocol)
+	if !can {
+		ok(errors.ErrUnsupported)
+	}
+	ok(client.UseConsumerProtocol())
+	r.rebalances()
+}
+
 func (r *run) rebalances() {
 	n, again := r.records, 5
 	ok(r.CreateTopic(r.topic, r.partitions, nil))

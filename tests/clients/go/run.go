@@ -32,15 +32,16 @@ type run struct {
 }
 
 var scenarios = map[string]func(*run){
-	"produce-consume": (*run).produceConsume,
-	"idempotent":      (*run).idempotent,
-	"group":           (*run).rebalances,
-	"admin":           (*run).admin,
-	"transactions":    (*run).transacts,
-	"txn-offsets":     (*run).txnOffsets,
-	"zombie":          (*run).zombie,
-	"lost":            (*run).lost,
-	"txn-timeout":     (*run).txnTimeout,
+	"produce-consume":   (*run).produceConsume,
+	"idempotent":        (*run).idempotent,
+	"group":             (*run).rebalances,
+	"consumer-protocol": (*run).consumerProtocol,
+	"admin":             (*run).admin,
+	"transactions":      (*run).transacts,
+	"txn-offsets":       (*run).txnOffsets,
+	"zombie":            (*run).zombie,
+	"lost":              (*run).lost,
+	"txn-timeout":       (*run).txnTimeout,
 }
 
 // Main plays the scenario that the command line names and ends the process. Flags of the family's own are parsed too,

@@ -110,6 +110,7 @@ class KafkaPython:
     def __init__(self, bootstrap: str) -> None:
         self.version = f"kafka-python {kafka.__version__}"
         self._bootstrap = bootstrap
+        self.consumer_protocol = False
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
 
     def produce(

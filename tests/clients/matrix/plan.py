@@ -95,11 +95,18 @@ BROKERS: tuple[Broker, ...] = (
 )
 
 PLAIN = ("produce-consume", "idempotent", "group", "admin")
+CONSUMER_PROTOCOL: Mapping[str, tuple[str, ...]] = {
+    "java": ("4.0.2", "4.4.0"),
+    "confluent-kafka": ("2.16.1",),
+    "franz-go": ("v1.22.2",),
+}
+"""The releases of clients that can join a group of KIP-848."""
 TRANSACTIONAL = ("transactions", "txn-offsets", "zombie", "txn-timeout")
+SERVES_CONSUMER_PROTOCOL = ("level 2", "as Kafka 4.0")
 OWN: Mapping[str, tuple[str, ...]] = {"kafka-streams": ("word-count",)}
 """Scenarios of families that play nothing else."""
 CORE_EVERYWHERE = ("transactions", "word-count")
-SCENARIOS: tuple[str, ...] = (*PLAIN, *TRANSACTIONAL, "word-count")
+SCENARIOS: tuple[str, ...] = (*PLAIN, "consumer-protocol", *TRANSACTIONAL, "word-count")
 
 
 def everything() -> Iterator[Cell]:
@@ -107,8 +114,15 @@ def everything() -> Iterator[Cell]:
     for broker in BROKERS:
         for client in CLIENTS:
             if broker.as_kafka is None or client.newest:
-                for scenario in OWN.get(client.family, (*PLAIN, *TRANSACTIONAL)):
+                for scenario in _scenarios(client, broker):
                     yield Cell(client, broker, scenario)
+
+
+def _scenarios(client: Client, broker: Broker) -> Iterator[str]:
+    yield from OWN.get(client.family, (*PLAIN, *TRANSACTIONAL))
+    # Groups do not depend on transaction.version, and before 4.0 no broker has the protocol.
+    if broker.name in SERVES_CONSUMER_PROTOCOL and client.version in CONSUMER_PROTOCOL.get(client.family, ()):
+        yield "consumer-protocol"
 
 
 def core() -> Iterator[Cell]:

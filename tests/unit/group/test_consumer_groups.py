@@ -111,6 +111,18 @@ def test_a_member_that_is_to_give_up_is_dropped_by_a_successor_too() -> None:
     assert ["B"] == list(desk.group.members)
 
 
+@pytest.mark.parametrize(("epoch", "owned"), [(4, [0]), (1, [0]), (2, [0, 1, 2]), (2, None)])
+def test_a_member_with_another_epoch_is_fenced(epoch: int, owned: list[int] | None) -> None:
+    desk = pair()
+    outcome = desk.beat("A", epoch, None if owned is None else {T: owned})
+    assert ErrorCode.FENCED_MEMBER_EPOCH == refused(outcome)
+
+
+def test_the_epoch_before_is_taken_from_who_owns_no_more_than_it_may() -> None:
+    """The answer with the new epoch may have been lost."""
+    assert 3 == pair().beat("A", 2, {T: [0]}).member_epoch
+
+
 def test_the_assignment_waits_for_its_interval() -> None:
     """KIP-1263: until then the targets before hold, and a new member has none."""
     desk = ConsumerDesk(assignment_interval_ms=1_000)
@@ -265,6 +277,19 @@ def test_a_group_is_upgraded_only_if_it_may_be(policy: MigrationPolicy) -> None:
     desk = ConsumerDesk(migration=policy)
     classic_member(desk)
     assert ErrorCode.GROUP_ID_NOT_FOUND == refused(desk.arrive("B"))
+
+
+def test_nothing_is_left_of_a_group_that_was_downgraded() -> None:
+    desk = ConsumerDesk()
+    member = classic_member(desk)
+    desk.arrive("B")
+    desk.beat("B", -1)
+    before = desk.machine.durable_state()
+    assert {} == before["consumer_groups"]
+    desk.fail_over()
+    assert before == desk.machine.durable_state()
+    assert ErrorCode.NONE == desk.heartbeat(member, 2)
+    assert 1 == sum(value is not None for value in dict(desk.records).values()), "what compaction leaves"
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL])

@@ -170,7 +170,10 @@ class ConsumerGroups:
             settings=settings,
             now=now,
         )
-        if not isinstance(joined, classic_members.Joined):
+        if isinstance(joined, Refused):
+            # Unlike a classic group, this one does not hand back the member id of the request.
+            return Answered(JoinGroupResponse(error_code=joined.error))
+        if isinstance(joined, Answered):
             return joined
         if joined.resolve_patterns:
             self.to_resolve.add(group.group_id)

@@ -12,17 +12,18 @@ public class Main {
         void run(Options options, Map<String, Object> counts) throws Exception;
     }
 
-    static final Map<String, Scenario> SCENARIOS = Map.of(
-        "produce-consume", Plain::produceConsume,
-        "idempotent", Plain::idempotent,
-        "group", Plain::group,
-        "admin", Administration::admin,
-        "transactions", Transactions::transactions,
-        "txn-offsets", Transactions::offsets,
-        "zombie", Transactions::zombie,
-        "lost", Transactions::lost,
-        "txn-timeout", Transactions::timeout,
-        "word-count", unsupported("Kafka Streams plays it"));
+    static final Map<String, Scenario> SCENARIOS = Map.ofEntries(
+        Map.entry("produce-consume", Plain::produceConsume),
+        Map.entry("idempotent", Plain::idempotent),
+        Map.entry("group", Plain::group),
+        Map.entry("consumer-protocol", Plain::consumerProtocol),
+        Map.entry("admin", Administration::admin),
+        Map.entry("transactions", Transactions::transactions),
+        Map.entry("txn-offsets", Transactions::offsets),
+        Map.entry("zombie", Transactions::zombie),
+        Map.entry("lost", Transactions::lost),
+        Map.entry("txn-timeout", Transactions::timeout),
+        Map.entry("word-count", unsupported("Kafka Streams plays it")));
 
     static Scenario unsupported(String why) {
         return (options, counts) -> {

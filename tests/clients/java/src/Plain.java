@@ -61,8 +61,11 @@ class Plain {
 
         Member(Main.Options options, Set<Integer> seen) {
             this.seen = seen;
-            consumer = Records.consumer(options, "group.id", options.group(), "heartbeat.interval.ms", 300,
-                "session.timeout.ms", 6000);
+            // With the consumer protocol (KIP-848) it is the broker that says how often a member reports.
+            consumer = options.scenario().equals("consumer-protocol")
+                ? Records.consumer(options, "group.id", options.group(), "group.protocol", "consumer")
+                : Records.consumer(options, "group.id", options.group(), "heartbeat.interval.ms", 300,
+                    "session.timeout.ms", 6000);
             consumer.subscribe(List.of(options.topic()));
             start();
         }
@@ -106,6 +109,11 @@ class Plain {
             deadline.check(what + "; assigned " + members.stream().map(member -> member.assigned.toString()).toList());
             Thread.sleep(20);
         }
+    }
+
+    /** The same with a group of KIP-848, which the broker assigns. */
+    static void consumerProtocol(Main.Options options, Map<String, Object> counts) throws Exception {
+        group(options, counts);
     }
 
     static void group(Main.Options options, Map<String, Object> counts) throws Exception {
