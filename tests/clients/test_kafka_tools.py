@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from tests.clients.driver import tool
+from tests.clients.driver import Failure, tool
 from tests.clients.lacking import with_toolchains
 
 from odradek.testing import Cluster
@@ -181,6 +181,10 @@ def test_permissions_and_users_over_tls(tmp_path: Path) -> None:
         assert "orders" not in run("TopicCommand", "--list", by=alice)
         run("AclCommand", "--remove", "--force", "--deny-principal", "User:alice", "--operation", "All", *prefixed)
         assert "orders" in run("TopicCommand", "--list", by=alice)
+        wrong = tmp_path / "wrong.properties"
+        wrong.write_text(settings.read_text().replace("admin-secret", "guessed"))
+        with pytest.raises(Failure, match="SaslAuthenticationException"):
+            run("AclCommand", "--list", by=wrong)
         user = ("--entity-type", "users", "--entity-name", "zoe")
         run(CONFIGS, "--alter", *user, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=zoe-secret]")
         zoe = {**cluster.access.librdkafka, "sasl.mechanism": "SCRAM-SHA-256"}

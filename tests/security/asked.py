@@ -15,6 +15,7 @@ from odradek.wire.messages import (
     add_offsets_to_txn_request,
     add_partitions_to_txn_request,
     alter_configs_request,
+    alter_partition_reassignments_request,
     consumer_group_describe_request,
     consumer_group_heartbeat_request,
     create_acls_request,
@@ -34,6 +35,7 @@ from odradek.wire.messages import (
     describe_topic_partitions_request,
     describe_transactions_request,
     describe_user_scram_credentials_request,
+    elect_leaders_request,
     end_txn_request,
     fetch_request,
     find_coordinator_request,
@@ -45,6 +47,7 @@ from odradek.wire.messages import (
     list_config_resources_request,
     list_groups_request,
     list_offsets_request,
+    list_partition_reassignments_request,
     list_transactions_request,
     metadata_request,
     offset_commit_request,
@@ -506,6 +509,15 @@ ASKED: Mapping[str, Asking] = {
             ]
         ),
         (0,),
+    ),
+    "elect_leaders": Asking(
+        lambda _: elect_leaders_request.ElectLeadersRequest(topic_partitions=None, timeout_ms=1000), (0, 2)
+    ),
+    "alter_partition_reassignments": Asking(
+        lambda _: alter_partition_reassignments_request.AlterPartitionReassignmentsRequest(topics=[]), (0, 1)
+    ),
+    "list_partition_reassignments": Asking(
+        lambda _: list_partition_reassignments_request.ListPartitionReassignmentsRequest(topics=None), (0,)
     ),
     "create_acls": Asking(_creation, (1, 3)),
     "delete_acls": Asking(_deletion, (1, 3)),

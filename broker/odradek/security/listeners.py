@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.config.security import SecurityConfig
 
@@ -103,6 +104,10 @@ def read_listeners(
     if not found:
         raise ListenersError("A broker has at least one listener for clients.")
     _check_inter_broker(settings, found)
+    if advertised_port is not None:
+        if len(found) > 1:
+            raise ListenersError("With several listeners advertised.listeners says which ports clients are told.")
+        found[0] = replace(found[0], advertised_port=advertised_port)
     return _advertised(tuple(found), settings)
 
 

@@ -85,6 +85,15 @@ def test_what_no_broker_can_have(settings: dict[str, str], sentence: str) -> Non
     assert sentence == str(caught.value)
 
 
+def test_the_port_of_the_command_line_is_that_of_the_only_listener() -> None:
+    one = Config.parse({"listeners": "SSL://:9092"})
+    [only] = read_listeners(one, host="h", port=1, advertised_host="told", advertised_port=19092)
+    assert ("told", 19092) == (only.advertised_host, only.advertised_port)
+    several = Config.parse({"listeners": "SSL://:9092,PLAINTEXT://:9093"})
+    with pytest.raises(ListenersError, match=r"With several listeners advertised\.listeners says which ports"):
+        read_listeners(several, host="h", port=1, advertised_port=19092)
+
+
 def test_the_closest_key_wins() -> None:
     config = Config.parse(
         {

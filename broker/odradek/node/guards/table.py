@@ -91,6 +91,9 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.SASL_AUTHENTICATE: None,
     ApiKey.CREATE_PARTITIONS: of_entries("topics", "results", ALTER),
     ApiKey.DELETE_GROUPS: of_entries("groups_names", "results", DELETE, GROUP),
+    ApiKey.ELECT_LEADERS: of_cluster(ALTER, names_itself=True),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: of_cluster(ALTER, names_itself=True),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: of_cluster(DESCRIBE, names_itself=True),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(
         "resources", "responses", AclOperation.ALTER_CONFIGS, tells_of_cluster=False
     ),
