@@ -206,9 +206,27 @@ def test_a_coordinator_whose_log_lacks_replicas_is_not_available() -> None:
     cluster.world.stop_broker(2)
     assert OK is producer.init()
     cluster.world.stop_broker(3)
+    end = cluster.world.nodes[1].partitions[cluster.log_of("x")].log_end_offset
     assert ErrorCode.COORDINATOR_NOT_AVAILABLE is producer.init()
+    assert end == cluster.world.nodes[1].partitions[cluster.log_of("x")].log_end_offset, "nothing is written"
     cluster.world.start_broker(3)
     assert OK is producer.init()
+
+
+def test_a_marker_is_not_written_where_too_few_are_in_sync() -> None:
+    cluster = Replicated(min_insync_replicas=2, transaction_state_log_min_isr=1)
+    producer = Producer.started(cluster)
+    assert OK is producer.send(P)
+    cluster.world.stop_broker(2)
+    cluster.world.stop_broker(3)
+    assert ErrorCode.NOT_ENOUGH_REPLICAS is cluster.write_marker(P, producer.pair, COMMIT)
+    assert 1 == cluster.world.nodes[1].partitions[P].log_end_offset
+    assert OK is producer.commit()
+    assert "PrepareCommit" == cluster.state("x")
+    cluster.world.start_broker(2)
+    cluster.world.advance(100)
+    # The coordinator has tried again.
+    assert [b"v"] == cluster.consumed(P)
 
 
 # ---------------------------------------------------------------------- who is in sync
