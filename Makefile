@@ -4,6 +4,8 @@
 #   make demo      transactions, crashes and a verdict, live (ARGS="--seconds 60 ...")
 #   make test      all tests but the pipeline's: first the broker's own, in parallel, then those with real clients (ARGS="-k kips ...")
 #   make test-nightly  the core's tests in random order, with new examples and more of them (see docs/contributing.md)
+#   make sim-mutants  looks for single changes of the broker with the simulator (ARGS="--seeds 100 'a guard'")
+#   make sim-nightly  2,000 seeds of the simulator, every workload (ARGS="--seed 5000")
 #   make check     formatting, lint, types, layers
 #   make format    put the formatting right
 #   make bench     benchmarks side by side with their peers (ARGS="...")
@@ -29,7 +31,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run demo dist test test-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test clean
+.PHONY: run demo dist test test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -55,6 +57,12 @@ test: $(VENV)/installed-dev $(GENERATED)
 # Not quiet: the seed of the order stands in the heading.
 test-nightly: $(VENV)/installed-dev $(GENERATED)
 	ODRADEK_HYPOTHESIS=nightly $(BIN)/python -m pytest --random-order $(addprefix tests/,unit kips fuzz sim net oracle) $(ARGS)
+
+sim-mutants: $(VENV)/installed-dev $(GENERATED)
+	@$(BIN)/python -m tests.sim.mutants $(ARGS)
+
+sim-nightly: $(VENV)/installed-dev $(GENERATED)
+	@$(BIN)/odradek sim --runs 2000 --workload all --jobs 2 --out build/sim $(ARGS)
 
 check: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/ruff format --check broker pipeline tests bench

@@ -47,12 +47,14 @@ def test_what_it_runs_is_there() -> None:
         ".ci/run",
         "make test",
         "make test-nightly",
+        'make sim-nightly ARGS="--seed $((GITHUB_RUN_NUMBER * 2000))"',
+        "make sim-mutants",
         "sudo make image-test",
         "make matrix-full",
         "make kafka-tests ARGS=--all",
     } == set(commands)
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
-    for target in ("test-nightly", "image-test", "matrix-full", "kafka-tests"):
+    for target in ("test-nightly", "sim-nightly", "sim-mutants", "image-test", "matrix-full", "kafka-tests"):
         assert re.search(rf"^(\S+ )*{target}\b.*:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 

@@ -62,6 +62,8 @@ class Checks:
                 )
         yield from self._wrong_places()
         yield from self._late_records()
+        yield from self._gaps()
+        yield from self._refused_retries()
         yield from self._wrong_markers()
         yield from self._wrong_offsets(values)
 
@@ -130,6 +132,33 @@ class Checks:
                     yield Problem(
                         "late record", f"{_told(key)} holds records at {batch.base_offset} that came too late"
                     )
+
+    def _gaps(self) -> Iterator[Problem]:
+        """Each epoch of a producer begins at sequence 0, and a later batch does not overtake an earlier one."""
+        for key, partition in self._led(PARTITIONS):
+            expected: dict[tuple[int, int], int] = {}
+            for batch in partition.log.batches():
+                if batch.is_control:
+                    continue
+                pair = batch.producer_id, batch.producer_epoch
+                if batch.base_sequence != expected.get(pair, 0):
+                    found, missing = batch.base_sequence, expected.get(pair, 0)
+                    yield Problem("gap", f"{_told(key)} has sequence {found} of {pair} where {missing} belongs")
+                expected[pair] = batch.last_sequence + 1
+
+    def _refused_retries(self) -> Iterator[Problem]:
+        """A batch that is in the log, and is sent again, is not called out of order."""
+        written = {
+            (key, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+            for key, partition in self._led(PARTITIONS)
+            for batch in partition.log.batches()
+            if not batch.is_control
+        }
+        for transaction in self._journal:
+            for key, sequence in transaction.refused:
+                if (key, *transaction.pair, sequence) in written:
+                    said = f"{transaction.producer} was refused sequence {sequence}, which is in {_told(key)}"
+                    yield Problem("refused retry", said)
 
     def _is_seen(self, transaction: Transaction, values: dict[TopicPartition, list[bytes | None]]) -> bool:
         return any(value in values[partition] for partition, written in transaction.values.items() for value in written)

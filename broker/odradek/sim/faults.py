@@ -62,6 +62,17 @@ def _delay_records(dice: Random, broker: int) -> Rule:
     return rule("PRODUCE", broker=broker, delay_ms=dice.choice((60, 200, 800)), times=dice.randint(2, 5))
 
 
+def _lose_verdicts(dice: Random, broker: int) -> Rule:
+    lost = dice.choice(("before", "after"))
+    return rule("ADD_PARTITIONS_TO_TXN", broker=broker, disconnect=lost, times=dice.randint(1, 4), sender="broker")
+
+
+def _delay_acknowledgements(dice: Random, broker: int) -> Rule:
+    # Meanwhile the partition has another leader, which has acknowledged the same marker.
+    delay_ms = dice.choice((100, 400, 1_200))
+    return rule("WRITE_TXN_MARKERS", broker=broker, answer_delay_ms=delay_ms, times=dice.randint(1, 4))
+
+
 def _repeat_requests(dice: Random, broker: int) -> Rule:
     api, versions = dice.choice((("PRODUCE", None), ("WRITE_TXN_MARKERS", None), ("END_TXN", "5+")))
     return rule(api, broker=broker, duplicate=True, times=dice.randint(1, 4), versions=versions)
@@ -75,6 +86,8 @@ RULES: Mapping[str, Draw] = MappingProxyType(
         "delay requests": _delay_requests,
         "delay records": _delay_records,
         "delay verdicts": _delay_verdicts,
+        "lose verdicts": _lose_verdicts,
+        "delay acknowledgements": _delay_acknowledgements,
         "repeat requests": _repeat_requests,
     }
 )

@@ -114,6 +114,7 @@ IN_FLIGHT = _focus(
         "move a leader": 2,
         "hold markers": 2,
         "lose requests": 2,
+        "delay records": 2,
         "lose answers": 1,
         "delay verdicts": 1,
         "lose connections": 2,
@@ -130,8 +131,31 @@ WALKING_AWAY = _focus(
 )
 """Transactions are left open, and nobody but their coordinator can end them."""
 
+OVERTAKING = _focus(
+    {"lose verdicts": 4, "delay verdicts": 2, "move a coordinator": 2},
+    # Where leaders move, one that has never heard of a producer takes any sequence (KIP-360).
+    habits=Habits(newer=0.0, gives_up=0.0, in_flight=4),
+    levels=OLDER,
+    slowest_ms=(0, 5, 40),
+)
+"""The first of several batches is refused for a while, and those behind it are not."""
+
+LATE_ACKNOWLEDGEMENTS = _focus(
+    {"delay acknowledgements": 5, "move a leader": 6},
+    habits=Habits(newer=0.5, gives_up=0.0),
+    levels=((1,), (2,), (0,)),
+    slowest_ms=(0, 5),
+)
+"""A marker is acknowledged when its partition has another leader and the next transaction is about to end."""
+
 SWARM = _focus(
-    {**GENERAL.weights, "lose answers of records": 1, "delay verdicts": 1, "repeat requests": 1},
+    {
+        **GENERAL.weights,
+        "lose answers of records": 1,
+        "delay verdicts": 1,
+        "repeat requests": 1,
+        "delay acknowledgements": 1,
+    },
     levels=((2,), (1, 2), (0,), (1,)),
     swarm=True,
 )
@@ -161,6 +185,8 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "late-markers": LATE_MARKERS,
         "in-flight": IN_FLIGHT,
         "walking-away": WALKING_AWAY,
+        "overtaking": OVERTAKING,
+        "late-acknowledgements": LATE_ACKNOWLEDGEMENTS,
         "swarm": SWARM,
         "lagging": LAGGING,
     }

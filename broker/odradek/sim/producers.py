@@ -70,6 +70,7 @@ class _Sent(Struct):
     """A batch that is on its way."""
 
     values: list[bytes]
+    sequence: int
     request: ProduceRequest
 
 
@@ -83,6 +84,8 @@ class Transaction(Struct):
     values: dict[TopicPartition, list[bytes]] = {}
     told: list[tuple[TopicPartition, int, list[bytes]]] = []
     """Where a leader says that it has written what."""
+    refused: list[tuple[TopicPartition, int]] = []
+    """Sequences that a leader calls out of order although nothing before them is missing."""
     with_offset: bool = False
     work: int | None = None
     """The number that it was about, if it was the work of a group."""
@@ -236,7 +239,7 @@ class Producer:
             values = [f"{name}/{each}".encode() for each in range(records)]
             # What is on its way counts: it may be in the log even if nobody says so.
             transaction.values.setdefault(partition, []).extend(values)
-            waiting.append(_Sent(values, self._request(partition, values, sequence)))
+            waiting.append(_Sent(values, sequence, self._request(partition, values, sequence)))
             sequence += len(values)
         return waiting
 
@@ -273,6 +276,8 @@ class Producer:
                 # One before it has not been taken: both are sent again.
                 continue
             elif error is not None and error not in AGAIN:
+                if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                    transaction.refused.append((partition, sent.sequence))
                 raise MustAbort if error in ABORTABLE else _MustRestart
         waiting[:] = [sent for sent in waiting if sent not in taken]
         return None in responses
