@@ -17,7 +17,7 @@ from odradek.metadata.image import (
     TopicImage,
 )
 from odradek.security.acls import Acl
-from odradek.security.scram import ScramCredential
+from odradek.security.credential import ScramCredential
 
 if TYPE_CHECKING:
     from odradek.wire.messages.access_control_entry_record import AccessControlEntryRecord

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from odradek.security.acls import Acl
-from odradek.security.scram import ScramCredential
+from odradek.security.credential import ScramCredential
 
 __all__ = [
     "EMPTY",

@@ -13,8 +13,9 @@ from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from odradek.security.credential import ScramCredential, ScramMechanism
 from odradek.security.mechanisms import Accounts, Admitted, Challenge, Exchange, LoginFailed, Outcome
-from odradek.security.scram import ScramCredential, ScramError, ScramExchange, ScramMechanism
+from odradek.security.scram import ScramError, ScramExchange
 
 __all__ = ["MECHANISMS", "OAUTHBEARER", "begin_login"]
 

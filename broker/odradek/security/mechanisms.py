@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from odradek.security.scram import ScramCredential
+from odradek.security.credential import ScramCredential
 
 __all__ = ["NOT_SERVED", "Accounts", "Admitted", "Challenge", "Exchange", "LoginFailed", "Outcome"]
 

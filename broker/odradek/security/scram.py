@@ -11,17 +11,14 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from enum import IntEnum
 
-from msgspec import Struct
+from odradek.security.credential import ScramCredential, ScramMechanism
 
 __all__ = [
     "ITERATIONS_MAX",
     "ITERATIONS_MIN",
-    "ScramCredential",
     "ScramError",
     "ScramExchange",
-    "ScramMechanism",
     "credential_of",
     "salted_password",
 ]
@@ -31,35 +28,6 @@ ITERATIONS_MAX = 16384
 _FIRST = re.compile(r"n,(?:a=([^,]*))?,(?:m=[^,]*,)?n=([^,]*),r=([\x21-\x2B\x2D-\x7E]+)(?:,(.*))?", re.DOTALL)
 _FINAL = re.compile(r"(c=([^,]*),r=([\x21-\x2B\x2D-\x7E]+)(?:,[^,]*)*),p=([^,]*)", re.DOTALL)
 _FINAL_BYTES_MAX = 4096
-
-
-class ScramMechanism(IntEnum):
-    """Numbered as in AlterUserScramCredentials."""
-
-    SHA_256 = 1
-    SHA_512 = 2
-
-    @property
-    def algorithm(self) -> str:
-        """The name of the hash."""
-        return "sha256" if self is ScramMechanism.SHA_256 else "sha512"
-
-    @property
-    def title(self) -> str:
-        """The name of the mechanism."""
-        return f"SCRAM-SHA-{self.algorithm[3:]}"
-
-
-class ScramCredential(Struct, frozen=True):
-    """What is kept of a password."""
-
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
-
-    def __repr__(self) -> str:
-        return f"ScramCredential(iterations={self.iterations})"
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:

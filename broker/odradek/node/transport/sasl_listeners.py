@@ -12,7 +12,7 @@ from odradek.security.mechanisms import NOT_SERVED, Accounts
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.security.scram import ScramCredential
+    from odradek.security.credential import ScramCredential
 
 __all__ = ["configured_users", "sasl_listener"]
 
