@@ -14,7 +14,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
     "aiokafka": (*CODECS, "async-timeout==5.0.1", "packaging==26.3", "typing_extensions==4.16.0"),
 }
 # Releases before the first number: they have no wheel for a newer Python than the second, or import what it has lost.
-LATEST_PYTHON = {
+LATEST_PYTHON: dict[str, list[tuple[tuple[int, ...], tuple[int, int]]]] = {
     "confluent-kafka": [((2, 0), (3, 10)), ((2, 6), (3, 12))],
     "kafka-python": [((2, 0, 3), (3, 11))],
     "aiokafka": [((0, 9), (3, 11)), ((0, 12), (3, 12))],
