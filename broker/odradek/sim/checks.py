@@ -134,14 +134,19 @@ class Checks:
                     )
 
     def _gaps(self) -> Iterator[Problem]:
-        """Each epoch of a producer begins at sequence 0, and a later batch does not overtake an earlier one."""
+        """Each epoch of a producer begins at sequence 0, and a later batch does not overtake an earlier one.
+
+        A leader that took over, and has never heard of an older producer, takes any sequence first (KIP-360).
+        """
+        older = {each.pair for each in self._journal if each.style == "old"}
         for key, partition in self._led(PARTITIONS):
             expected: dict[tuple[int, int], int] = {}
             for batch in partition.log.batches():
                 if batch.is_control:
                     continue
                 pair = batch.producer_id, batch.producer_epoch
-                if batch.base_sequence != expected.get(pair, 0):
+                is_unheard = pair not in expected and pair in older and batch.partition_leader_epoch > 0
+                if batch.base_sequence != expected.get(pair, 0) and not is_unheard:
                     found, missing = batch.base_sequence, expected.get(pair, 0)
                     yield Problem("gap", f"{_told(key)} has sequence {found} of {pair} where {missing} belongs")
                 expected[pair] = batch.last_sequence + 1
