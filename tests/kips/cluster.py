@@ -171,7 +171,11 @@ class Cluster(View):
 
     def verify_partitions(self, enabled: bool) -> None:
         """IncrementalAlterConfigs: transaction.partition.verification.enable of all brokers."""
-        config = AlterableConfig(name="transaction.partition.verification.enable", value=str(enabled).lower())
+        self.set_default("transaction.partition.verification.enable", str(enabled).lower())
+
+    def set_default(self, key: str, value: str) -> None:
+        """IncrementalAlterConfigs: a default of all brokers."""
+        config = AlterableConfig(name=key, value=value)
         resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[config])
         response = self.ask(1, IncrementalAlterConfigsRequest(resources=[resource]), 1)
         assert [OK] == [each.error_code for each in response.responses], response

@@ -100,6 +100,17 @@ def test_nobody_waits_where_all_acknowledge_at_once() -> None:
     assert 1 == cluster.watermark()
 
 
+@pytest.mark.parametrize("lag", [LAG, None])
+def test_a_leaders_own_lag_is_not_that_of_its_followers(lag: int | None) -> None:
+    """It is about what the broker replicates, and its followers take what time they are said to take."""
+    cluster = Replicated()
+    cluster.lag(lag, 1)
+    sent = cluster.produce(b"a")
+    assert sent.answered
+    assert OK is sent.error
+    assert 1 == cluster.watermark()
+
+
 def test_acks_all_waits_for_the_slowest_replica_in_sync() -> None:
     cluster = Replicated()
     cluster.lag(LAG, 2)
@@ -380,9 +391,12 @@ def test_no_replica_out_of_sync_leads_unless_it_may() -> None:
             assert [b"a", b"b"] == cluster.values(P)
 
 
-def test_an_eligible_replica_leads_although_it_is_out_of_sync() -> None:
+@pytest.mark.parametrize("while_it_runs", [False, True])
+def test_an_eligible_replica_leads_although_it_is_out_of_sync(while_it_runs: bool) -> None:
     """KIP-966: below min.insync.replicas nothing is committed, so whoever was in sync has all that is."""
-    cluster = Replicated(min_insync_replicas=3)
+    cluster = Replicated(min_insync_replicas=1 if while_it_runs else 3)
+    if while_it_runs:
+        cluster.set_default("min.insync.replicas", "3")
     cluster.produce(b"a")
     cluster.world.stop_broker(2)
     assert ((1, 3), (2,)) == (cluster.partition().isr, cluster.partition().eligible_replicas)

@@ -145,7 +145,7 @@ class Controlling:
     def _catch_up(self, node_id: int) -> None:
         """A broker that acknowledges at once has fetched from the leaders that are there before anybody can look."""
         image = self.image
-        if replica_lag_ms(image, self._node.config, node_id) != 0:
+        if replica_lag_ms(image, self._node.static_config, node_id) != 0:
             return
         for log, partition in self._logs_of(node_id):
             if image.is_alive(partition.leader):

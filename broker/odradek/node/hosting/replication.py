@@ -66,7 +66,7 @@ class Replication:
 
     def _lag_ms(self, broker: int) -> int:
         node = self._node
-        return NEVER if broker in node.cluster.unheard else replica_lag_ms(node.image, node.config, broker)
+        return NEVER if broker in node.cluster.unheard else replica_lag_ms(node.image, node.static_config, broker)
 
     def appended(self, partition: Partition) -> None:
         """Something was appended, and not every replica has it at once."""
