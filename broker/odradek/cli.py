@@ -394,15 +394,17 @@ def _commands(first: str | None) -> Commands:
     for name, command in BROKER.items():
         commands.add(name, command)
     if first not in BROKER:
+        from odradek.demo.cli import add_commands as add_demo
+
+        add_demo(commands)
+        if first == "demo":  # its producers crash and start again all the time
+            return commands
         from odradek.control.cli import FIRST_WORDS
         from odradek.control.cli import add_commands as add_control
 
         add_control(commands)
         if first in FIRST_WORDS:
             return commands
-        from odradek.demo.cli import add_commands as add_demo
-
-        add_demo(commands)
         from odradek.sim.command import add_commands as add_sim
 
         add_sim(commands)

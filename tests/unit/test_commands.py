@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -160,3 +162,18 @@ def test_every_parameter_of_the_product_has_a_help(command: object) -> None:
     assert callable(command)
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         assert parameter.annotation.__metadata__[0].help, parameter
+
+
+@pytest.mark.parametrize("command", ["serve", "demo", "health"])
+def test_a_command_waits_for_nothing_of_the_others(command: str) -> None:
+    """The producers of the demo start again all the time, and the simulator takes longest to import."""
+    program = (
+        f"import sys; sys.argv = ['odradek', '{command}', '--help']\n"
+        "from odradek.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "others = ('odradek.sim', 'odradek.control', 'odradek_pipeline')\n"
+        "print([name for name in sys.modules if name.startswith(others)])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "[]" == done.stdout.splitlines()[-1]
