@@ -388,31 +388,52 @@ def _topic(text: str) -> StartTopic:
         raise UsageError(f"--topic takes NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not {text}.") from None
 
 
+def _add_demo(commands: Commands) -> None:
+    from odradek.demo.cli import add_commands
+
+    add_commands(commands)
+
+
+def _add_control(commands: Commands) -> None:
+    from odradek.control.cli import add_commands
+
+    add_commands(commands)
+
+
+def _add_sim(commands: Commands) -> None:
+    from odradek.sim.command import add_commands
+
+    add_commands(commands)
+
+
+def _add_pipeline(commands: Commands) -> None:
+    try:
+        from odradek_pipeline.cli import add_commands
+    except ModuleNotFoundError:  # a checkout whose import path holds the broker alone
+        return
+    add_commands(commands)
+
+
+FAMILIES: dict[tuple[str, ...], Callable[[Commands], None]] = {
+    ("demo",): _add_demo,
+    ("hub", "ctl"): _add_control,
+    ("sim",): _add_sim,
+    ("scan", "audit", "watch", "copy", "report"): _add_pipeline,
+}
+"""The first words of the commands that others bring, and what adds them."""
+
+
 def _commands(first: str | None) -> Commands:
-    """All commands, or just the broker's own: they need not wait for what they do not use."""
+    """The broker's own commands and those of the family that is named: nobody waits for what he does not use.
+
+    All of them, if it is none of these: for the help, and for what is close to a word that is wrong.
+    """
     commands = Commands("odradek", ABOUT, GROUPS)
     for name, command in BROKER.items():
         commands.add(name, command)
-    if first not in BROKER:
-        from odradek.demo.cli import add_commands as add_demo
-
-        add_demo(commands)
-        if first == "demo":  # its producers crash and start again all the time
-            return commands
-        from odradek.control.cli import FIRST_WORDS
-        from odradek.control.cli import add_commands as add_control
-
-        add_control(commands)
-        if first in FIRST_WORDS:
-            return commands
-        from odradek.sim.command import add_commands as add_sim
-
-        add_sim(commands)
-        try:
-            from odradek_pipeline.cli import add_commands as add_pipeline
-        except ModuleNotFoundError:  # a checkout whose import path holds the broker alone
-            return commands
-        add_pipeline(commands)
+    named = [add for words, add in FAMILIES.items() if first in words]
+    for add in named if named or first in BROKER else FAMILIES.values():
+        add(commands)
     return commands
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import pytest
 
-from odradek.cli import BROKER
+from odradek.cli import BROKER, _commands
 from odradek.commands import Argument, Commands, Option
 from odradek.demo.cli import consume_command, play, produce_command
 from odradek.usage import UsageError
@@ -164,16 +164,34 @@ def test_every_parameter_of_the_product_has_a_help(command: object) -> None:
         assert parameter.annotation.__metadata__[0].help, parameter
 
 
-@pytest.mark.parametrize("command", ["serve", "demo", "health"])
-def test_a_command_waits_for_nothing_of_the_others(command: str) -> None:
+OTHERS = ("odradek.sim", "odradek.control", "odradek.demo", "odradek_pipeline")
+
+
+@pytest.mark.parametrize(("command", "its_own"), [
+    ("serve", ()),
+    ("health", ()),
+    ("demo", ("odradek.demo",)),
+    ("ctl", ("odradek.control",)),
+    ("sim", ("odradek.sim", "odradek.control")),
+    ("report", ("odradek_pipeline",)),
+])  # fmt: skip
+def test_a_command_waits_for_nothing_of_the_others(command: str, its_own: tuple[str, ...]) -> None:
     """The producers of the demo start again all the time, and the simulator takes longest to import."""
     program = (
         f"import sys; sys.argv = ['odradek', '{command}', '--help']\n"
         "from odradek.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "others = ('odradek.sim', 'odradek.control', 'odradek_pipeline')\n"
-        "print([name for name in sys.modules if name.startswith(others)])"
+        "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "[]" == done.stdout.splitlines()[-1]
+    loaded = {other for other in OTHERS for name in done.stdout.splitlines()[-1].split() if name.startswith(other)}
+    assert loaded <= set(its_own)
+    assert f"usage: odradek {command}" in done.stdout
+
+
+def test_every_command_has_a_family() -> None:
+    """One that had none would be known to the help alone."""
+    everything = _commands(None)
+    for name in everything.options():
+        assert name in _commands(name.split()[0]).options()

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from odradek.net.serve import Hosting
     from odradek.node.node import Logger
 
-__all__ = ["FIRST_WORDS", "TOKEN_VARIABLE", "add_commands", "hosting_of"]
+__all__ = ["TOKEN_VARIABLE", "add_commands", "hosting_of"]
 
-FIRST_WORDS = ("hub", "ctl")
 TOKEN_VARIABLE = "ODRADEK_HUB_TOKEN"
 READY = "odradek hub ready url="
 
