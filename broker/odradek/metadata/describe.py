@@ -23,6 +23,9 @@ UNKNOWN_KIND = 0
 _INTERNAL_TOPIC_KEYS = frozenset({"internal.segment.bytes"})
 """Shown only where they are set."""
 
+_INERT_CHANGEABLE = INERT_DYNAMIC_KEYS | INERT_PER_BROKER_KEYS | INERT_PER_LISTENER_KEYS
+"""Keys without effect that Kafka lets an operator change while brokers run."""
+
 _SECRET = re.compile("password|passphrase|secret|jaas|certificate|keystore[.]key")
 """In the names of Kafka's keys of type PASSWORD, whose values are never shown."""
 
@@ -179,21 +182,17 @@ def _inert(name: str, source: int, config: Config) -> Entry:
     if known is not None and known.default is not None:
         synonyms += (Synonym(name, known.default, ConfigSource.DEFAULT),)
     kind = Kind.STRING if known is None else known.kind
-    return Entry(name, synonyms[0].value, source, kind, _is_read_only(name), False, synonyms)
+    return Entry(name, synonyms[0].value, source, kind, name not in _INERT_CHANGEABLE, False, synonyms)
 
 
 def _inert_defaults(shown: Set[str]) -> Iterator[Entry]:
     """Keys that were not set and change nothing here, as Kafka shows them."""
     for name, known in INERT_DEFAULTS.items():
         if name not in shown:
-            secret = known.kind is Kind.PASSWORD
+            secret, read_only = known.kind is Kind.PASSWORD, name not in _INERT_CHANGEABLE
             default = known.default
             synonyms = () if default is None else (Synonym(name, default, ConfigSource.DEFAULT),)
-            yield Entry(name, default, ConfigSource.DEFAULT, known.kind, _is_read_only(name), secret, synonyms)
-
-
-def _is_read_only(name: str) -> bool:
-    return name not in INERT_DYNAMIC_KEYS | INERT_PER_BROKER_KEYS | INERT_PER_LISTENER_KEYS
+            yield Entry(name, default, ConfigSource.DEFAULT, known.kind, read_only, secret, synonyms)
 
 
 def _hidden(name: str, source: int) -> Entry:

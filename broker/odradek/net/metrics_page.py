@@ -14,10 +14,12 @@ from odradek.usage import UsageError
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
 
-__all__ = ["MetricsPage"]
+__all__ = ["BrokerNumbers", "MetricsPage"]
 
 
-class _Numbers(Collector):
+class BrokerNumbers(Collector):
+    """The numbers of the brokers of a cluster."""
+
     def __init__(self, cluster: Callable[[], RunningCluster]) -> None:
         self._cluster = cluster
 
@@ -49,9 +51,9 @@ def _bound(milliseconds: float) -> str:
 class MetricsPage:
     """The page, on a thread of its own, until it is closed."""
 
-    def __init__(self, cluster: Callable[[], RunningCluster], *, host: str, port: int) -> None:
+    def __init__(self, numbers: Collector, *, host: str, port: int) -> None:
         registry = CollectorRegistry()
-        registry.register(_Numbers(cluster))
+        registry.register(numbers)
         try:
             self._server, self._thread = start_http_server(port, addr=host, registry=registry)
         except OSError as error:

@@ -109,9 +109,9 @@ def _event_log(path: Path) -> EventLog:
 
 
 def _metrics_page(cluster: Callable[[], RunningCluster], host: str, port: int) -> MetricsPage:
-    from odradek.net.metrics_page import MetricsPage  # it imports prometheus-client, which most starts do not need
+    from odradek.net.metrics_page import BrokerNumbers, MetricsPage  # they import prometheus-client: few starts need it
 
-    return MetricsPage(cluster, host=host, port=port)
+    return MetricsPage(BrokerNumbers(cluster), host=host, port=port)
 
 
 def serve(

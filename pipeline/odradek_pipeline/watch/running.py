@@ -17,11 +17,12 @@ from typing import IO
 
 import msgspec
 
+from odradek.net.metrics_page import MetricsPage
 from odradek.usage import UsageError
 from odradek_pipeline.watch.brokers import Brokers
 from odradek_pipeline.watch.look import take_look
 from odradek_pipeline.watch.names import Names, coordinator_of
-from odradek_pipeline.watch.show import Page, Picture, lines_of, table_of
+from odradek_pipeline.watch.show import Numbers, Picture, lines_of, table_of
 from odradek_pipeline.watch.watcher import Incident, Memory, Watcher
 
 __all__ = ["Settings", "watch_cluster"]
@@ -96,7 +97,7 @@ class _Watch:
             exits.enter_context(_signals(self.ended))
             self.log = exits.enter_context((self.settings.out / INCIDENTS).open("a", encoding="utf-8"))
             if self.settings.metrics is not None:
-                page = Page(self.picture, host=self.settings.metrics[0], port=self.settings.metrics[1])
+                page = MetricsPage(Numbers(self.picture), host=self.settings.metrics[0], port=self.settings.metrics[1])
                 exits.callback(page.close)
                 print(f"metrics at http://{self.settings.metrics[0]}:{page.port}/metrics", flush=True)
             show = exits.enter_context(_screen())

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from odradek.usage import UsageError
 from odradek_pipeline.watch.look import Look
 from odradek_pipeline.watch.names import Names
 from odradek_pipeline.watch.watcher import Incident
@@ -20,7 +19,7 @@ from odradek_pipeline.wording import time_of
 if TYPE_CHECKING:
     from rich.console import Group
 
-__all__ = ["Page", "Picture", "lines_of"]
+__all__ = ["Numbers", "Picture", "lines_of", "table_of"]
 
 ROWS_SHOWN = 20
 OLDER_SHOWN = 5
@@ -113,7 +112,9 @@ def oldest_ms(look: Look) -> int | None:
     return max(0, look.at_ms - min(starts)) if starts else None
 
 
-class _Numbers(Collector):
+class Numbers(Collector):
+    """What a look has found, as numbers."""
+
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
 
@@ -160,26 +161,3 @@ def _of_look(look: Look) -> Iterator[Metric]:
     }
     for name, (about, value) in plain.items():
         yield GaugeMetricFamily(name, about, value=value)
-
-
-class Page:
-    """`/metrics`, on a thread of its own, until it is closed."""
-
-    def __init__(self, picture: Picture, *, host: str, port: int) -> None:
-        registry = CollectorRegistry()
-        registry.register(_Numbers(picture))
-        try:
-            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
-        except OSError as error:
-            raise UsageError(f"Cannot serve metrics on {host}:{port}: {error.strerror}.") from error
-
-    @property
-    def port(self) -> int:
-        """Where it is served."""
-        return int(self._server.server_port)
-
-    def close(self) -> None:
-        """End the page."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
