@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parent / "data"
-INSTALLED = all(find_spec(module) for module in ("numpy", "pandas", "pyarrow", "pyspark"))
+INSTALLED = all(find_spec(module) for module in ("moto", "numpy", "pandas", "pyarrow", "pyspark"))
 
 if not INSTALLED:
     if os.environ.get("ODRADEK_PIPELINE_TESTS"):
-        raise RuntimeError("the extra odradek[pipeline] is not installed")
+        raise RuntimeError("what requirements/pipeline.txt names is not installed")
     collect_ignore_glob = ["test_*.py"]
 
 

@@ -10,13 +10,12 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+from moto.server import ThreadedMotoServer
 from tests.pipeline.test_wrong_calls import called, exit_code
 
 from odradek.usage import UsageError
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.stores import fetched, is_far, placed
-
-moto_server = pytest.importorskip("moto.server")
 
 Recorded = Callable[[str], Path]
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
@@ -52,7 +51,7 @@ class Store:
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     yield Store(f"{host}:{port}")
