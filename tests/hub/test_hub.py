@@ -271,9 +271,16 @@ def test_brokers_stop_start_pause_and_resume(hub: HubClient) -> None:
     def states() -> list[str]:
         return [broker["state"] for broker in hub.get("clusters", cluster, "brokers")]
 
+    def fenced() -> list[bool]:
+        return [broker["fenced"] for broker in hub.get("clusters", cluster, "brokers")]
+
     hub.post("clusters", cluster, "brokers", 2, "pause")
     assert ["running", "paused"] == states()
+    assert [False, False] == fenced()
+    hub.post("clusters", cluster, "time", body={"advance_ms": 9000})
+    assert [False, True] == fenced()
     hub.post("clusters", cluster, "brokers", 2, "resume")
+    assert [False, False] == fenced()
     hub.post("clusters", cluster, "brokers", 1, "stop")
     assert ["stopped", "running"] == states()
     assert (409, "Broker 1 is stopped.") == told(lambda: hub.post("clusters", cluster, "brokers", 1, "pause"))

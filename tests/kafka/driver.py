@@ -190,9 +190,7 @@ class Clusters:
         else:
             cluster.config = config
             cluster.spec.brokers = (*cluster.spec.brokers, spec)
-        driver = cluster.drivers[request.broker] = Driver(
-            cluster.make_node(request.broker), peers=cluster.drivers, clock=cluster.clock, loop=cluster.loop
-        )
+        driver = cluster.drivers[request.broker] = cluster.drive(cluster.make_node(request.broker))
         driver.step(Started())
         if not is_first:
             controller = cluster.controller

@@ -140,3 +140,101 @@ def test_a_paused_broker_may_be_stopped_and_hears_when_it_starts_again() -> None
             cluster.pause_broker(2)
         cluster.start_broker(2)
         assert 2 == len(_ask_on_a_new_connection(addresses(cluster)[2]).brokers)
+
+
+# ---------------------------------------------------------------------- it is fenced, as Kafka does it
+
+
+REPLICATED = {"default.replication.factor": 3}
+SESSION = timedelta(seconds=9)  # broker.session.timeout.ms
+MOMENT = timedelta(milliseconds=1)
+
+
+def brokers_of(cluster: Cluster) -> set[int]:
+    """The brokers that clients are told of: those that are in service."""
+    heard = next(each for each in cluster.broker_ids if each not in cluster._running.spec.unheard)
+    with BlockingClient(addresses(cluster)[heard], client_id="other") as other:
+        return {broker.node_id for broker in other.ask(MetadataRequest(topics=None), 9).brokers}
+
+
+def led_by(cluster: Cluster, partitions: int) -> set[int]:
+    return {cluster.leader("t", index) for index in range(partitions)}
+
+
+def test_a_paused_broker_is_fenced_when_its_session_is_over_and_serves_again_when_it_is_resumed() -> None:
+    with Cluster(brokers=3, topics=["t:6"], config=REPLICATED) as cluster:
+        cluster.freeze()
+        cluster.pause_broker(2)
+        cluster.advance(SESSION - MOMENT)
+        assert ({1, 2, 3}, {1, 2, 3}) == (brokers_of(cluster), led_by(cluster, 6))
+        cluster.advance(MOMENT)
+        assert ({1, 3}, {1, 3}) == (brokers_of(cluster), led_by(cluster, 6))
+        cluster.resume_broker(2)
+        assert {1, 2, 3} == brokers_of(cluster)
+        cluster.move_leader("t", 0, to=2)
+        assert 2 in led_by(cluster, 6)
+
+
+def test_it_has_its_old_registration() -> None:
+    with Cluster(brokers=2) as cluster:
+        cluster.freeze()
+        before = cluster._node(1).image.brokers[2]
+        cluster.pause_broker(2)
+        cluster.advance(SESSION)
+        assert cluster._node(1).image.brokers[2].fenced
+        cluster.resume_broker(2)
+        assert before == cluster._node(1).image.brokers[2]
+
+
+def test_who_is_resumed_in_time_is_not_fenced() -> None:
+    with Cluster(brokers=2) as cluster:
+        cluster.freeze()
+        cluster.pause_broker(2)
+        cluster.advance(SESSION / 2)
+        cluster.resume_broker(2)
+        cluster.pause_broker(2)
+        cluster.advance(SESSION / 2)
+        assert {1, 2} == brokers_of(cluster)
+        cluster.advance(SESSION / 2)
+        assert {1} == brokers_of(cluster)
+
+
+def test_a_paused_controller_is_replaced_and_learns_it() -> None:
+    with Cluster(brokers=3, topics=["t:6"], config=REPLICATED) as cluster:
+        cluster.freeze()
+        cluster.pause_broker(1)
+        cluster.advance(SESSION)
+        assert ({2, 3}, {2, 3}) == (brokers_of(cluster), led_by(cluster, 6))
+        assert 2 == cluster._running.spec.controller_id
+        cluster.resume_broker(1)
+        cluster.move_leader("t", 0, to=1)
+        served(cluster)
+        assert cluster._node(1).controlling.office is None
+        assert {1, 2, 3} == brokers_of(cluster)
+
+
+def test_where_all_are_paused_the_first_to_hear_again_controls_the_cluster() -> None:
+    with Cluster(brokers=2, topics=["t:2"], config={"default.replication.factor": 2}) as cluster:
+        cluster.freeze()
+        for broker in cluster.broker_ids:
+            cluster.pause_broker(broker)
+        cluster.advance(2 * SESSION)
+        cluster.resume_broker(2)
+        cluster.advance(MOMENT)
+        assert ({2}, {2}) == (brokers_of(cluster), led_by(cluster, 2))
+        cluster.resume_broker(1)
+        assert {1, 2} == brokers_of(cluster)
+
+
+def test_one_that_is_stopped_and_one_that_starts_while_another_is_paused() -> None:
+    with Cluster(brokers=3, topics=["t:6"], config=REPLICATED) as cluster:
+        cluster.freeze()
+        cluster.stop_broker(3)
+        cluster.pause_broker(1)
+        cluster.stop_broker(2)
+        cluster.start_broker(2)
+        cluster.advance(SESSION)
+        assert ({2}, {2}) == (brokers_of(cluster), led_by(cluster, 6))
+        cluster.resume_broker(1)
+        cluster.start_broker(3)
+        assert {1, 2, 3} == brokers_of(cluster)

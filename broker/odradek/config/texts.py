@@ -119,7 +119,7 @@ transaction.state.log.min.isr  How many replicas of the topic of transactions mu
 transaction.state.log.segment.bytes  The size of a segment of the topic of transactions.
 add.partitions.to.txn.retry.backoff.ms  How long a leader waits before it asks a coordinator again that is still ending the transaction before.
 add.partitions.to.txn.retry.backoff.max.ms  How long such asking goes on before the client is told.
-broker.session.timeout.ms  How long a silent broker is taken to be alive; here one that is stopped is fenced at once.
+broker.session.timeout.ms  How long a silent broker is taken to be alive; here one that is stopped is fenced at once, one that is paused after this.
 broker.heartbeat.interval.ms  How often a broker reports to the controller; there is no need here.
 metadata.max.idle.interval.ms  How often a record that says nothing goes to the metadata log; none does here.
 advertised.listeners  Where clients are told to connect.

@@ -106,7 +106,7 @@ unclean.leader.election.interval.ms unstable.feature.versions.enable
 
 # In the table, because they are shown and topics inherit them; the mechanism behind them does not exist here (yet).
 _NOMINAL = """
-broker.heartbeat.interval.ms broker.rack broker.session.timeout.ms compression.gzip.level compression.lz4.level
+broker.heartbeat.interval.ms broker.rack compression.gzip.level compression.lz4.level
 compression.zstd.level log.cleaner.enable log.flush.interval.messages log.flush.interval.ms
 log.flush.scheduler.interval.ms log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
 log.preallocate log.remote.copy.lag.bytes log.remote.copy.lag.ms log.roll.jitter.hours log.roll.jitter.ms

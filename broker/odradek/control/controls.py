@@ -133,7 +133,7 @@ class Controls:
         controller.act(lambda: controller.node.controlling.set_replica_lag(node_id, milliseconds))
 
     def pause_broker(self, broker: int) -> None:
-        """Have a broker hear nothing of clients or of other brokers, while its connections stay open."""
+        """Have a broker hear nothing of clients or of other brokers, while its connections stay open, until fenced."""
         self._cluster.pause_broker(self._alive(broker))
 
     def resume_broker(self, broker: int) -> None:

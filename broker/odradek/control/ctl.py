@@ -128,7 +128,7 @@ def _cell(value: Any) -> str:
 
 
 CLUSTER_COLUMNS = ("id", "bootstrap", "lease_s")
-BROKER_COLUMNS = ("id", "host", "port", "state", "controller", "connections", "parked", "leads")
+BROKER_COLUMNS = ("id", "host", "port", "state", "fenced", "controller", "connections", "parked", "leads")
 RULE_COLUMNS = ("name", "matched", "hits", "held", "unmet")
 TRANSACTION_COLUMNS = (
     "transactional_id", "state", "producer_id", "producer_epoch", "coordinator", "partitions", "owed_markers",

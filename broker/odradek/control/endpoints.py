@@ -312,7 +312,7 @@ async def start_broker(asked: Asked) -> list[BrokerView]:
 
 
 async def pause_broker(asked: Asked) -> list[BrokerView]:
-    """Have a broker hear nothing: its connections stay open, its clock goes on."""
+    """Have a broker hear nothing: its connections stay open, its clock goes on, and in time it is fenced."""
     asked.hosted.controls.pause_broker(asked.number("broker"))
     return broker_views(asked.hosted.running)
 

@@ -103,6 +103,8 @@ class BrokerView(View):
     port: int
     state: str
     """running, paused or stopped"""
+    fenced: bool
+    """Whether the controller has given up on it: it was stopped, or paused for too long."""
     controller: bool
     connections: int
     """Of clients."""

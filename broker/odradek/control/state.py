@@ -75,6 +75,7 @@ def _broker(cluster: RunningCluster, node_id: int) -> BrokerView:
         host=spec.host,
         port=spec.port,
         state=_state(driver),
+        fenced=not cluster.controller.node.image.is_alive(node_id),
         controller=node_id == cluster.spec.controller_id and not driver.stopped,
         connections=sum(not connection.broker for connection in connections),
         parked=sum(connection.parked is not None for connection in connections),

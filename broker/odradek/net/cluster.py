@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from odradek.log.log_store import LogStore
 from odradek.net.clock import Clock
 from odradek.net.driver import Driver
+from odradek.net.passing import pass_time
+from odradek.net.post import Post
 from odradek.net.protocol import ClientProtocol
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint, node_ids_of
 from odradek.node.events import Stopping
@@ -64,6 +66,7 @@ class RunningCluster:
         self.events = events
         self.loop = loop
         self.clock = Clock()
+        self.post = Post(loop)
         self.drivers: dict[int, Driver] = {}
         self.servers: dict[int, list[asyncio.Server]] = {}
         self.addresses: dict[int, dict[str, tuple[str, int]]] = {}
@@ -71,6 +74,8 @@ class RunningCluster:
         self.contexts: dict[str, SSLContext] = {}
         """The TLS of each listener that has it."""
         self._seed = seed
+        self._silent_until: dict[int, int] = {}
+        """When each node that is paused has been silent for too long (ms)."""
         self._starting: list[asyncio.Task[None]] = []
 
     @property
@@ -123,7 +128,8 @@ class RunningCluster:
     def stop_broker(self, node_id: int) -> None:
         """End one node, as if its machine were gone: others take over what it led and, if need be, the controller."""
         self._halt(node_id)
-        membership.see_off(self.spec, node_id, self._running, self._act)
+        self._silent_until.pop(node_id, None)
+        membership.see_off(self.spec, node_id, self._heard or self._running, self._act)
 
     def start_broker(self, node_id: int) -> None:
         """Start a node again that was stopped, at the same address; it replays what it is given to lead."""
@@ -133,22 +139,46 @@ class RunningCluster:
         membership.choose_controller(self.spec, node_id, self._running)
         node = self.make_node(node_id)
         node.inherit(self.drivers[node_id].node)
-        driver = self.drivers[node_id] = Driver(node, peers=self.drivers, clock=self.clock, loop=self.loop)
+        driver = self.drivers[node_id] = self.drive(node)
         driver.start()
         membership.let_in(self.spec, node_id, self._running, self._act)
+        self._watch()
         self._starting = [task for task in self._starting if not task.done()]
         for name, bound in sockets.items():
             self._starting.append(self.loop.create_task(self.listen(node_id, bound, name)))
 
     def pause_broker(self, node_id: int) -> None:
-        """Let one node hear nothing: its connections stay open and take no more, its clock goes on."""
+        """Let one node hear nothing: its connections stay open and take no more, its clock goes on.
+
+        After `broker.session.timeout.ms` it is fenced: others lead what it led and, if need be, control the cluster.
+        """
         self.drivers[node_id].pause()
         self._set_unheard(self.spec.unheard | {node_id})
+        self._silent_until[node_id] = self.clock.now() + self.config.broker_session_timeout_ms
+        self._watch()
 
     def resume_broker(self, node_id: int) -> None:
-        """Let a node that was paused hear again, what has waited first."""
+        """Let a node that was paused hear again, what has waited first; if it was fenced, it is in service again."""
+        self._silent_until.pop(node_id, None)
         self.drivers[node_id].resume()
         self._set_unheard(self.spec.unheard - {node_id})
+        if self.spec.controller_id in self._heard:
+            membership.hear_from(self.spec, [node_id], self._act)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Whoever is heard looks after those that are not; it makes no difference who notices first."""
+        for node_id in self._heard:
+            for silent, until in self._silent_until.items():
+                over = partial(self.post.send, self._session_over, silent)
+                timers = self.drivers[node_id].node.timers
+                self._act_on(node_id, partial(timers.set, ("session", silent), until, over))
+
+    def _session_over(self, node_id: int) -> None:
+        heard, until = self._heard, self._silent_until.get(node_id)
+        if until is not None and until <= self.clock.now() and heard:
+            membership.see_off(self.spec, node_id, heard, self._act)
+            membership.hear_from(self.spec, heard, self._act)
 
     def _set_unheard(self, unheard: frozenset[int]) -> None:
         """Whoever leads learns whose replicas acknowledge nothing."""
@@ -158,12 +188,11 @@ class RunningCluster:
                 driver.act(driver.node.replication.adopt_all)
 
     def advance(self, milliseconds: int) -> None:
-        """Let so much time pass at once for every broker; what is due by then happens before this returns.
+        """Let so much time pass for every broker: what is due by then happens before this returns, in its order.
 
         Raises ValueError for less than 0.
         """
-        self.clock.advance(milliseconds)
-        self._time_changed()
+        pass_time(self.clock, list(self.drivers.values()), self.post, milliseconds)
 
     def freeze(self) -> None:
         """Let the brokers' clock stand still; `advance` moves it on."""
@@ -182,6 +211,11 @@ class RunningCluster:
     @property
     def _running(self) -> list[int]:
         return [node_id for node_id, driver in self.drivers.items() if not driver.stopped]
+
+    @property
+    def _heard(self) -> list[int]:
+        """Those that run and are not paused."""
+        return [node_id for node_id in self._running if not self.drivers[node_id].paused]
 
     def _act(self, node_id: int, act: Callable[[Controlling], None]) -> None:
         driver = self.drivers[node_id]
@@ -233,6 +267,10 @@ class RunningCluster:
             calls_itself=True,
             secrets=SystemRandom(),
         )
+
+    def drive(self, node: Node) -> Driver:
+        """A driver for a node of this cluster."""
+        return Driver(node, peers=self.drivers, clock=self.clock, post=self.post, loop=self.loop)
 
 
 def _node_of(driver: Driver) -> Node:
@@ -297,7 +335,7 @@ async def start_cluster(
         cluster.contexts = contexts
         for broker in spec.brokers:
             node = cluster.make_node(broker.node_id)
-            cluster.drivers[broker.node_id] = Driver(node, peers=cluster.drivers, clock=cluster.clock, loop=loop)
+            cluster.drivers[broker.node_id] = cluster.drive(node)
         cluster.controller.node.controlling.topics_at_start = tuple(topics)
         for driver in cluster.drivers.values():
             driver.start()

@@ -32,6 +32,7 @@ from odradek.node.events import (
 
 if TYPE_CHECKING:
     from odradek.net.clock import Clock
+    from odradek.net.post import Post
     from odradek.net.protocol import ClientProtocol
     from odradek.node.node import Node
 
@@ -55,10 +56,12 @@ class Driver:
     """One node on real sockets.
 
     `peers` are the drivers of the other nodes of the process, by node id:
-    what brokers say to one another is encoded as on a socket, and delivered by the event loop in a later turn.
+    what brokers say to one another is encoded as on a socket, and delivered by the `post` in a later turn.
     """
 
-    def __init__(self, node: Node, *, peers: dict[int, Driver], clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, node: Node, *, peers: dict[int, Driver], clock: Clock, post: Post, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.node = node
         self.stopped = False
         self.paused = False
@@ -67,6 +70,7 @@ class Driver:
         self._held: set[int] = set()
         self._peers = peers
         self._clock = clock
+        self._post = post
         self._loop = loop
         self._protocols: dict[int, ClientProtocol] = {}
         self._links: dict[int, tuple[Driver, int]] = {}
@@ -199,7 +203,7 @@ class Driver:
         link = self._links.pop(effect.conn, None)
         if link is not None:
             link[0].link_lost(link[1])
-            self._loop.call_soon(self._hear, Disconnected(effect.conn))
+            self._post.send(self._hear, Disconnected(effect.conn))
 
     def _hold(self, effect: Hold) -> None:
         self._held.add(effect.conn)
@@ -222,11 +226,11 @@ class Driver:
     def _announce(self, effect: Announce) -> None:
         for peer in self._peers.values():
             if peer is not self:
-                self._loop.call_soon(peer._hear, MetadataAdvanced(effect.offset))
+                self._post.send(peer._hear, MetadataAdvanced(effect.offset))
 
     def _next_turn(self, effect: NextTurn) -> None:
         # The loop runs what is due by then, and looks at every socket, before it gets here.
-        self._loop.call_soon(self._step_unless_stopped, Turn())
+        self._post.send(self._step_unless_stopped, Turn())
 
     def _turn_is_over(self) -> bool:
         return time.perf_counter() >= self._turn_ends
@@ -236,25 +240,25 @@ class Driver:
     def _dial(self, effect: Dial) -> None:
         peer = self._peers.get(effect.node_id)
         if peer is None or peer.stopped:
-            self._loop.call_soon(self._hear, Disconnected(effect.conn))
+            self._post.send(self._hear, Disconnected(effect.conn))
             return
         peer_conn = peer._next_conn
         peer._next_conn += 1
         self._links[effect.conn] = (peer, peer_conn)
         peer._links[peer_conn] = (self, effect.conn)
-        self._loop.call_soon(peer._hear, Connected(peer_conn, host="127.0.0.1", port=self.node.node_id, broker=True))
-        self._loop.call_soon(self._hear, Dialled(effect.conn))
+        self._post.send(peer._hear, Connected(peer_conn, host="127.0.0.1", port=self.node.node_id, broker=True))
+        self._post.send(self._hear, Dialled(effect.conn))
 
     def _send_to_peer(self, effect: Send) -> None:
         link = self._links.get(effect.conn)
         if link is not None:
             peer, peer_conn = link
-            self._loop.call_soon(peer._hear, Received(peer_conn, b"".join(effect.chunks)))
+            self._post.send(peer._hear, Received(peer_conn, b"".join(effect.chunks)))
 
     def link_lost(self, conn: int) -> None:
         """The other end of an inter-broker connection is gone."""
         if self._links.pop(conn, None) is not None:
-            self._loop.call_soon(self._hear, Disconnected(conn))
+            self._post.send(self._hear, Disconnected(conn))
 
     def _hear(self, event: Event) -> None:
         """Something that comes from outside, in the order in which it came: at once, or when the node hears again."""
@@ -281,6 +285,16 @@ class Driver:
             self._timer = self._loop.call_later(0, self._tick)
         elif not self._clock.frozen:
             self._timer = self._loop.call_later(wait_ms / 1000, self._tick)
+
+    def wake_at(self) -> int | None:
+        """When something is due (ms), or None."""
+        return None if self.stopped else self.node.wake_at()
+
+    def tick_if_due(self) -> None:
+        """Time has passed: do what is due by now."""
+        at = self.wake_at()
+        if at is not None and at <= self._clock.now():
+            self.step(Tick())
 
     def time_changed(self) -> None:
         """The clock was advanced, has been stopped or goes on: do what is due, and look when the next is."""

@@ -309,7 +309,8 @@ class Cluster:
     def pause_broker(self, broker: int) -> None:
         """Have a broker hear nothing of clients or of other brokers, while its connections stay open.
 
-        What it is told waits for `resume_broker`. Its clock goes on, and so does what it does by itself.
+        What it is told waits for `resume_broker`. Its clock goes on, and so does what it does by itself; after
+        `broker.session.timeout.ms` it is fenced, and others lead what it led.
         Raises RuntimeError for one that is stopped.
         """
         self._call(lambda: self._controls.pause_broker(broker))
@@ -319,7 +320,7 @@ class Cluster:
         self._call(lambda: self._controls.resume_broker(broker))
 
     def advance(self, time: timedelta) -> None:
-        """Let so much time pass at once for the brokers; what is due by then happens, or begins, before this returns.
+        """Let so much time pass for the brokers: what is due by then happens before this returns, in its order.
 
         Clients keep their own clocks. Raises ValueError for less than no time.
         """

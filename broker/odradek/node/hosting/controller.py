@@ -133,12 +133,22 @@ class Controlling:
         registered = _at_once(self.shard.carry_out(machine.register_broker(request)))
         if isinstance(registered, Refused) or registered.error_code != ErrorCode.NONE:
             raise StartRefused(f"Broker {broker.node_id} cannot be registered: {registered}.")
+        self._beat(broker.node_id, registered.broker_epoch)
+
+    def hear_from(self, node_id: int) -> None:
+        """A broker that was silent for too long is heard of again: in service at once, as it was registered."""
+        broker = self.image.brokers.get(node_id)
+        if broker is not None and broker.fenced:
+            self._beat(node_id, broker.epoch)
+
+    def _beat(self, node_id: int, epoch: int) -> None:
+        """A broker of this process says that it is there, and that it has read the log."""
+        assert self.shard is not None, "only the controller hears of brokers"
+        machine = self.shard.machine
         heartbeat = BrokerHeartbeatRequest(
-            broker_id=broker.node_id,
-            broker_epoch=registered.broker_epoch,
-            current_metadata_offset=machine.loader.last_offset,
+            broker_id=node_id, broker_epoch=epoch, current_metadata_offset=machine.loader.last_offset
         )
-        self._catch_up(broker.node_id)
+        self._catch_up(node_id)
         beat = _at_once(self.shard.carry_out(machine.heartbeat(heartbeat)))
         assert not isinstance(beat, Refused), beat
 

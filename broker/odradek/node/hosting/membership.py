@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from odradek.node.cluster_spec import ClusterSpec
     from odradek.node.hosting.controller import Controlling
 
-__all__ = ["Act", "choose_controller", "let_in", "see_off"]
+__all__ = ["Act", "choose_controller", "hear_from", "let_in", "see_off"]
 
 Act: TypeAlias = "Callable[[int, Callable[[Controlling], None]], None]"
 """Has a node that runs do something to its part in the metadata, in a step of its own."""
@@ -27,6 +27,12 @@ def see_off(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act)
         spec.controller_id = min(running)
         act(spec.controller_id, lambda controlling: controlling.take_office())
     act(spec.controller_id, lambda controlling: controlling.fence(node_id))
+
+
+def hear_from(spec: ClusterSpec, node_ids: Collection[int], act: Act) -> None:
+    """These nodes are heard of: those that were silent for too long are in service again."""
+    for node_id in node_ids:
+        act(spec.controller_id, lambda controlling, node_id=node_id: controlling.hear_from(node_id))  # type: ignore[misc]
 
 
 def choose_controller(spec: ClusterSpec, node_id: int, running: Collection[int]) -> None:

@@ -11,6 +11,7 @@ from tests.unit.node.helpers import batch, produce_request
 
 from odradek.net.clock import Clock
 from odradek.net.driver import Driver
+from odradek.net.post import Post
 from odradek.node.events import Command, Received
 from odradek.node.rules.one_line import rule
 from odradek.node.transport.failures import error_response
@@ -214,7 +215,7 @@ def test_a_flow_of_the_nodes_own_that_fails_is_logged() -> None:
 
 def test_who_acts_on_a_node_is_told_what_went_wrong() -> None:
     world = World()
-    driver = Driver(world.nodes[1], peers={}, clock=Clock(), loop=None)  # type: ignore[arg-type]
+    driver = Driver(world.nodes[1], peers={}, clock=Clock(), post=Post(None), loop=None)  # type: ignore[arg-type]
     driver._timer_at = world.nodes[1].wake_at()
     with pytest.raises(ZeroDivisionError, match="a bug"):
         driver.act(_break)
