@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from odradek.node.transport.router import Around
+    from odradek.node.transport.call import Around
     from odradek.txn.rules import Rules
     from odradek.wire.codecs import Codecs
     from odradek.wire.messages import ApiKey

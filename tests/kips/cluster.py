@@ -13,7 +13,7 @@ from odradek.log.machine import Refused
 from odradek.node.events import Command
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.one_line import rule
-from odradek.node.transport.router import Call
+from odradek.node.transport.call import Call
 from odradek.releases import Release
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode

@@ -15,7 +15,7 @@ from tests.net.test_tls import Lines
 from tests.security.wire import token
 
 from odradek.net.certs import make_certificates
-from odradek.node.transport.router import Call
+from odradek.node.transport.call import Call
 from odradek.testing import ApiKey, Cluster, rule
 from odradek.usage import UsageError
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from odradek.net.certs import make_certificates
 from odradek.net.client import BlockingClient
-from odradek.node.transport.router import Call
+from odradek.node.transport.call import Call
 from odradek.testing import ApiKey, Cluster, rule
 from odradek.usage import UsageError
 from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest

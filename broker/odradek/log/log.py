@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.config.table import TopicConfig
 from odradek.log.aborted import AbortedIndex
@@ -17,7 +17,6 @@ from odradek.log.segment import Segment
 from odradek.records.batch import Batch
 
 if TYPE_CHECKING:
-    from odradek.log.log_store import LogStore
     from odradek.log.producers import Snapshot
 
 __all__ = ["Log"]
@@ -29,10 +28,24 @@ ENDED = 2**31
 """Leader epoch of the log of a deleted topic: greater than that of any leader."""
 
 
+class Room(Protocol):
+    """Where the logs of a cluster lie, as one of them needs to know it."""
+
+    room: int
+    """Bytes left; kept by the logs."""
+
+    @property
+    def segment_bytes(self) -> int: ...
+    @property
+    def bytes_held(self) -> int: ...
+    def next_number(self) -> int: ...
+    def shed(self, size: int) -> bool: ...
+
+
 class Log:
     """Batches of one partition in offset order; made by `LogStore.open`."""
 
-    def __init__(self, store: LogStore, *, topic_id: bytes, index: int, config: TopicConfig) -> None:
+    def __init__(self, store: Room, *, topic_id: bytes, index: int, config: TopicConfig) -> None:
         self.store = store
         self.topic_id = topic_id
         self.topic = ""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from odradek.node.events import Clogged, Connected, Disconnected, Drained, Received
 
 if TYPE_CHECKING:
     from ssl import SSLObject
 
-    from odradek.net.driver import Driver
     from odradek.node.events import Event
 
 __all__ = ["ClientProtocol"]
@@ -20,10 +19,18 @@ SEND_BUFFER_BYTES_MAX = 4 * 1024 * 1024
 """Beyond this the client counts as clogged: nothing more is served to it until half has gone out."""
 
 
+class Hearer(Protocol):
+    """The driver of a node, as its connections need to know it."""
+
+    def step(self, event: Event) -> None: ...
+    def accept(self, protocol: ClientProtocol) -> int: ...
+    def forget(self, conn: int) -> None: ...
+
+
 class ClientProtocol(asyncio.Protocol):
     """One accepted connection."""
 
-    def __init__(self, driver: Driver, listener: str = "") -> None:
+    def __init__(self, driver: Hearer, listener: str = "") -> None:
         self._driver = driver
         self._listener = listener
         self._conn = 0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from odradek.config.security import SecurityConfig
     from odradek.metadata.image import MetadataImage
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call, Serve
+    from odradek.node.transport.call import Call, Serve
     from odradek.wire.registry import ApiKey
 
 __all__ = ["Authority"]

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from odradek.node.rules.armed import Armed, Held, seen
 from odradek.node.rules.model import Scripted
+from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.failures import refusal
-from odradek.node.transport.router import Call, CloseConnection, Handler
+from odradek.node.transport.router import Handler
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
 from odradek.wire.jsonform import response_of

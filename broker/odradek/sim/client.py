@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct as Layout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -17,7 +17,8 @@ from odradek.wire.primitives import unknown_tags
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.sim.world import World
+    from odradek.config.table import Config
+    from odradek.node.events import Event
 
 __all__ = ["Answer", "SimClient"]
 
@@ -48,10 +49,20 @@ class Answer:
         self.arrived = True
 
 
+class Network(Protocol):
+    """The world as a client of it needs to know it."""
+
+    @property
+    def config(self) -> Config: ...
+    def accept(self, node_id: int, client: SimClient) -> int: ...
+    def post(self, node_id: int, event: Event) -> None: ...
+    def run_until(self, condition: Callable[[], bool], *, within_ms: int) -> bool: ...
+
+
 class SimClient:
     """One connection to one node."""
 
-    def __init__(self, world: World, node_id: int, *, client_id: str | None = "client") -> None:
+    def __init__(self, world: Network, node_id: int, *, client_id: str | None = "client") -> None:
         self._world = world
         self._node_id = node_id
         self._client_id = client_id

@@ -15,7 +15,7 @@ from odradek.node.node import Node
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import Rule
 from odradek.node.rules.one_line import rule
-from odradek.node.transport.router import Call
+from odradek.node.transport.call import Call
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
 from odradek.sim.faults import told
 from odradek.sim.schedule import Deed

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -19,7 +19,6 @@ from odradek.txn.states import PREPARED, RESTING, TxnState
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.config.table import Config
     from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 
 __all__ = [
@@ -35,6 +34,15 @@ __all__ = [
     "init_timeout",
     "request_refusal",
 ]
+
+
+class Limits(Protocol):
+    """What the configuration of a broker says of InitProducerId."""
+
+    @property
+    def transaction_max_timeout_ms(self) -> int: ...
+    @property
+    def transaction_two_phase_commit_enable(self) -> bool: ...
 
 
 class InitRelation(Enum):
@@ -129,10 +137,10 @@ class RequestCheck(Struct, frozen=True):
 
     meaning: str
     error: ErrorCode
-    holds: Callable[[InitProducerIdRequest, Config], bool]
+    holds: Callable[[InitProducerIdRequest, Limits], bool]
 
 
-def _has_valid_timeout(request: InitProducerIdRequest, config: Config) -> bool:
+def _has_valid_timeout(request: InitProducerIdRequest, config: Limits) -> bool:
     return request.enable2_pc or 0 < request.transaction_timeout_ms <= config.transaction_max_timeout_ms
 
 
@@ -163,7 +171,7 @@ REQUEST_CHECKS = (
 
 
 def request_refusal(
-    request: InitProducerIdRequest, config: Config, checks: tuple[RequestCheck, ...] = REQUEST_CHECKS
+    request: InitProducerIdRequest, config: Limits, checks: tuple[RequestCheck, ...] = REQUEST_CHECKS
 ) -> Refused | None:
     """The first check that the request fails, before anybody asks where its coordinator is."""
     for check in checks if request.transactional_id is not None else checks[:1]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -35,7 +35,6 @@ from odradek.txn.verification_errors import (
 )
 
 if TYPE_CHECKING:
-    from odradek.releases import Release
     from odradek.wire.errors import ErrorCode
 
 __all__ = ["SHIPPED", "Rules", "ValueFormat", "rules_of"]
@@ -106,6 +105,13 @@ SHIPPED = Rules()
 """Kafka 4.4."""
 
 
-def rules_of(release: Release) -> Rules:
+class HasRules(Protocol):
+    """A release, as far as transactions go."""
+
+    @property
+    def rules(self) -> Rules | None: ...
+
+
+def rules_of(release: HasRules) -> Rules:
     """The rules of a release: Kafka's, or its own if it is a dialect."""
     return release.rules or SHIPPED

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.node.helpers import batch, fetch_request, only, only_fetched, produce_request
 
 from odradek.node.rules.one_line import rule
-from odradek.node.transport.router import Call
+from odradek.node.transport.call import Call
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.metadata_request import MetadataRequest

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
+from odradek.node.transport.call import CloseConnection
 from odradek.node.transport.failures import error_response, refusal
-from odradek.node.transport.router import CloseConnection
 from odradek.security.acls import CLUSTER_NAME, AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call, Serve
+    from odradek.node.transport.call import Call, Serve
 
 __all__ = [
     "DENIED",

@@ -33,7 +33,7 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.api_versions_request import ApiVersionsRequest
     from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
     from odradek.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest

@@ -32,7 +32,7 @@ from odradek.wire.messages.list_config_resources_response import ConfigResource,
 if TYPE_CHECKING:
     from odradek.metadata.describe import Entry
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest

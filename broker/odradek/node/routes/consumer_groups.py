@@ -21,7 +21,7 @@ from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGrou
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
     from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 

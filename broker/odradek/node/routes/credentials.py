@@ -22,7 +22,7 @@ from odradek.wire.messages.sasl_handshake_response import SaslHandshakeResponse
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
     from odradek.wire.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 

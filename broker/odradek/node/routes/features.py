@@ -10,7 +10,7 @@ from odradek.wire.messages.update_features_response import UpdateFeaturesRespons
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
     from odradek.wire.messages.update_features_request import UpdateFeaturesRequest

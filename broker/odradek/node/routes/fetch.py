@@ -30,7 +30,7 @@ from odradek.wire.messages.fetch_response import (
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.fetch_request import FetchRequest
 
 __all__ = ["fetch"]

@@ -13,7 +13,7 @@ from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoo
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 
 __all__ = ["find_coordinator"]

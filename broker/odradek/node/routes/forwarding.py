@@ -13,7 +13,7 @@ from odradek.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from odradek.metadata.controller import Controller
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
 
 __all__ = ["ask_controller"]
 

@@ -29,7 +29,7 @@ from odradek.wire.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
     from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
     from odradek.wire.messages.heartbeat_request import HeartbeatRequest

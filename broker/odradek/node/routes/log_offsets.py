@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from odradek.log.offsets import OffsetAnswer
     from odradek.log.partition import Partition
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.delete_records_request import DeleteRecordsRequest
     from odradek.wire.messages.describe_producers_request import DescribeProducersRequest
     from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest

@@ -21,7 +21,7 @@ from odradek.wire.messages.write_txn_markers_response import (
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 
 __all__ = ["write_txn_markers"]

@@ -23,7 +23,7 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 
 __all__ = ["CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "metadata", "offline"]

@@ -46,7 +46,7 @@ from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
 
 __all__ = ["offset_commit", "offset_delete", "offset_fetch"]
 

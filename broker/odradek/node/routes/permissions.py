@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from odradek.metadata.permissions import read_filter
 from odradek.node.routes.forwarding import ask_controller
-from odradek.node.transport.router import CloseConnection
+from odradek.node.transport.call import CloseConnection
 from odradek.security.acls import AclFilter, AclOperation, AclResource, PatternType, Permission
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_acls_response import AclCreationResult, CreateAclsResponse
@@ -16,7 +16,7 @@ from odradek.wire.messages.describe_acls_response import AclDescription, Describ
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.create_acls_request import CreateAclsRequest
     from odradek.wire.messages.delete_acls_request import DeleteAclsRequest
     from odradek.wire.messages.describe_acls_request import DescribeAclsRequest

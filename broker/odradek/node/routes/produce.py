@@ -18,7 +18,7 @@ from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.node.hosting.replicas import lost
 from odradek.node.routes.leaders import current_leader
 from odradek.node.routes.transactional_produce import verify
-from odradek.node.transport.router import Call, CloseConnection
+from odradek.node.transport.call import Call, CloseConnection
 from odradek.records.batch import InvalidBatch, parse_batch
 from odradek.records.validate import Rejected, validate_produce
 from odradek.wire.errors import ErrorCode

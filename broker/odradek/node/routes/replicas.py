@@ -12,7 +12,7 @@ from odradek.wire.messages.list_partition_reassignments_response import ListPart
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
     from odradek.wire.messages.alter_partition_request import AlterPartitionRequest

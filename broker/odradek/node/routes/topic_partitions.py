@@ -17,7 +17,7 @@ from odradek.wire.messages.describe_topic_partitions_response import (
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 
 __all__ = ["describe_topic_partitions"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odradek.log.machine import Decision
     from odradek.metadata.controller import Controller
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
     from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

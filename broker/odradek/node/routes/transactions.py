@@ -35,7 +35,7 @@ from odradek.wire.registry import ApiKey
 if TYPE_CHECKING:
     from odradek.node.hosting.transactions import TransactionShard
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.txn.coordinator import TxnCoordinator
     from odradek.txn.entry import TopicPartition
     from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from odradek.metadata.image import TopicImage
     from odradek.node.hosting.groups import GroupShard
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
 
 __all__ = ["txn_offset_commit"]
 

@@ -17,7 +17,7 @@ from odradek.node.rules.model import Rule, RuleError, Scripted
 if TYPE_CHECKING:
     from odradek.node.kernel.flow import Wait
     from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
 
 __all__ = ["Armed", "Held", "NearMiss", "RuleReport", "SeenRequest"]
 

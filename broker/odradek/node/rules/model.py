@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from odradek.node.rules import checks
 from odradek.node.rules.checks import RuleError
-from odradek.node.transport.router import Call
+from odradek.node.transport.call import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 

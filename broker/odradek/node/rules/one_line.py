@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from odradek.node.rules.model import ANY, Act, Expect, Match, Rule, RuleError, Scripted, Step, When
-from odradek.node.transport.router import Call
+from odradek.node.transport.call import Call
 from odradek.wire.registry import ApiKey
 
 __all__ = ["rule"]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.node.kernel.flow import Flow
 from odradek.node.kernel.turns import Pause, TooManyEntries
-from odradek.node.transport.router import Call, CloseConnection, Handler
+from odradek.node.transport.call import Call, CloseConnection
+from odradek.node.transport.router import Handler
 from odradek.node.transport.serving import begin
 from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire.errors import DecodeError, EncodeError

@@ -16,7 +16,7 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.schema import Field, StructSpec
 
 __all__ = ["can_refuse", "error_response", "refusal"]

@@ -12,8 +12,8 @@ from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812
 from typing import TYPE_CHECKING, Any
 
+from odradek.node.transport.call import Call
 from odradek.node.transport.failures import error_response
-from odradek.node.transport.router import Call
 from odradek.security.logins import begin_login
 from odradek.security.mechanisms import Admitted, LoginFailed
 from odradek.security.principal import Peer, Principal

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from odradek.node.events import Chunk, Dial, Hangup, Send
 from odradek.node.kernel.flow import Flow
-from odradek.node.transport.router import Call, CloseConnection
+from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.serving import begin
 from odradek.wire import registry
 from odradek.wire.errors import DecodeError

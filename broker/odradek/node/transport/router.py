@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from odradek.node.transport.call import Around, Call, CloseConnection, Serve
 from odradek.releases import WIDEST, Release
-from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN
 from odradek.wire.long import long_reader, long_writer
@@ -23,28 +23,6 @@ from odradek.wire.primitives import Splices
 from odradek.wire.registry import ApiKey
 
 __all__ = ["ROUTES", "Around", "Call", "CloseConnection", "Guard", "Handler", "Route", "Router", "Serve"]
-
-
-class CloseConnection(Exception):
-    """Ends the connection without an answer; the text says why, in the log."""
-
-
-class Call(Struct):
-    """One request being served."""
-
-    api_key: ApiKey
-    version: int
-    correlation_id: int
-    client_id: str | None
-    request: Any
-    host: str
-    """Where it came from."""
-    is_broker: bool
-    """Whether it came over the inter-broker channel, with cluster authority."""
-    is_long: bool = False
-    """Whether it gave way while it was served, so that its answer may be long too."""
-    peer: Peer = SOMEBODY
-    """Who asks."""
 
 
 class Route(Struct, frozen=True):
@@ -139,11 +117,8 @@ SHARED_ENTRIES_MAX = 20_000
 ENTRIES_MAX = 10_000
 """How many entries a request of more than 32 KiB may have, in all its arrays. Kafka takes a million in each."""
 
-Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]
 Guard = Callable[[ApiKey, Serve], Serve]
 """Makes the service of an API one for those who may have it."""
-Around = Callable[[Any, Call, Serve], Coroutine[Any, Any, Any]]
-"""What a dialect puts around a route: node, call, and the route, which it may ask, or not, or more than once."""
 
 
 class Handler(Struct):

@@ -6,7 +6,8 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from odradek.log.machine import Fact
-from odradek.node.transport.router import Call, Handler
+from odradek.node.transport.call import Call
+from odradek.node.transport.router import Handler
 
 if TYPE_CHECKING:
     from odradek.node.node import Node

@@ -10,7 +10,7 @@ from tests.unit.node.helpers import batch, only, produce_request
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import RuleError
 from odradek.node.rules.one_line import rule
-from odradek.node.transport.router import Call
+from odradek.node.transport.call import Call
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.metadata_request import MetadataRequest

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from tests.unit.node.rules.sample import sample
 
+from odradek.node.transport.call import Call
 from odradek.node.transport.failures import ERROR_FIELDS, OF_THE_WHOLE, can_refuse, refusal
-from odradek.node.transport.router import Call, Router
+from odradek.node.transport.router import Router
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import (

@@ -14,8 +14,9 @@ from odradek.net.driver import Driver
 from odradek.net.post import Post
 from odradek.node.events import Command, Received
 from odradek.node.rules.one_line import rule
+from odradek.node.transport.call import Call
 from odradek.node.transport.failures import error_response
-from odradek.node.transport.router import ROUTES, Call, Router
+from odradek.node.transport.router import ROUTES, Router
 from odradek.sim import World
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode

@@ -1,0 +1,41 @@
+"""One request being served, and what serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from msgspec import Struct
+
+from odradek.security.principal import SOMEBODY, Peer
+from odradek.wire.registry import ApiKey
+
+__all__ = ["Around", "Call", "CloseConnection", "Serve"]
+
+
+class CloseConnection(Exception):
+    """Ends the connection without an answer; the text says why, in the log."""
+
+
+class Call(Struct):
+    """One request being served."""
+
+    api_key: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str | None
+    request: Any
+    host: str
+    """Where it came from."""
+    is_broker: bool
+    """Whether it came over the inter-broker channel, with cluster authority."""
+    is_long: bool = False
+    """Whether it gave way while it was served, so that its answer may be long too."""
+    peer: Peer = SOMEBODY
+    """Who asks."""
+
+
+Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]
+"""A route: node and call."""
+Around = Callable[[Any, Call, Serve], Coroutine[Any, Any, Any]]
+"""What a dialect puts around a route: node, call, and the route, which it may ask, or not, or more than once."""
