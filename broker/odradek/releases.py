@@ -121,6 +121,12 @@ class ProducerRules(Struct, frozen=True):
     """An epoch older than the last one in the log is refused at once; only the coordinator was asked before."""
     begins_at_zero: bool = True
     """The first batch in a partition, of a client whose every transaction has its own epoch, has the sequence 0."""
+    refuses_unknown: bool = False
+    """A batch that does not begin at 0, of a producer whose sequences are not known, is UNKNOWN_PRODUCER_ID."""
+    kept_as_long_as_ids: bool = False
+    """Forgotten after transactional.id.expiration.ms, not after producer.id.expiration.ms."""
+    keeps_sessions: bool = False
+    """Who was in a transaction here may begin the next one unasked, if the marker said so."""
 
 
 class Release(Struct, frozen=True, kw_only=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.kips.cluster import Cluster
 
-from odradek.testing.dialects import Ask, Pause, Producer, Role, Steps
+from odradek.dialects.producer import Ask, Pause, Producer, Role, Steps
 
 __all__ = ["Player", "play"]
 
@@ -26,11 +26,16 @@ def play(cluster: Cluster, steps: Steps[T]) -> T:
             cluster.world.advance(step.milliseconds)
             answer = None
         else:
-            answer = cluster.ask(_node(cluster, step), step.request, step.version)
+            try:
+                answer = cluster.ask(_node(cluster, step), step.request, step.version)
+            except ConnectionError:
+                answer = None
 
 
 def _node(cluster: Cluster, ask: Ask) -> int:
     match ask.role, ask.key:
+        case Role.ANYBODY, _:
+            return 1
         case Role.LEADER, (topic, index):
             return cluster.leader((topic, index))
         case Role.GROUP, str(group):
@@ -44,12 +49,14 @@ def _node(cluster: Cluster, ask: Ask) -> int:
 class Player:
     """A producer of the cluster's dialect, played step by step."""
 
-    def __init__(self, cluster: Cluster, tid: str = "x", **how: object) -> None:
+    def __init__(
+        self, cluster: Cluster, tid: str | None = "x", *, kind: type[Producer] = Producer, **how: object
+    ) -> None:
         self.cluster = cluster
-        self.core = Producer(cluster.world.config.release, tid, now=lambda: cluster.world.now, **how)  # type: ignore[arg-type]
+        self.core = kind(cluster.world.config.release, tid, now=lambda: cluster.world.now, **how)  # type: ignore[arg-type]
 
     @classmethod
-    def started(cls, cluster: Cluster, tid: str = "x", **how: object) -> Player:
+    def started(cls, cluster: Cluster, tid: str = "x", **how: Any) -> Player:
         """One that has its id and epoch."""
         player = cls(cluster, tid, **how)
         player.do(player.core.init())

@@ -3,6 +3,7 @@
     dialect.toml     name, title, base; [apis], [features], [configs], [since], [verification], [producers], [switches]
     messages/*.json  what is other in the schemas of messages (`odradek.dialects.messages`)
     tables.py        what is other in the tables (`odradek.dialects.tables`)
+    producer.py      what its text has a client do, for who plays one (`odradek.dialects.producer`)
 
 All is checked before a broker starts with it: what breaks a rule is a `DialectError` of one sentence.
 """
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,7 +35,10 @@ from odradek.wire import registry
 from odradek.wire.codecs import PLAIN, Codecs
 from odradek.wire.schema import snake_case
 
-__all__ = ["FOLDER", "Dialect", "load", "names", "read"]
+if TYPE_CHECKING:
+    from odradek.dialects.producer import Producer
+
+__all__ = ["FOLDER", "Dialect", "load", "names", "producer_class", "read"]
 
 S = TypeVar("S", bound=Struct)
 FOLDER = Path(__file__).parent
@@ -79,6 +83,22 @@ def load(name: str) -> Release:
 def read(name: str) -> Dialect:
     """The same, with all that it says."""
     return _read(_find(name), ())
+
+
+def producer_class(name: str) -> type[Producer]:
+    """The producer of this dialect: `PRODUCER` of its `producer.py`, else that of what it is over."""
+    from odradek.dialects.producer import Producer  # of clients, which no broker needs
+
+    folder: Path | None = _find(name)
+    while folder is not None:
+        file = folder / "producer.py"
+        if file.is_file():
+            kind = getattr(_run(file), "PRODUCER", None)
+            if not (isinstance(kind, type) and issubclass(kind, Producer)):
+                raise DialectError(file, "PRODUCER", "there is none, or it is no odradek.dialects.producer.Producer")
+            return kind
+        folder = _folder_below(folder / FILE, _settings(folder / FILE)["base"])
+    return Producer
 
 
 def _find(name: str) -> Path:
@@ -136,16 +156,24 @@ def _settings(file: Path) -> dict[str, Any]:
 
 
 def _base(file: Path, base: str, above: tuple[Path, ...]) -> Release:
-    if base in RELEASES:
+    folder = _folder_below(file, base)
+    if folder is None:
         return RELEASES[base]
+    if folder in above:
+        raise DialectError(file, "base", f"{base} is over this very dialect")
+    return _read(folder, above).release
+
+
+def _folder_below(file: Path, base: str) -> Path | None:
+    """The folder of the dialect that another one is over; None where that is a release."""
+    if base in RELEASES:
+        return None
     nearby = file.parent / base
     folder = nearby.resolve() if (nearby / FILE).is_file() else FOLDER / base.replace("-", "_")
     if not (folder / FILE).is_file():
         known = ", ".join([*RELEASES, *names()])
         raise DialectError(file, "base", f"there is no release or dialect {base}: there are {known}")
-    if folder in above:
-        raise DialectError(file, "base", f"{base} is over this very dialect")
-    return _read(folder, above).release
+    return folder
 
 
 def _codecs(folder: Path, below: Release) -> Codecs:
@@ -162,22 +190,25 @@ def _tables(folder: Path) -> Tables:
     file = folder / "tables.py"
     if not file.is_file():
         return Tables()
-    try:
-        module = _module(file)
-    except DialectError:
-        raise
-    except Exception as error:
-        raise DialectError(file, "", f"it cannot be run: {type(error).__name__}: {error}") from error
-    tables = getattr(module, "TABLES", None)
+    tables = getattr(_run(file), "TABLES", None)
     if not isinstance(tables, Tables):
         raise DialectError(file, "TABLES", "there is none, or it is no odradek.dialects.tables.Tables")
     return tables
 
 
+def _run(file: Path) -> object:
+    try:
+        return _module(file)
+    except DialectError:
+        raise
+    except Exception as error:
+        raise DialectError(file, "", f"it cannot be run: {type(error).__name__}: {error}") from error
+
+
 def _module(file: Path) -> object:
     if file.parent.parent == FOLDER:
-        return import_module(f"odradek.dialects.{file.parent.name}.tables")
-    name = f"odradek_dialect_tables_{abs(hash(str(file)))}"
+        return import_module(f"odradek.dialects.{file.parent.name}.{file.stem}")
+    name = f"odradek_dialect_{file.stem}_{abs(hash(str(file)))}"
     spec = spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None

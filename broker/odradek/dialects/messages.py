@@ -24,7 +24,7 @@ from odradek.dialects.errors import DialectError
 from odradek.wire import registry
 from odradek.wire.messages import MODULES
 
-__all__ = ["cache_folder", "load_messages"]
+__all__ = ["cache_folder", "load_message", "load_messages"]
 
 Schema = dict[str, Any]
 _WIRE = Path(registry.__file__).parent
@@ -36,7 +36,7 @@ _FIXED = ("apiKey", "type", "name")
 
 def load_messages(folder: Path) -> list[type[msgspec.Struct]]:
     """The classes of all overlays in a folder. Raises `DialectError` for one that breaks a rule of the schemas."""
-    return [_load(path) for path in sorted(folder.glob("*.json"))]
+    return [load_message(path) for path in sorted(folder.glob("*.json"))]
 
 
 def cache_folder() -> Path:
@@ -47,7 +47,8 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "odradek"
 
 
-def _load(path: Path) -> type[msgspec.Struct]:
+def load_message(path: Path) -> type[msgspec.Struct]:
+    """The class of one overlay."""
     if path.stem not in MODULES:
         raise DialectError(path, "", f"there is no message {path.stem}: a file is named as the message that it changes")
     ordinary = registry.message_type(path.stem)

@@ -23,7 +23,7 @@ from odradek.node.transport.router import ROUTES
 from odradek.txn.checks import Check, CheckOfOwn, Condition, Operation
 from odradek.txn.end_table import EndAction, EndAnswer
 from odradek.txn.init_table import InitAction, InitAnswer, InitRelation, RequestCheck
-from odradek.txn.rules import Rules, ValueFormat
+from odradek.txn.rules import Rules, Transitions, ValueFormat
 from odradek.txn.states import EpochRelation, Outcome, TxnState
 from odradek.txn.verification_errors import ClientError, TransactionOperation
 from odradek.wire.errors import ErrorCode
@@ -56,6 +56,10 @@ class Tables(Struct, frozen=True, kw_only=True):
     request_verdicts: Mapping[ErrorCode, ErrorCode] = {}
     produce_errors: Mapping[ErrorRow, ClientError] = {}
     offset_commit_errors: Mapping[ErrorRow, ErrorCode] = {}
+    waiting: Mapping[Operation, bool] = {}
+    """Whether a request waits while markers are owed, rather than being told CONCURRENT_TRANSACTIONS."""
+    transitions: Transitions | None = None
+    """What becomes of a transaction that ends."""
     value: ValueFormat | None = None
     """How an entry is written in `__transaction_state`."""
     around: Mapping[ApiKey, Around] = {}
@@ -70,6 +74,7 @@ _ANSWERS: Mapping[str, tuple[type, ...]] = {
     "init": (InitAction, ErrorCode),
     "init_keeping": (InitAction, ErrorCode),
     "checks": (tuple,),
+    "waiting": (bool,),
     "verdicts": (ErrorCode,),
     "request_verdicts": (ErrorCode,),
     "produce_errors": (ClientError,),
@@ -93,6 +98,8 @@ def over(rules: Rules, tables: Tables, file: Path) -> Rules:
         changed["request_checks"] = _request_checks(file, rules, tables.request_checks)
     if tables.value is not None:
         changed["value"] = tables.value
+    if tables.transitions is not None:
+        changed["transitions"] = tables.transitions
     for api_key in tables.around:
         if api_key not in _SERVED:
             raise DialectError(file, "around", f"the broker serves no {_shown(api_key)}")
@@ -141,6 +148,8 @@ def changes_of(tables: Tables, rules: Rules) -> Iterable[tuple[str, str, str]]:
         yield f"check: {meaning}", "asked", "not asked" if check is None else check.meaning
     if tables.value is not None:
         yield "value of the transaction log", "Kafka's", "its own"
+    if tables.transitions is not None:
+        yield "end of a transaction", "Kafka's", "its own"
     for api_key in tables.around:
         yield f"route of {_shown(api_key)}", "Kafka's", "with a step around it"
 

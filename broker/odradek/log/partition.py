@@ -290,7 +290,9 @@ class Partition:
         self.log.store.shed(batch.size)
         stable = self.last_stable_offset if self.facts is not None else 0
         offset = self.log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=self._log_append_time)
-        completed = self.producers.apply_marker(batch, Marker(commit, coordinator_epoch), offset)
+        completed = self.producers.apply_marker(
+            batch, Marker(commit, coordinator_epoch), offset, transaction_version=transaction_version
+        )
         if completed is not None and not commit:
             self._note_aborted(completed)
         if self.log.mark is not None:

@@ -31,6 +31,7 @@ __all__ = [
     "Origin",
     "Producer",
     "ProducerState",
+    "SESSION",
     "Snapshot",
     "described",
 ]
@@ -38,6 +39,8 @@ __all__ = [
 CACHED_BATCHES = 5
 """Batches of a producer that a retry is recognised by: as many as a client has in flight."""
 NO_OFFSET = -1
+SESSION = 1
+"""The transaction version of a marker after which its producer goes on in a session (KIP-609's draft)."""
 _SEQUENCE_MAX = 2**31 - 1
 
 
@@ -115,6 +118,8 @@ class ProducerState:
         self.guards = Guards()
         self.ongoing: dict[int, int] = {}
         """First offset of each open transaction, and its producer id, in offset order."""
+        self.sessions: dict[int, int] = {}
+        """Producer id and epoch of those who need not be asked about; volatile as guards are."""
         self.unreplicated: list[Completed] = []
         """Ended transactions whose marker lies above the high watermark."""
 
@@ -144,6 +149,8 @@ class ProducerState:
         unguarded = self._unguarded(batch, producer, guard, verification_enabled)
         if unguarded is not None:
             return unguarded
+        if self.rules.refuses_unknown and origin is Origin.CLIENT and _is_unknown(batch, producer):
+            return Refused(ErrorCode.UNKNOWN_PRODUCER_ID)
         if origin is Origin.CLIENT and not self._in_sequence(batch, producer):
             return Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         keeps_apart = verification_enabled and self.rules.asks_by_epoch
@@ -155,7 +162,7 @@ class ProducerState:
         """KIP-890, "Race Condition": a batch that opens a transaction needs the guard that no marker has taken away."""
         if not batch.is_transactional or not verification_enabled:
             return None
-        if self._is_open(producer, batch.producer_epoch):
+        if self._is_admitted(producer, batch.producer_epoch):
             return None
         return None if self.guards.holds(batch.producer_id, guard) else Refused(ErrorCode.INVALID_TXN_STATE)
 
@@ -192,9 +199,12 @@ class ProducerState:
         return error
 
     def is_ongoing(self, producer_id: int, *, producer_epoch: int) -> bool:
-        """Whether this producer has an open transaction here, with this epoch if that matters."""
+        """Whether this producer has an open transaction here, with this epoch if that matters, or a session."""
         producer = self.producers.get(producer_id)
-        return producer is not None and self._is_open(producer, producer_epoch)
+        return producer is not None and self._is_admitted(producer, producer_epoch)
+
+    def _is_admitted(self, producer: Producer, epoch: int) -> bool:
+        return self._is_open(producer, epoch) or self.sessions.get(producer.producer_id) == epoch
 
     def _is_open(self, producer: Producer, epoch: int) -> bool:
         return producer.first_offset != NO_OFFSET and (producer.epoch == epoch or not self.rules.asks_by_epoch)
@@ -231,11 +241,17 @@ class ProducerState:
                 self.ongoing[base_offset] = batch.producer_id
         return None
 
-    def apply_marker(self, batch: Batch, marker: Marker, offset: int) -> Completed | None:
+    def apply_marker(
+        self, batch: Batch, marker: Marker, offset: int, *, transaction_version: int = 0
+    ) -> Completed | None:
         """Fold the marker that this batch was made of; the transaction that it ended, if there was one."""
         producer = self.producers.get(batch.producer_id)
         if producer is None:
             producer = self.producers[batch.producer_id] = Producer(batch.producer_id)
+        if self.rules.keeps_sessions:
+            self.sessions.pop(batch.producer_id, None)
+            if transaction_version == SESSION:
+                self.sessions[batch.producer_id] = batch.producer_epoch
         return self._end_transaction(batch, marker, offset, producer)
 
     def _end_transaction(self, batch: Batch, marker: Marker, offset: int, producer: Producer) -> Completed | None:
@@ -265,6 +281,7 @@ class ProducerState:
             if producer.first_offset == NO_OFFSET and now - producer.last_timestamp >= after_ms
         ]:
             del self.producers[producer_id]
+            self.sessions.pop(producer_id, None)
         self.guards.expire(now, after_ms=after_ms)
 
     # ------------------------------------------------------------------ read
@@ -316,6 +333,12 @@ def _duplicate_of(batch: Batch, producer: Producer) -> CachedBatch | None:
         if cached.base_sequence == first and cached.last_sequence == last:
             return cached
     return None
+
+
+def _is_unknown(batch: Batch, producer: Producer) -> bool:
+    """Whether nothing, or nothing but a marker, is known of the sequences that this batch goes on with."""
+    known = producer.last_sequence != NO_SEQUENCE or producer.epoch not in (NO_PRODUCER_EPOCH, batch.producer_epoch)
+    return batch.base_sequence != 0 and not known
 
 
 def _transaction_conflict(batch: Batch, producer: Producer, *, keeps_apart: bool) -> Refused | None:

@@ -94,8 +94,11 @@ class Housekeeping:
 
     def forget_producers(self) -> None:
         """Forget the producers that have written nothing for `producer.id.expiration.ms`."""
+        config = self._node.config
+        as_ids = self._node.release.producers.kept_as_long_as_ids
+        after_ms = config.transactional_id_expiration_ms if as_ids else config.producer_id_expiration_ms
         for partition in self._node.partitions.values():
-            partition.forget_producers(self._node.now, after_ms=self._node.config.producer_id_expiration_ms)
+            partition.forget_producers(self._node.now, after_ms=after_ms)
 
 
 def _idle_sweep_ms(config: Config) -> int | None:

@@ -13,7 +13,7 @@ from odradek.sim.promises import Problem
 from odradek.sim.reader import kind_of
 from odradek.sim.workers import WORK_GROUP
 from odradek.sim.world import World
-from odradek.txn.entry import decode_entry
+from odradek.txn.rules import rules_of
 from odradek.txn.states import PREPARED, RESTING, TxnState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_fetch_request import (
@@ -191,10 +191,11 @@ class Checks:
         """Commit or abort, by producer id and epoch, of transactions that bumped their epoch."""
         decided: dict[tuple[int, int], bool] = {}
         log = [(CoordinatorKind.TRANSACTION.topic, index) for index in range(3)]
+        decode = rules_of(self._world.config.release).value.decode
         for _, partition in self._led(log):
             for batch in partition.log.batches():
                 for record in iterate_records(batch):
-                    entry = None if record.value is None else decode_entry("", record.value)
+                    entry = None if record.value is None else decode("", record.value)
                     if entry is not None and entry.state in PREPARED and entry.client_transaction_version == 2:
                         pair = entry.producer_id, entry.producer_epoch - 1
                         decided[pair] = entry.state is TxnState.PREPARE_COMMIT

@@ -6,6 +6,7 @@ from random import Random
 
 from msgspec import Struct
 
+from odradek.dialects.load import load
 from odradek.node.rules.model import Rule
 from odradek.sim.faults import RULES
 from odradek.sim.focus import FOCUSES
@@ -38,7 +39,7 @@ def draw(seed: int, workload: str = "general", settings: Settings | None = None)
     focus = FOCUSES[workload]
     dice = Random(seed)
     drawn = dice.choice(focus.levels)
-    levels = drawn if settings.levels is None else settings.levels
+    levels = _levels(settings, drawn)
     slowest = dice.choice(focus.slowest_ms)
     replicas = min(dice.choice((1, 3, 3)), settings.brokers)
     load_ms = dice.choice((0, 0, 100))
@@ -65,6 +66,13 @@ def draw(seed: int, workload: str = "general", settings: Settings | None = None)
             *_deeds(dice, weights, brokers=settings.brokers),
         ),
     )
+
+
+def _levels(settings: Settings, drawn: tuple[int, ...]) -> tuple[int, ...]:
+    """What was wanted, or else drawn, of transaction.version; where a dialect does not have that it is always 0."""
+    if settings.dialect is not None and not load(settings.dialect).has_transaction_version:
+        return (0,)
+    return drawn if settings.levels is None else settings.levels
 
 
 def _player(

@@ -29,6 +29,7 @@ from odradek.wire.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from odradek.wire.registry import ApiKey
 
 __all__ = ["AGAIN", "TOPIC", "MustAbort", "Producer", "Transaction"]
 
@@ -57,6 +58,7 @@ ABORTABLE = frozenset(
         ErrorCode.INVALID_TXN_STATE,
         ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
     }
 )
 """What a Produce may hear that costs the transaction only; every other error costs the producer."""
@@ -121,13 +123,15 @@ class Producer:
         self.name = plan.name
         self.tid = plan.transactional_id
         self.new = plan.newer
-        apis, since = world.config.release.apis, rules_of(world.config.release).since
+        since = rules_of(world.config.release).since
         behind = 0 if self.new else 1
-        self.init_version = INIT_VERSION if apis is None else min(INIT_VERSION, apis["INIT_PRODUCER_ID"][1])
-        self.produce_version = since.produce_adds - behind
+        self.init_version = self._offered(ApiKey.INIT_PRODUCER_ID, INIT_VERSION)
+        self.produce_version = self._offered(ApiKey.PRODUCE, since.produce_adds - behind)
         """The first of the newer style, or the last of the older one."""
-        self.offsets_version = since.offsets_add - behind
-        self.end_version = since.end_bumps - behind
+        self.offsets_version = self._offered(ApiKey.TXN_OFFSET_COMMIT, since.offsets_add - behind)
+        self.end_version = self._offered(ApiKey.END_TXN, since.end_bumps - behind)
+        self.add_version = self._offered(ApiKey.ADD_PARTITIONS_TO_TXN, 3)
+        self.add_offsets_version = self._offered(ApiKey.ADD_OFFSETS_TO_TXN, 3)
         self.random = Random(plan.seed)
         """For what the schedule does not say; each transaction brings its own."""
         self.plan = plan
@@ -208,7 +212,7 @@ class Producer:
             CoordinatorKind.TRANSACTION,
             self.tid,
             request,
-            3,
+            self.add_version,
             lambda response: response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
         )
 
@@ -297,7 +301,11 @@ class Producer:
                 group_id=group,
             )
             yield from self._until_done(
-                CoordinatorKind.TRANSACTION, self.tid, request, 3, lambda response: response.error_code
+                CoordinatorKind.TRANSACTION,
+                self.tid,
+                request,
+                self.add_offsets_version,
+                lambda response: response.error_code,
             )
         committed = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
         committed.committed_metadata = ""
@@ -384,6 +392,11 @@ class Producer:
     def _meet(self, request: str, error: int | None) -> None:
         if error != ErrorCode.NONE:
             self.met[f"{request} {'lost' if error is None else ErrorCode(error).name}"] += 1
+
+    def _offered(self, api_key: ApiKey, version: int) -> int:
+        """The version, or the newest that the brokers have."""
+        apis = self.world.config.release.apis
+        return version if apis is None else min(version, apis[api_key.name][1])
 
     # ------------------------------------------------------------------ what brokers tell of one another
 

@@ -51,8 +51,10 @@ class Run:
         self.schedule = schedule
         self.calm = False
         """Whether the nemesis is done."""
+        dialect = None if schedule.dialect is None else load(schedule.dialect)
+        has_levels = dialect is None or dialect.has_transaction_version
         config = {
-            "odradek.transaction.version": schedule.levels[0],
+            **({"odradek.transaction.version": schedule.levels[0]} if has_levels else {}),
             "transaction.state.log.num.partitions": 3,
             "offsets.topic.num.partitions": 3,
             "transaction.state.log.replication.factor": schedule.replicas,
@@ -70,7 +72,7 @@ class Run:
             seed=schedule.seed,
             delay_ms=(0, schedule.slowest_ms),
             config=config,
-            dialect=None if schedule.dialect is None else load(schedule.dialect),
+            dialect=dialect,
         )
         # Every broker has to have its producer ids and its metadata before anything goes wrong.
         self.world.advance(1_000)

@@ -45,7 +45,9 @@ class TxnCoordinator(Ledger):
     def __init__(self, *, config: Config, coordinator_epoch: int, leader_of: LeaderOf) -> None:
         super().__init__(config=config, coordinator_epoch=coordinator_epoch, leader_of=leader_of)
         judges = self._rules.judges
-        self._adding = judges[Operation.ADD_BEFORE_4_0 if config.release.fences_before_waiting else Operation.ADD]
+        adding = Operation.ADD_BEFORE_4_0 if config.release.fences_before_waiting else Operation.ADD
+        self._adding = judges[adding]
+        self._adding_waits = self._rules.waiting[adding]
         self._verifying = judges[Operation.VERIFY]
 
     # ------------------------------------------------------------------ InitProducerId
@@ -72,6 +74,8 @@ class TxnCoordinator(Ledger):
             return Refused(answer)
         if answer is InitAction.KEEP or answer is InitAction.KEEP_ROTATING:
             return self._keep(entry, answer, now=now, tv=tv, ids=ids)
+        if answer is InitAction.ANSWER:
+            return Answered(InitProducerIdResponse(producer_id=entry.owner_id, producer_epoch=entry.owner_epoch))
         if answer is InitAction.FENCE:
             return self._abort(entry, Refused(ErrorCode.CONCURRENT_TRANSACTIONS), now=now, tv=tv, ids=ids)
         after = self._initialised(entry, answer, request, now=now, ids=ids)
@@ -146,12 +150,16 @@ class TxnCoordinator(Ledger):
         client_version: int,
         now: int,
         tv: int,
-    ) -> Decision[ErrorCode]:
-        """AddPartitionsToTxn and AddOffsetsToTxn; `client_version` is 2 where a broker adds for its client, else 0."""
+    ) -> Decision[ErrorCode | None]:
+        """AddPartitionsToTxn and AddOffsetsToTxn; `client_version` is 2 where a broker adds for its client, else 0.
+
+        Where the rules have it wait, the reply None says that what it waited for is over: ask again.
+        """
         entry = self.entry(claim.transactional_id)
         refused = refusal(self._adding, claim, entry, pending=claim.transactional_id in self._pending)
         if refused is not None:
-            return refused
+            waits = self._adding_waits and refused.error is ErrorCode.CONCURRENT_TRANSACTIONS
+            return self._wait(claim.transactional_id) if waits else refused
         assert entry is not None
         present = entry.partitions
         new = [partition for partition in partitions if partition not in present]
@@ -203,7 +211,7 @@ class TxnCoordinator(Ledger):
         if isinstance(answer, ErrorCode):
             return Refused(answer)
         if answer is EndAction.REPLAY:
-            ended = transitions.completed(entry, now=now) if entry.state in PREPARED else entry
+            ended = self._rules.transitions.completed(entry, now=now) if entry.state in PREPARED else entry
             return Answered(_end_reply(ended, bumps=protocol.bumps))
         if not protocol.bumps:
             if entry.is_kept:
@@ -211,12 +219,14 @@ class TxnCoordinator(Ledger):
                 return Refused(ErrorCode.UNSUPPORTED_VERSION)
             client_version = self._rules.end_client_versions[tv, False]
             after = transitions.prepared(entry, outcome, client_version=client_version, now=now)
+            after = self._rules.transitions.ended(after, request, version)
             return self._propose(after, _end_reply(after, bumps=False), tv=tv)
         bumped = self._prepared_bumping(entry, outcome, now=now, tv=tv, ids=ids)
         if isinstance(bumped, Refused):
             return bumped
         # The client goes on with what will be once the markers are written.
-        return self._propose(bumped, _end_reply(transitions.completed(bumped, now=now), bumps=True), tv=tv)
+        completed = self._rules.transitions.completed(bumped, now=now)
+        return self._propose(bumped, _end_reply(completed, bumps=True), tv=tv)
 
     def _prepared_bumping(
         self, entry: Entry, outcome: Outcome, *, now: int, tv: int, ids: ProducerIds
@@ -271,7 +281,8 @@ class TxnCoordinator(Ledger):
         self._deadlines.put(work.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
         if held.owing or work.transactional_id in self._pending:
             return Answered(None)
-        return self._propose(transitions.completed(held.entry, now=now).fitting(value_version(tv)), None, tv=tv)
+        completed = self._rules.transitions.completed(held.entry, now=now)
+        return self._propose(completed.fitting(value_version(tv)), None, tv=tv)
 
     def abort_timed_out(self, work: AbortTimedOut, *, now: int, tv: int, ids: ProducerIds) -> Decision[None]:
         """Abort a transaction whose time is over; whatever keeps it from being done, it is tried again later."""

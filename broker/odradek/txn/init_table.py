@@ -64,6 +64,7 @@ class InitAction(Enum):
     ROTATE = "new producer id"
     ROTATE_KEEPING_LAST = "new producer id, keep the last epoch"
     REPLAY = "present epoch again"
+    ANSWER = "present epoch again, and an open transaction stays"
     KEEP = "bump the owner's epoch beside the open transaction"
     KEEP_ROTATING = "new producer id for the owner of the open transaction"
     FENCE = "abort the open transaction with the bumped epoch, then CONCURRENT_TRANSACTIONS"

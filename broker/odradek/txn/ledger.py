@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from odradek.log.machine import Fact, LogRecord, Machine, Proposed
+from odradek.log.machine import Fact, LogRecord, Machine, Parked, Proposed
 from odradek.records.record import iterate_records
 from odradek.txn.deadlines import Deadlines, next_tick
 from odradek.txn.entry import Entry, TopicPartition, decode_id, encode_id, value_version
 from odradek.txn.markers import NO_LEADER, WriteMarkers, write_markers
 from odradek.txn.rules import rules_of
 from odradek.txn.states import EXPIRABLE, PREPARED, TxnState
-from odradek.txn.transitions import check_transition
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -102,6 +101,9 @@ class Ledger(Machine["TxnWork"]):
         self._leader_of = leader_of
         self._held: dict[str, Held] = {}
         self._pending: dict[str, _Pending] = {}
+        self._waiting: dict[str, list[Hashable]] = {}
+        """Who waits until something becomes of an id."""
+        self._tokens = 0
         self._deadlines = Deadlines()
         """When to look at which id again: what it owes then follows from its state."""
         self.tells = True
@@ -177,7 +179,7 @@ class Ledger(Machine["TxnWork"]):
         transactional_id = proposal.transactional_id
         before, after = self.entry(transactional_id), proposal.entry
         if after is not None:
-            check_transition(before, after)
+            self._rules.transitions.check(before, after)
         self._hold(transactional_id, after, offset)
         if not self.tells:
             return
@@ -195,7 +197,24 @@ class Ledger(Machine["TxnWork"]):
             self.facts.append(Fact("state_change", fields))
         self.facts.extend(proposal.facts)
 
+    def _wait(self, transactional_id: str) -> Parked[T]:
+        """Let somebody wait; the reply is None, whatever becomes of the id."""
+        self._tokens += 1
+        token = ("waiting", transactional_id, self._tokens)
+        self._waiting.setdefault(transactional_id, []).append(token)
+        return Parked(token)
+
+    def abandoned(self, token: Hashable) -> None:
+        """Whoever waited has gone away."""
+        for transactional_id, tokens in list(self._waiting.items()):
+            if token in tokens:
+                tokens.remove(token)
+                if not tokens:
+                    del self._waiting[transactional_id]
+
     def _hold(self, transactional_id: str, entry: Entry | None, offset: int) -> None:
+        if self._waiting:
+            self.released += [(token, None) for token in self._waiting.pop(transactional_id, ())]
         if entry is None:
             self._held.pop(transactional_id, None)
             self._deadlines.drop(transactional_id)

@@ -23,6 +23,7 @@ from odradek.txn.end_table import (
 )
 from odradek.txn.entry import Entry, decode_entry, encode_entry
 from odradek.txn.init_table import INIT, INIT_KEEPING, REQUEST_CHECKS, InitTable, RequestCheck
+from odradek.txn.transitions import check_transition, completed
 from odradek.txn.verification_errors import (
     OFFSET_COMMIT_ERRORS,
     PRODUCE_ERRORS,
@@ -36,8 +37,12 @@ from odradek.txn.verification_errors import (
 
 if TYPE_CHECKING:
     from odradek.wire.errors import ErrorCode
+    from odradek.wire.messages.end_txn_request import EndTxnRequest
 
-__all__ = ["SHIPPED", "Rules", "ValueFormat", "rules_of"]
+__all__ = ["SHIPPED", "WAITING", "Rules", "Transitions", "ValueFormat", "rules_of"]
+
+WAITING: Mapping[Operation, bool] = MappingProxyType(dict.fromkeys(Operation, False))
+"""Whether a request waits while markers are owed, rather than being told CONCURRENT_TRANSACTIONS."""
 
 
 class ValueFormat(Struct, frozen=True):
@@ -47,6 +52,26 @@ class ValueFormat(Struct, frozen=True):
     """The entry, and the version of the value."""
     decode: Callable[[str, bytes], Entry | None] = decode_entry
     """The transactional id, and the value; None for one that nobody here has written."""
+
+
+class Completion(Protocol):
+    """What becomes of an entry when all its markers are written."""
+
+    def __call__(self, entry: Entry, *, now: int) -> Entry: ...
+
+
+def _as_prepared(entry: Entry, request: EndTxnRequest, version: int) -> Entry:
+    return entry
+
+
+class Transitions(Struct, frozen=True):
+    """What a text may have otherwise about the end of a transaction: pure functions in place of Kafka's."""
+
+    ended: Callable[[Entry, EndTxnRequest, int], Entry] = _as_prepared
+    """An EndTxn that does not bump: the prepared entry, the request and its version in, what is written out."""
+    completed: Completion = completed
+    check: Callable[[Entry | None, Entry], None] = check_transition
+    """Asserts what holds for every transition."""
 
 
 class Rules(Struct, frozen=True, kw_only=True, dict=True):
@@ -65,7 +90,9 @@ class Rules(Struct, frozen=True, kw_only=True, dict=True):
     request_verdicts: Mapping[ErrorCode, ErrorCode] = REQUEST_VERDICTS
     produce_errors: Mapping[tuple[TransactionOperation, ErrorCode], ClientError] = PRODUCE_ERRORS
     offset_commit_errors: Mapping[tuple[TransactionOperation, ErrorCode], ErrorCode] = OFFSET_COMMIT_ERRORS
+    waiting: Mapping[Operation, bool] = WAITING
     value: ValueFormat = ValueFormat()
+    transitions: Transitions = Transitions()
 
     @cached_property
     def judges(self) -> Mapping[Operation, tuple[Judge, ...]]:

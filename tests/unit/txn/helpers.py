@@ -141,7 +141,10 @@ class Shard:
                 tv=self.tv,
             ),
         )
-        return reply.error if isinstance(reply, Refused) else reply
+        if isinstance(reply, Refused):
+            return reply.error
+        assert reply is not None, "nothing waits in Kafka"
+        return reply
 
     def add5(self, pair: Pair, *partitions: TopicPartition, tid: str = "x") -> ErrorCode:
         """AddPartitionsToTxn v5 that adds."""

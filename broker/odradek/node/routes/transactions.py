@@ -133,13 +133,7 @@ async def _add(
         if not node.release.verification.answers_abortable:
             results = {each: _BEFORE_ABORTABLE.get(error, error) for each, error in results.items()}
     else:
-        added = await _ask(
-            node,
-            claim.transactional_id,
-            lambda coordinator: coordinator.add_partitions(
-                claim, partitions, client_version=_style(node, version), now=node.now, tv=node.transaction_version
-            ),
-        )
+        added = await _added(node, claim, partitions, client_version=_style(node, version))
         if isinstance(added, Refused) and added.error is ErrorCode.UNSUPPORTED_VERSION:
             # The log of a cluster at level 0 cannot hold what a broker adds: as in Kafka the request fails as a whole.
             return added
@@ -157,6 +151,22 @@ async def _add(
         )
         for topic in topics
     ]
+
+
+async def _added(
+    node: Node, claim: Claim, partitions: list[TopicPartition], *, client_version: int
+) -> ErrorCode | Refused:
+    while True:
+        added = await _ask(
+            node,
+            claim.transactional_id,
+            lambda coordinator: coordinator.add_partitions(
+                claim, partitions, client_version=client_version, now=node.now, tv=node.transaction_version
+            ),
+        )
+        # None: it has waited for an end of the transaction before, and is judged again.
+        if added is not None:
+            return added
 
 
 def _style(node: Node, version: int) -> int:
@@ -181,13 +191,7 @@ async def add_offsets_to_txn(node: Node, call: Call) -> AddOffsetsToTxnResponse:
     count = node.config.offsets_topic_num_partitions if offsets is None else len(offsets.partitions)
     partition = (CoordinatorKind.GROUP.topic, partition_for(request.group_id, count))
     claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
-    added = await _ask(
-        node,
-        request.transactional_id,
-        lambda coordinator: coordinator.add_partitions(
-            claim, [partition], client_version=CLIENT_STYLE, now=node.now, tv=node.transaction_version
-        ),
-    )
+    added = await _added(node, claim, [partition], client_version=CLIENT_STYLE)
     error = added.error if isinstance(added, Refused) else added
     return AddOffsetsToTxnResponse(error_code=for_client(ApiKey.ADD_OFFSETS_TO_TXN, call.version, error))
 

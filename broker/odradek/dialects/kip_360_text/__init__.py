@@ -1,0 +1,1 @@
+"""KIP-360 as its text stands."""
