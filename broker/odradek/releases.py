@@ -56,6 +56,7 @@ _HIGHEST: Mapping[str, tuple[int | None, ...]] = {
     "DELETE_ACLS": (2, 3, 3, 3, 3, 3),
     "DESCRIBE_CONFIGS": (4, 4, 4, 4, 4, 4),
     "ALTER_CONFIGS": (2, 2, 2, 2, 2, 2),
+    "ALTER_REPLICA_LOG_DIRS": (2, 2, 2, 2, 2, 2),
     "DESCRIBE_LOG_DIRS": (2, 4, 4, 4, 4, 5),
     "SASL_AUTHENTICATE": (2, 2, 2, 2, 2, 2),
     "CREATE_PARTITIONS": (3, 3, 3, 3, 3, 3),
@@ -67,6 +68,10 @@ _HIGHEST: Mapping[str, tuple[int | None, ...]] = {
     "OFFSET_DELETE": (0, 0, 0, 0, 0, 0),
     "DESCRIBE_USER_SCRAM_CREDENTIALS": (0, None, 0, 0, 0, 0),
     "ALTER_USER_SCRAM_CREDENTIALS": (0, None, 0, 0, 0, 0),
+    "UNREGISTER_BROKER": (None, 0, 0, 0, 0, 0),
+    "UNREGISTER_CONTROLLER": (None, None, None, None, None, 0),
+    "ADD_RAFT_VOTER": (None, None, None, 0, 0, 1),
+    "REMOVE_RAFT_VOTER": (None, None, None, 0, 0, 0),
     "DESCRIBE_QUORUM": (None, 1, 1, 2, 2, 2),
     "UPDATE_FEATURES": (0, 1, 1, 1, 2, 2),
     "DESCRIBE_CLUSTER": (0, 0, 0, 1, 2, 2),
@@ -93,6 +98,7 @@ _LOWEST_SINCE_4_0: Mapping[str, int] = {
     "CREATE_ACLS": 1,
     "DELETE_ACLS": 1,
     "DESCRIBE_CONFIGS": 1,
+    "ALTER_REPLICA_LOG_DIRS": 1,
     "DESCRIBE_LOG_DIRS": 1,
 }
 """What KIP-896 has left of the APIs that began at 0."""
@@ -156,8 +162,6 @@ class Release(Struct, frozen=True, kw_only=True):
     """A topic with `compression.type=zstd` is not for Fetch below 10; since 4.0 nobody looks."""
     fences_before_waiting: bool = False
     """Who adds partitions with an old epoch hears so while markers are owed; since 4.0 CONCURRENT_TRANSACTIONS."""
-    fixes_min_insync: bool = False
-    """min.insync.replicas is a dynamic default of the whole cluster from the start (KIP-966)."""
     verification: Verification = Verification()
     producers: ProducerRules = ProducerRules()
     defaults: Mapping[str, str] = {}
@@ -189,19 +193,30 @@ def _apis(name: str) -> dict[str, Range]:
 _GROUPS = "group.version"
 _METADATA = "metadata.version"
 _TRANSACTIONS = "transaction.version"
+_ELIGIBLE = "eligible.leader.replicas.version"
+_KRAFT = "kraft.version"
 
-FEATURES = (_METADATA, _GROUPS, _TRANSACTIONS)
+FEATURES = (_METADATA, _GROUPS, _TRANSACTIONS, _ELIGIBLE, _KRAFT)
 """The features that Odradek has.
 
-Kafka also has kraft.version, eligible.leader.replicas.version, share.version and streams.version: there are no votes,
-no replication, no share groups and no streams groups here.
+Kafka also has share.version and streams.version: there are no share groups and no streams groups here.
 """
 
-_LATEST_FEATURES: Mapping[str, Range] = {_GROUPS: (0, 1), _METADATA: (7, 33), _TRANSACTIONS: (0, 2)}
-_LATEST_LEVELS: Mapping[str, int] = {_GROUPS: 1, _METADATA: 33, _TRANSACTIONS: 2}
+_LATEST_FEATURES: Mapping[str, Range] = {
+    _GROUPS: (0, 1),
+    _KRAFT: (0, 1),
+    _METADATA: (7, 33),
+    _TRANSACTIONS: (0, 2),
+    _ELIGIBLE: (0, 1),
+}
+_LATEST_LEVELS: Mapping[str, int] = {_GROUPS: 1, _METADATA: 33, _TRANSACTIONS: 2, _ELIGIBLE: 1}
 
-WIDEST = Release(name=LATEST, apis=None, features=_LATEST_FEATURES, levels=_LATEST_LEVELS, fixes_min_insync=True)
+WIDEST = Release(name=LATEST, apis=None, features=_LATEST_FEATURES, levels=_LATEST_LEVELS)
 """Kafka 4.4, and the versions beside it that clients from 0.11 on speak."""
+
+
+_KRAFT_SINCE = 21
+"""The metadata.version of the first release with kraft.version, 3.9."""
 
 
 def _before_transaction_version(
@@ -210,7 +225,7 @@ def _before_transaction_version(
     return Release(
         name=name,
         apis=_apis(name),
-        features={_METADATA: (1, level)},
+        features={_METADATA: (1, level), **({_KRAFT: (0, 1)} if level >= _KRAFT_SINCE else {})},
         levels={_METADATA: level},
         tells_features=tells_features,
         updates_each_feature=True,
@@ -233,7 +248,7 @@ RELEASES: Mapping[str, Release] = {
         name="4.0",
         apis=_apis("4.0"),
         lowest_produce=_LOWEST_PRODUCE_SINCE_4_0,
-        features={_GROUPS: (0, 1), _METADATA: (7, 25), _TRANSACTIONS: (0, 2)},
+        features={**_LATEST_FEATURES, _METADATA: (7, 25)},
         levels={_GROUPS: 1, _METADATA: 25, _TRANSACTIONS: 2},
         producers=ProducerRules(refuses_older_epochs=False, begins_at_zero=False),
     ),
@@ -243,7 +258,6 @@ RELEASES: Mapping[str, Release] = {
         lowest_produce=_LOWEST_PRODUCE_SINCE_4_0,
         features=_LATEST_FEATURES,
         levels=_LATEST_LEVELS,
-        fixes_min_insync=True,
     ),
 }
 """Every release that can be asked for, by its name."""

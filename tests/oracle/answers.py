@@ -34,8 +34,8 @@ CLOCK_TIME_MIN = 1_000_000_000_000
 NOISE = frozenset({"throttle_time_ms"})
 RUNNING_NUMBERS = frozenset({"finalized_features_epoch", "broker_epoch", "controller_id"})
 FEATURES = frozenset({"supported_features", "finalized_features"})
-# Odradek has no share or streams groups and no replication, and does not claim their features.
-FOREIGN_FEATURES = frozenset({"eligible.leader.replicas.version", "kraft.version", "share.version", "streams.version"})
+# Odradek has no share or streams groups, and does not claim their features.
+FOREIGN_FEATURES = frozenset({"share.version", "streams.version"})
 # Over which topics a broker hashes is its own affair.
 HASHES = frozenset({"metadata_hash"})
 LEADERSHIP = frozenset({"coordinator_epoch", "leader_epoch", "committed_leader_epoch"})
@@ -44,6 +44,8 @@ ORDERED = frozenset({"records", "aborted_transactions"})
 CLOCK_TIME_IN_TEXT = re.compile(r"\b1[5-9]\d{11}\b")
 UUID_BYTES = 16
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+OWN_IDS = re.compile(r'(directoryId=|cluster id ")[\w-]{22}')
+"""Ids of a cluster and of its controller's directory, in a text."""
 SHORT_UUID = re.compile(r"(?=.*[A-Z])(?=.*[a-z])[\w-]{22}")
 """Kafka's text of an id: one in thirty has no digit."""
 MEMBERS = frozenset({"leader", "member_id"})
@@ -98,7 +100,7 @@ class Aliases:
     def text(self, value: str) -> str:
         """A string of an answer, quoted if it would not read as one word."""
         value = UUID.sub(lambda found: self.other("uuid", found[0]), value.replace(self.prefix, ""))
-        value = CLOCK_TIME_IN_TEXT.sub("now", value)
+        value = CLOCK_TIME_IN_TEXT.sub("now", OWN_IDS.sub(r"\1…", value))
         for topic_id, name in self.topic_ids.items():
             value = value.replace(base64.urlsafe_b64encode(topic_id).decode().rstrip("="), name)
         return value if PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)
@@ -197,6 +199,8 @@ def one_value(field: Field, content: Any, aliases: Aliases) -> str:
             return aliases.leadership(content)
         case int() if CLOCK_TIME.search(name) and content >= CLOCK_TIME_MIN:
             return "now"
+        case int() if name == "subscription_id":
+            return "N"
         case int() if name in RUNNING_NUMBERS and content > 0:
             return "N"
         case int() if name in HASHES:

@@ -14,8 +14,10 @@ from odradek.records.record import Record, build_batch
 from odradek.wire.messages import (
     add_offsets_to_txn_request,
     add_partitions_to_txn_request,
+    add_raft_voter_request,
     alter_configs_request,
     alter_partition_reassignments_request,
+    alter_replica_log_dirs_request,
     consumer_group_describe_request,
     consumer_group_heartbeat_request,
     create_acls_request,
@@ -55,8 +57,11 @@ from odradek.wire.messages import (
     offset_fetch_request,
     offset_for_leader_epoch_request,
     produce_request,
+    remove_raft_voter_request,
     sync_group_request,
     txn_offset_commit_request,
+    unregister_broker_request,
+    unregister_controller_request,
     update_features_request,
     write_txn_markers_request,
 )
@@ -69,7 +74,7 @@ __all__ = ["ASKED", "GROUP", "TOPICS", "TRANSACTIONAL_ID", "Asking"]
 
 TOPICS = ("hidden", "seen", "open-1", "barred")
 GROUP, TRANSACTIONAL_ID = "g", "x"
-TOPIC, BROKER, OF_GROUP = 2, 4, 32
+TOPIC, BROKER, LOGGER, METRICS, OF_GROUP = 2, 4, 8, 16, 32
 ANY = 1
 
 
@@ -318,6 +323,36 @@ def _incremental(version: int) -> Struct:
     )
 
 
+def _other_configs(version: int) -> Struct:
+    m = describe_configs_request
+    return m.DescribeConfigsRequest(
+        resources=[
+            m.DescribeConfigsResource(resource_type=kind, resource_name="1", configuration_keys=["root"])
+            for kind in (LOGGER, METRICS)
+        ]
+    )
+
+
+def _alter_others(version: int) -> Struct:
+    m = incremental_alter_configs_request
+    return m.IncrementalAlterConfigsRequest(
+        resources=[
+            m.AlterConfigsResource(
+                resource_type=kind,
+                resource_name="1",
+                configs=[m.AlterableConfig(name=name, config_operation=0, value=value)],
+            )
+            for kind, name, value in ((LOGGER, "root", "INFO"), (METRICS, "interval.ms", "1000"))
+        ]
+    )
+
+
+def _move(version: int) -> Struct:
+    m = alter_replica_log_dirs_request
+    topics = [m.AlterReplicaLogDirTopic(name="hidden", partitions=[0, 1])]
+    return m.AlterReplicaLogDirsRequest(dirs=[m.AlterReplicaLogDir(path="/nowhere", topics=topics)])
+
+
 def _log_dirs(version: int) -> Struct:
     return describe_log_dirs_request.DescribeLogDirsRequest(topics=[])
 
@@ -519,6 +554,20 @@ ASKED: Mapping[str, Asking] = {
     "list_partition_reassignments": Asking(
         lambda _: list_partition_reassignments_request.ListPartitionReassignmentsRequest(topics=None), (0,)
     ),
+    "alter_replica_log_dirs": Asking(_move, (1, 2)),
+    "add_raft_voter": Asking(
+        lambda _: add_raft_voter_request.AddRaftVoterRequest(voter_id=9, voter_directory_id=bytes(range(16))), (0, 1)
+    ),
+    "remove_raft_voter": Asking(
+        lambda _: remove_raft_voter_request.RemoveRaftVoterRequest(voter_id=9, voter_directory_id=bytes(range(16))),
+        (0,),
+    ),
+    "unregister_broker": Asking(lambda _: unregister_broker_request.UnregisterBrokerRequest(broker_id=9), (0,)),
+    "unregister_controller": Asking(
+        lambda _: unregister_controller_request.UnregisterControllerRequest(controller_id=9), (0,)
+    ),
+    "configs_of_loggers_and_metrics": Asking(_other_configs, (1, 4)),
+    "loggers_and_metrics_are_altered": Asking(_alter_others, (0, 1)),
     "create_acls": Asking(_creation, (1, 3)),
     "delete_acls": Asking(_deletion, (1, 3)),
     "describe_acls": Asking(_acls, (1, 3)),

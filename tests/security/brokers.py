@@ -28,6 +28,7 @@ ALIKE: Mapping[str, str] = {
     f"{SASL}scram-sha-512.connections.max.reauth.ms": HOUR_MS,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS;User:bob",
+    "delegation.token.secret.key": "of-both-brokers",
     "num.partitions": "1",
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "3",

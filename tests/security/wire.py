@@ -26,7 +26,7 @@ _API_OF = {f"odradek.wire.messages.{api.stem}_request": ApiKey(key) for key, api
 TIMEOUT_S = 10
 _REQUEST = re.compile(r"Request .*? needs")
 """Kafka tells its clients what it calls a request inside."""
-_OF_EACH_BROKER = frozenset({"port", "producer_id", "topic_id", "cluster_id", "member_id"})
+_OF_EACH_BROKER = frozenset({"port", "producer_id", "topic_id", "cluster_id", "member_id", "token_id", "hmac"})
 """Values that no two brokers have in common, where there is one."""
 CLIENT_NONCE = "fyko+d2lbbFgONRv9qkxdawL"
 
@@ -50,13 +50,13 @@ def client_first(user: str) -> bytes:
     return f"n,,n={user},r={CLIENT_NONCE}".encode()
 
 
-def client_final(user: str, password: str, server_first: bytes, algorithm: str) -> bytes:
-    """The second message of SCRAM."""
+def client_final(user: str, password: str, server_first: bytes, algorithm: str, *, extensions: str = "") -> bytes:
+    """The second message of SCRAM; `extensions` are those that the first message ended with."""
     fields = dict(part.split("=", 1) for part in server_first.decode().split(","))
     salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
     key = hmac.digest(salted, b"Client Key", algorithm)
     without = f"c=biws,r={fields['r']}"
-    said = f"n={user},r={CLIENT_NONCE},{server_first.decode()},{without}"
+    said = f"n={user},r={CLIENT_NONCE}{extensions},{server_first.decode()},{without}"
     signature = hmac.digest(hashlib.new(algorithm, key).digest(), said.encode(), algorithm)
     proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
     return f"{without},p={base64.b64encode(proof).decode()}".encode()
@@ -177,7 +177,23 @@ def _told(response: Any) -> str:
             value = "…"
         if name not in ("throttle_time_ms", "zk_migration_ready", "unknown_tagged_fields"):
             shown[name] = _masked(name, _bare(value))
-    return _REQUEST.sub("Request … needs", json.dumps(shown, ensure_ascii=False, sort_keys=True))
+    return _REQUEST.sub("Request … needs", json.dumps(_timeless(shown), ensure_ascii=False, sort_keys=True))
+
+
+def _timeless(value: Any) -> Any:
+    """With the times of tokens from when they were issued on, or from now on, to some seconds."""
+    if isinstance(value, list):
+        return [_timeless(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    issued = value.get("issue_timestamp_ms") or value.get("issue_timestamp") or -1
+    whence, since = ("issued", issued) if issued > 0 else ("now", time.time() * 1000)
+    return {
+        name: f"{whence} + {round((each - since) / 20_000) * 20} s"
+        if name.startswith(("issue_timestamp", "expiry_timestamp", "max_timestamp")) and each > 0
+        else _timeless(each)
+        for name, each in value.items()
+    }
 
 
 def _bare(value: Any) -> Any:

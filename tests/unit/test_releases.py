@@ -57,7 +57,7 @@ def test_only_brokers_are_served_what_only_brokers_ask() -> None:
 def test_the_levels_of_a_new_cluster_are_the_release_s(release: str) -> None:
     config = Config.parse({"odradek.as.kafka": release})
 
-    levels = (config.odradek_metadata_version, config.odradek_group_version, config.odradek_transaction_version)
+    levels = tuple(getattr(config, f"odradek_{feature.replace('.', '_')}") for feature in FEATURES)
     assert levels == tuple(RELEASES[release].levels.get(feature, 0) for feature in FEATURES)
 
 

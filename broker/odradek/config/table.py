@@ -205,6 +205,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """
     odradek_transaction_version: Annotated[int, integer(0, 2)] = 2
     odradek_group_version: Annotated[int, integer(0, 1)] = 1
+    odradek_eligible_leader_replicas_version: Annotated[int, integer(0, 1)] = 1
+    odradek_kraft_version: Annotated[int, integer(0, 1)] = 0
     odradek_metadata_batch_records_max: Annotated[int, integer(1)] = 10_000
     """Records of one operation beyond which it becomes a metadata transaction (Kafka's maxRecordsPerBatch)."""
 

@@ -136,6 +136,8 @@ odradek.strict.replication  Whether more replicas than brokers are refused, as K
 odradek.metadata.version  The level of metadata.version of a new cluster.
 odradek.transaction.version  The level of transaction.version of a new cluster.
 odradek.group.version  The level of group.version of a new cluster.
+odradek.eligible.leader.replicas.version  The level of eligible.leader.replicas.version of a new cluster.
+odradek.kraft.version  The level of kraft.version of a new cluster.
 odradek.metadata.batch.records.max  How many records an operation on the metadata writes before it becomes a metadata transaction.
 """)  # noqa: E501
 

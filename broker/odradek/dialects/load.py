@@ -55,7 +55,7 @@ _KEYS = {
     "producers": dict,
     "switches": dict,
 }
-_SWITCHES = ("fences_before_waiting", "keeps_zstd_from_old_fetches", "updates_each_feature", "fixes_min_insync")
+_SWITCHES = ("fences_before_waiting", "keeps_zstd_from_old_fetches", "updates_each_feature")
 _ROUTES = {route.api_key.name: route for route in ROUTES}
 
 

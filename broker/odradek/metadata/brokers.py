@@ -7,11 +7,12 @@ committed (`elections`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.metadata.change import Failure
+from odradek.metadata.change import Change, Failure
 from odradek.metadata.elections import Election, ElectionRules, changed
 from odradek.metadata.features import unsupported_levels
 from odradek.metadata.image import (
@@ -29,7 +30,10 @@ from odradek.wire.messages.broker_registration_change_record import BrokerRegist
 from odradek.wire.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
 from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 
-__all__ = ["fence", "move_leader", "register", "registration", "stale", "unfence"]
+if TYPE_CHECKING:
+    from odradek.wire.messages.unregister_broker_response import UnregisterBrokerResponse
+
+__all__ = ["fence", "move_leader", "register", "registration", "stale", "unfence", "unregister"]
 
 FENCE, UNFENCE = 1, -1
 DEFAULTS = ElectionRules()
@@ -104,6 +108,20 @@ def unfence(image: MetadataImage, broker: BrokerImage, rules: ElectionRules = DE
     What others lead it has fetched before a client can look, unless it takes its time: then its leaders propose it.
     """
     return [_flagged(broker, UNFENCE), *_consequences(image, replace(broker, fenced=False), rules)]
+
+
+def unregister(broker_id: int, image: MetadataImage, rules: ElectionRules) -> Change[UnregisterBrokerResponse]:
+    """The broker is forgotten; its partitions go to whoever else has a replica."""
+    from odradek.wire.messages.unregister_broker_record import UnregisterBrokerRecord  # few are ever forgotten
+    from odradek.wire.messages.unregister_broker_response import UnregisterBrokerResponse
+
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        text = f"Broker ID {broker_id} is not currently registered"
+        return Change(UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text))
+    records: list[Struct] = [UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)]
+    records += _consequences(image, replace(broker, fenced=True), rules)
+    return Change(UnregisterBrokerResponse(error_message=""), records)
 
 
 def stale(image: MetadataImage, *, broker_id: int, epoch: int) -> ErrorCode:

@@ -14,7 +14,7 @@ from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.describe import GROUP_KEYS, INERT_GROUP_KEYS
-from odradek.metadata.features import MIN_INSYNC
+from odradek.metadata.features import ELIGIBLE_REPLICAS, MIN_INSYNC
 from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.metadata.topic_configs import invalid_topic_configs
 from odradek.wire.errors import ErrorCode
@@ -151,7 +151,7 @@ def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Valu
         failure = _take(step, values, _KEYS[resource_type])
         if failure is not None:
             return failure
-    if resource_type == ResourceType.BROKER and config.release.fixes_min_insync:
+    if resource_type == ResourceType.BROKER and image.feature(ELIGIBLE_REPLICAS) > 0:
         failure = _unfixed_min_insync(name, before, values, steps)
         if failure is not None:
             return failure

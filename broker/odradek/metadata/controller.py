@@ -21,7 +21,10 @@ from odradek.metadata.assignment import PARTITIONS_PER_REQUEST_MAX, Cluster
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.elections import ElectionRules, election_rules
 from odradek.metadata.features import (
+    ELIGIBLE_REPLICAS,
+    ELIGIBLE_REPLICAS_SINCE,
     GROUP_VERSION,
+    KRAFT_VERSION,
     METADATA_TRANSACTIONS,
     METADATA_VERSION,
     MIN_INSYNC,
@@ -72,6 +75,8 @@ if TYPE_CHECKING:
     from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
     from odradek.wire.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
     from odradek.wire.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+    from odradek.wire.messages.unregister_broker_request import UnregisterBrokerRequest
+    from odradek.wire.messages.unregister_broker_response import UnregisterBrokerResponse
     from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
     from odradek.wire.messages.update_features_response import UpdateFeaturesResponse
 
@@ -178,11 +183,15 @@ class Controller(Machine[Activation]):
             METADATA_VERSION: config.odradek_metadata_version,
             GROUP_VERSION: config.odradek_group_version,
             TRANSACTION_VERSION: config.odradek_transaction_version,
+            ELIGIBLE_REPLICAS: config.odradek_eligible_leader_replicas_version,
+            KRAFT_VERSION: config.odradek_kraft_version,
         }
+        if levels[METADATA_VERSION] < ELIGIBLE_REPLICAS_SINCE:
+            levels[ELIGIBLE_REPLICAS] = 0
         records: list[Struct] = [
             FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items() if level
         ]
-        if config.release.fixes_min_insync:
+        if levels[ELIGIBLE_REPLICAS]:
             value = str(config.min_insync_replicas)
             records.append(
                 ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_INSYNC, value=value)
@@ -236,7 +245,8 @@ class Controller(Machine[Activation]):
         from odradek.metadata.feature_updates import update_features
 
         return self._carry_out(
-            "UpdateFeatures", lambda: update_features(request, self.image, self.node_id, self.release)
+            "UpdateFeatures",
+            lambda: update_features(request, self.image, self.node_id, self.release, self.config),
         )
 
     def alter_partitions(self, request: AlterPartitionRequest) -> Decision[AlterPartitionResponse]:
@@ -353,6 +363,12 @@ class Controller(Machine[Activation]):
         rules = self._election_rules()
         return self._carry_out("BrokerFencing", lambda: Change(None, brokers.fence(self.image, broker, rules)))
 
+    def unregister_broker(self, request: UnregisterBrokerRequest) -> Decision[UnregisterBrokerResponse]:
+        """UnregisterBroker: a broker is forgotten, and what it led goes to others."""
+        return self._carry_out(
+            "UnregisterBroker", lambda: brokers.unregister(request.broker_id, self.image, self._election_rules())
+        )
+
     def move_leader(self, topic: str, partition: int, to: int) -> Decision[None]:
         """Give a partition to another leader, or to the same one in a new leader epoch."""
         image = self.image
@@ -387,7 +403,7 @@ class Controller(Machine[Activation]):
     def _election_rules(self) -> ElectionRules:
         cluster = self.image.config(ResourceType.BROKER, "")
         config = self.config.dynamic(cluster=cluster, broker={}) if cluster else self.config
-        return election_rules(self.image, config, eligible_replicas=self.release.fixes_min_insync)
+        return election_rules(self.image, config, eligible_replicas=self.image.feature(ELIGIBLE_REPLICAS) > 0)
 
     def _effective_config(self) -> Config:
         image = self.image

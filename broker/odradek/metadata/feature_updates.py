@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from odradek.config.table import Config
 from odradek.metadata.change import Change
-from odradek.metadata.features import METADATA_VERSION
-from odradek.metadata.image import MetadataImage
+from odradek.metadata.features import ELIGIBLE_REPLICAS, KRAFT_VERSION, METADATA_VERSION, MIN_INSYNC
+from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.releases import WIDEST, Release
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.config_record import ConfigRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 from odradek.wire.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
     from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
+
+DEFAULTS = Config()
 
 __all__ = ["UpgradeType", "update_features"]
 
@@ -51,7 +55,11 @@ class Update(Struct, frozen=True):
 
 
 def update_features(
-    request: UpdateFeaturesRequest, image: MetadataImage, node_id: int, release: Release = WIDEST
+    request: UpdateFeaturesRequest,
+    image: MetadataImage,
+    node_id: int,
+    release: Release = WIDEST,
+    config: Config = DEFAULTS,
 ) -> Change[UpdateFeaturesResponse]:
     """All of the updates, or none and the refusal of the first bad one.
 
@@ -69,9 +77,24 @@ def update_features(
             return Change(UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=message))
     # Of a feature that is named twice the last level wins, because its record comes last.
     records: list[Struct] = [FeatureLevelRecord(name=update.name, feature_level=update.level) for update in updates]
+    records += _one_min_insync(updates, image, config)
     results = [UpdatableFeatureResult(feature=update.name, error_message="NONE") for update in updates]
     reply = UpdateFeaturesResponse(error_message=None, results=results)
     return Change(reply, [] if request.validate_only else records)
+
+
+def _one_min_insync(updates: Iterable[Update], image: MetadataImage, config: Config) -> list[Struct]:
+    """With eligible leader replicas there is one `min.insync.replicas` for all, and no broker has its own (KIP-966)."""
+    if not any(update.name == ELIGIBLE_REPLICAS and update.level > 0 for update in updates):
+        return []
+    records: list[Struct] = []
+    for (resource_type, name), values in image.configs.items():
+        if resource_type == ResourceType.BROKER and name and MIN_INSYNC in values:
+            records.append(ConfigRecord(resource_type=resource_type, resource_name=name, name=MIN_INSYNC, value=None))
+    if MIN_INSYNC not in image.config(ResourceType.BROKER, ""):
+        value = str(config.min_insync_replicas)
+        records.append(ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_INSYNC, value=value))
+    return records
 
 
 def _each_updated(
@@ -127,6 +150,8 @@ def _unsupported(update: Update, image: MetadataImage, node_id: int, release: Re
 
 def _wrong_direction(update: Update, image: MetadataImage) -> str | None:
     current = image.feature(update.name)
+    if update.level < current and update.name == KRAFT_VERSION:
+        return "Can't downgrade the version of this feature."
     if update.level < current and update.upgrade_type == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "

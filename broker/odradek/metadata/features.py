@@ -9,7 +9,10 @@ from msgspec import Struct
 from odradek.metadata.image import MetadataImage
 
 __all__ = [
+    "ELIGIBLE_REPLICAS",
+    "ELIGIBLE_REPLICAS_SINCE",
     "GROUP_VERSION",
+    "KRAFT_VERSION",
     "MIN_INSYNC",
     "METADATA_TRANSACTIONS",
     "METADATA_VERSION",
@@ -21,9 +24,15 @@ __all__ = [
 METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
+ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
+"""Whether there are eligible leader replicas (KIP-966)."""
+KRAFT_VERSION = "kraft.version"
+"""Whether voters may come and go while the quorum runs (KIP-853)."""
 MIN_INSYNC = "min.insync.replicas"
 """The config key that eligible leader replicas make one for the whole cluster (KIP-966)."""
 
+ELIGIBLE_REPLICAS_SINCE = 23
+"""The metadata.version (4.0-IV1) whose records can name eligible leader replicas, on which the feature depends."""
 METADATA_TRANSACTIONS = 13
 """The metadata.version from which there are metadata transactions (KIP-868)."""
 

@@ -25,6 +25,8 @@ from odradek.wire.messages.update_features_request import FeatureUpdateKey, Upda
 
 MINUTE = 60_000
 
+LEVELS = {"metadata.version": 33, "group.version": 1, "transaction.version": 2, "eligible.leader.replicas.version": 1}
+
 
 def create(*names: str, partitions: int = 1, replicas: int = 1) -> CreateTopicsRequest:
     topics = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas) for name in names]
@@ -56,24 +58,25 @@ def test_a_new_cluster_begins_with_a_transaction() -> None:
         FeatureLevelRecord(name="metadata.version", feature_level=33),
         FeatureLevelRecord(name="group.version", feature_level=1),
         FeatureLevelRecord(name="transaction.version", feature_level=2),
+        FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
         ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
         EndTransactionRecord(),
     ] == proposed(decision)
     world.carry_out(decision)
     assert [] == list(world.controller.due(NOW))
-    assert {"metadata.version": 33, "group.version": 1, "transaction.version": 2} == world.image.features
+    assert LEVELS == world.image.features
 
 
 def test_a_feature_at_level_zero_is_left_out() -> None:
     world = World(odradek_transaction_version="0")
 
-    assert {"metadata.version": 33, "group.version": 1} == world.image.features
+    assert {name: level for name, level in LEVELS.items() if name != "transaction.version"} == world.image.features
 
 
 def test_before_kip_868_the_bootstrap_is_one_plain_batch() -> None:
     world = World(brokers=0, odradek_metadata_version="12")
 
-    assert [*["FeatureLevelRecord"] * 3, "ConfigRecord"] == kinds(world.controller.activate())
+    assert ["FeatureLevelRecord"] * 3 == kinds(world.controller.activate())
 
 
 def test_a_controller_serves_only_when_active() -> None:
@@ -120,12 +123,12 @@ def test_a_bootstrap_that_was_cut_short_is_aborted_and_begun_again() -> None:
     assert [
         "AbortTransactionRecord",
         "BeginTransactionRecord",
-        *["FeatureLevelRecord"] * 3,
+        *["FeatureLevelRecord"] * 4,
         "ConfigRecord",
         "EndTransactionRecord",
     ] == kinds(decision)
     world.carry_out(decision)
-    assert {"metadata.version": 33, "group.version": 1, "transaction.version": 2} == world.image.features
+    assert LEVELS == world.image.features
 
 
 # ---------------------------------------------------------------------- long operations (KIP-868)
@@ -278,7 +281,7 @@ def test_the_epoch_of_a_broker_is_the_offset_of_its_registration() -> None:
     world = World(brokers=0)
     world.carry_out(world.controller.activate())
 
-    assert 6 == world.admit(1)
+    assert 7 == world.admit(1)
     assert not world.image.brokers[1].fenced
 
 

@@ -45,7 +45,16 @@ def test_api_versions_lists_what_is_routed(world: World, version: int) -> None:
     [
         (2, []),
         (3, [("metadata.version", 7, 33)]),
-        (4, [("group.version", 0, 1), ("metadata.version", 7, 33), ("transaction.version", 0, 2)]),
+        (
+            4,
+            [
+                ("group.version", 0, 1),
+                ("kraft.version", 0, 1),
+                ("metadata.version", 7, 33),
+                ("transaction.version", 0, 2),
+                ("eligible.leader.replicas.version", 0, 1),
+            ],
+        ),
     ],
 )
 def test_features(world: World, version: int, supported: list[tuple[str, int, int]]) -> None:
@@ -53,7 +62,12 @@ def test_features(world: World, version: int, supported: list[tuple[str, int, in
 
     assert supported == [(f.name, f.min_version, f.max_version) for f in response.supported_features]
     finalized = {f.name: (f.min_version_level, f.max_version_level) for f in response.finalized_features}
-    told = {"metadata.version": (33, 33), "group.version": (1, 1), "transaction.version": (2, 2)}
+    told = {
+        "metadata.version": (33, 33),
+        "group.version": (1, 1),
+        "transaction.version": (2, 2),
+        "eligible.leader.replicas.version": (1, 1),
+    }
     assert (told if version >= 3 else {}) == finalized
     assert (world.nodes[1].image.offset if version >= 3 else -1) == response.finalized_features_epoch
 

@@ -5,11 +5,12 @@ None is an API that everybody may ask, or whose route looks at permissions itsel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.metadata.image import ResourceType
 from odradek.node.guards import groups, topics, transactions
+from odradek.node.guards.log_dirs import alter_replica_log_dirs
 from odradek.node.guards.parts import DENIED, TEXTS, Guard, entries, in_series, of_cluster, of_entries, whole
 from odradek.security.acls import CLUSTER_NAME, AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
@@ -40,10 +41,19 @@ def _transaction(request: Any) -> str:
     return name
 
 
-def _configs(asked: str, answered: str, operation: AclOperation, *, tells_of_cluster: bool) -> Guard:
-    """Each resource whose configs are asked for is looked at."""
+def _configs(
+    asked: str,
+    answered: str,
+    operation: AclOperation,
+    *,
+    tells_of_cluster: bool,
+    kinds: Container[int] = frozenset(ResourceType),
+) -> Guard:
+    """Each resource of these kinds whose configs are asked for is looked at."""
 
     def judge(authority: Authority, node: Node, call: Call, entry: Any) -> ErrorCode:
+        if entry.resource_type not in kinds:
+            return ErrorCode.NONE
         kind = _CONFIGURED.get(entry.resource_type, AclResource.CLUSTER)
         name = CLUSTER_NAME if kind is AclResource.CLUSTER else entry.resource_name
         return ErrorCode.NONE if authority.allows(call, operation, kind, name) else DENIED[kind]
@@ -51,6 +61,16 @@ def _configs(asked: str, answered: str, operation: AclOperation, *, tells_of_clu
     cluster = DENIED[AclResource.CLUSTER]
     tells = {error: text for error, text in TEXTS.items() if tells_of_cluster or error is not cluster}
     return entries(asked, answered, judge, tells=tells)
+
+
+def _altered() -> Guard:
+    """Of what the broker that was asked keeps itself nothing is told but the error; the controller says more."""
+    told = frozenset({ResourceType.CLIENT_METRICS})
+    guards = [
+        _configs("resources", "responses", AclOperation.ALTER_CONFIGS, tells_of_cluster=tells, kinds=kinds)
+        for tells, kinds in ((True, told), (False, frozenset(ResourceType) - told))
+    ]
+    return in_series(*guards)
 
 
 _MEMBER = whole(READ, GROUP, _group)
@@ -86,7 +106,8 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.CREATE_ACLS: of_cluster(ALTER, names_itself=True),
     ApiKey.DELETE_ACLS: of_cluster(ALTER, names_itself=True),
     ApiKey.DESCRIBE_CONFIGS: _configs("resources", "results", AclOperation.DESCRIBE_CONFIGS, tells_of_cluster=True),
-    ApiKey.ALTER_CONFIGS: _configs("resources", "responses", AclOperation.ALTER_CONFIGS, tells_of_cluster=False),
+    ApiKey.ALTER_CONFIGS: _altered(),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs,
     ApiKey.DESCRIBE_LOG_DIRS: of_cluster(DESCRIBE),
     ApiKey.SASL_AUTHENTICATE: None,
     ApiKey.CREATE_PARTITIONS: of_entries("topics", "results", ALTER),
@@ -94,9 +115,7 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.ELECT_LEADERS: of_cluster(ALTER, names_itself=True),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: of_cluster(ALTER, names_itself=True),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: of_cluster(DESCRIBE, names_itself=True),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(
-        "resources", "responses", AclOperation.ALTER_CONFIGS, tells_of_cluster=False
-    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _altered(),
     ApiKey.OFFSET_DELETE: in_series(whole(DELETE, GROUP, _group), of_entries("topics", "topics", READ)),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: of_cluster(DESCRIBE),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: transactions.alter_credentials,
@@ -115,6 +134,10 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ),
     ApiKey.LIST_CONFIG_RESOURCES: of_cluster(AclOperation.DESCRIBE_CONFIGS),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
+    ApiKey.ADD_RAFT_VOTER: of_cluster(ALTER, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),
+    ApiKey.REMOVE_RAFT_VOTER: of_cluster(ALTER, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),
+    ApiKey.UNREGISTER_BROKER: of_cluster(ALTER, names_itself=True),
+    ApiKey.UNREGISTER_CONTROLLER: of_cluster(ALTER, names_itself=True),
     ApiKey.ALTER_PARTITION: of_cluster(AclOperation.CLUSTER_ACTION),
     ApiKey.ALLOCATE_PRODUCER_IDS: of_cluster(AclOperation.CLUSTER_ACTION),
 }

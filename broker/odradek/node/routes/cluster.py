@@ -1,13 +1,19 @@
-"""The cluster as a whole: ApiVersions, DescribeCluster, DescribeQuorum, DescribeLogDirs."""
+"""The cluster as a whole: ApiVersions, DescribeCluster, and the one directory of logs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.metadata.topic_names import CLUSTER_METADATA
+from odradek.log.machine import Refused
 from odradek.node.routes.metadata import CLUSTER_OPERATIONS
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_replica_log_dirs_response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from odradek.wire.messages.api_versions_response import (
     ApiVersion,
     ApiVersionsResponse,
@@ -21,33 +27,29 @@ from odradek.wire.messages.describe_log_dirs_response import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from odradek.wire.messages.describe_quorum_response import (
-    DescribeQuorumResponse,
-    Listener,
-    PartitionData,
-    ReplicaState,
-    TopicData,
-)
-from odradek.wire.messages.describe_quorum_response import Node as QuorumNode
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
     from odradek.node.transport.call import Call
+    from odradek.wire.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
     from odradek.wire.messages.api_versions_request import ApiVersionsRequest
     from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
     from odradek.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
-    from odradek.wire.messages.describe_quorum_request import DescribeQuorumRequest
 
-__all__ = ["api_versions", "describe_cluster", "describe_log_dirs", "describe_quorum", "unsupported_api_versions"]
+__all__ = [
+    "alter_replica_log_dirs",
+    "api_versions",
+    "describe_cluster",
+    "describe_log_dirs",
+    "moves_answered",
+    "unsupported_api_versions",
+]
 
 FEATURES_SINCE = 3
 FEATURES_FROM_ZERO_SINCE = 4
 """Version 3 cannot say a lowest level of 0, so such features are left out of it (KAFKA-17011)."""
 ADDRESSEE_SINCE = 5
-
-NODES_SINCE = 2
-"""The first version of DescribeQuorum that tells where the voters are."""
 
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
@@ -153,65 +155,6 @@ async def describe_cluster(node: Node, call: Call) -> DescribeClusterResponse:
     )
 
 
-# ---------------------------------------------------------------------- DescribeQuorum
-
-
-async def describe_quorum(node: Node, call: Call) -> DescribeQuorumResponse:
-    """DescribeQuorum (key 55), versions 0 to 2 (KIP-595, 836, 853): the controller is the only voter."""
-    request: DescribeQuorumRequest = call.request
-    asked = [
-        (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
-    ]
-    known = asked == [(CLUSTER_METADATA, 0)]
-    return DescribeQuorumResponse(
-        topics=[
-            TopicData(
-                topic_name=topic.topic_name,
-                partitions=[
-                    _quorum(node) if known else _no_quorum(partition.partition_index) for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-        nodes=[_quorum_node(node)] if known and call.version >= NODES_SINCE else [],
-    )
-
-
-def _no_quorum(index: int) -> PartitionData:
-    return PartitionData(
-        partition_index=index,
-        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        error_message="This server does not host this topic-partition.",
-    )
-
-
-def _quorum(node: Node) -> PartitionData:
-    image, leader = node.image, node.cluster.controller_id
-    end = image.offset + 1
-
-    def replica(node_id: int) -> ReplicaState:
-        return ReplicaState(
-            replica_id=node_id, log_end_offset=end, last_fetch_timestamp=node.now, last_caught_up_timestamp=node.now
-        )
-
-    return PartitionData(
-        partition_index=0,
-        leader_id=leader,
-        leader_epoch=image.epoch,
-        high_watermark=end,
-        current_voters=[replica(leader)],
-        observers=[replica(broker) for broker in image.brokers if broker != leader],
-    )
-
-
-def _quorum_node(node: Node) -> QuorumNode:
-    leader = node.cluster.controller_id
-    broker = node.image.brokers.get(leader)
-    endpoints = () if broker is None else broker.endpoints
-    listeners = [Listener(name=e.name, host=e.host, port=e.port) for e in endpoints]
-    return QuorumNode(node_id=leader, listeners=listeners)
-
-
 # ---------------------------------------------------------------------- DescribeLogDirs
 
 
@@ -235,5 +178,41 @@ async def describe_log_dirs(node: Node, call: Call) -> DescribeLogDirsResponse:
             DescribeLogDirsResult(
                 log_dir=LOG_DIR, topics=topics, total_bytes=store.bytes_max, usable_bytes=max(0, store.room)
             )
+        ]
+    )
+
+
+async def alter_replica_log_dirs(node: Node, call: Call) -> AlterReplicaLogDirsResponse:
+    """AlterReplicaLogDirs (key 34), versions 0 to 2 (KIP-113): there is one directory, where every replica is."""
+
+    def moved(path: str, topic: str, index: int) -> ErrorCode:
+        if path != LOG_DIR:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        replica = node.replica(topic, index)
+        return replica.error if isinstance(replica, Refused) else ErrorCode.NONE
+
+    return moves_answered(call.request, moved)
+
+
+def moves_answered(
+    request: AlterReplicaLogDirsRequest, moved: Callable[[str, str, int], ErrorCode]
+) -> AlterReplicaLogDirsResponse:
+    """The answer by topic, from what each move (directory, topic, partition) comes to."""
+    answers: dict[str, dict[int, ErrorCode]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                # Of a partition that is named twice the last directory counts.
+                answers.setdefault(topic.name, {})[index] = moved(directory.path, topic.name, index)
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
+                    for index, error in partitions.items()
+                ],
+            )
+            for name, partitions in answers.items()
         ]
     )

@@ -1,0 +1,23 @@
+"""AlterReplicaLogDirs, whose answer has other lists than its request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.node.routes.cluster import moves_answered
+from odradek.security.acls import AclOperation
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.node.authority import Authority
+    from odradek.node.node import Node
+    from odradek.node.transport.call import Call, Serve
+
+__all__ = ["alter_replica_log_dirs"]
+
+
+async def alter_replica_log_dirs(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    """ALTER of the cluster; what is refused is told of each partition."""
+    if authority.allows(call, AclOperation.ALTER):
+        return await serve(node, call)
+    return moves_answered(call.request, lambda path, topic, index: ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
