@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from heapq import heappop, heappush
 from typing import Any
 
 from msgspec import Struct
@@ -58,27 +59,21 @@ Script = Generator[Sleep | Ask | AskAll, Any, Any]
 class Actor:
     """One script on its way; it has one connection to each broker, and waits for one thing at a time."""
 
-    def __init__(self, world: World, name: str, script: Script, asked: list[Asked]) -> None:
+    def __init__(self, stage: Stage, number: int, name: str, script: Script) -> None:
         self.name = name
         self.done = False
-        self._world = world
+        self.number = number
+        self._stage = stage
+        self._world = stage.world
         self._script = script
         self._clients: dict[int, SimClient] = {}
         self._wanted: Sleep | Ask | AskAll = Sleep(0)
         self._answers: list[Answer] = []
+        self._missing = 0
+        """So many answers are neither here nor lost."""
         self._half_open: list[SimClient] = []
-        self._asked = asked
         self._own: list[Asked] = []
-        self.wake_at = world.now
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether there is something to go on with."""
-        if self.done:
-            return False
-        if self._world.now >= self.wake_at:
-            return True
-        return bool(self._answers) and all(answer.arrived or answer.lost for answer in self._answers)
+        self.wake_at = stage.world.now
 
     def step(self) -> None:
         """Go on to the next thing to wait for."""
@@ -91,20 +86,29 @@ class Actor:
             for client in (*self._clients.values(), *self._half_open):
                 client.close()
             return
+        now = self._world.now
         if isinstance(wanted, Sleep):
-            self.wake_at = self._world.now + wanted.milliseconds
+            self.wake_at = now + wanted.milliseconds
             return
         client = self._client(wanted.node_id)
         requests = wanted.requests if isinstance(wanted, AskAll) else (wanted.request,)
-        self._answers = [client.send(request, wanted.version) for request in requests]
-        now = self._world.now
+        self._missing = len(requests)
+        self._answers = [client.send(request, wanted.version, then=self._answered) for request in requests]
         self.wake_at = now + wanted.timeout_ms
         self._own = [Asked(self.name, now, wanted.node_id, request, wanted.version) for request in requests]
-        self._asked += self._own
+        self._stage.asked += self._own
+
+    def _answered(self) -> None:
+        """An answer to what it waits for has come, or will never come."""
+        self._missing -= 1
+        if not self._missing:
+            self._stage.ready.add(self.number)
 
     def _outcome(self) -> Any:
         wanted, answers = self._wanted, self._answers
         assert not isinstance(wanted, Sleep), "nobody answers who sleeps"
+        for answer in answers:
+            answer.then = None
         if not all(answer.arrived for answer in answers):
             # As real clients do: what has no answer in time costs the connection; the request may still arrive.
             client = self._clients.pop(wanted.node_id)
@@ -126,32 +130,59 @@ class Actor:
 
 
 class Stage:
-    """All actors of a world."""
+    """All actors of a world. Who has nothing to go on with is not looked at."""
 
     def __init__(self, world: World, *, after_each: Callable[[], None]) -> None:
-        self._world = world
+        self.world = world
         self._after_each = after_each
         self.actors: list[Actor] = []
         self.asked: list[Asked] = []
+        self.ready: set[int] = set()
+        """The numbers of those who can go on."""
+        self._alarms: list[tuple[int, int]] = []
+        """When who can go on in any case; who has gone on before is passed over."""
 
     def add(self, name: str, script: Script) -> Actor:
         """Another one comes in."""
-        actor = Actor(self._world, name, script, self.asked)
+        actor = Actor(self, len(self.actors), name, script)
         self.actors.append(actor)
+        self.ready.add(actor.number)
         return actor
 
     def play(self, until: Callable[[], bool], *, within_ms: int) -> bool:
         """Let everybody act until the condition holds; whether it does."""
-        world = self._world
+        world = self.world
         end = world.now + within_ms
         while not until():
             if world.now >= end:
                 return False
-            ready = [actor for actor in self.actors if actor.is_ready]
-            for actor in ready:
+            self._wake()
+            ready = sorted(self.ready)
+            self.ready.clear()
+            for number in ready:
+                actor = self.actors[number]
                 actor.step()
+                if not actor.done:
+                    heappush(self._alarms, (actor.wake_at, number))
             if not ready:
-                next_at = min((actor.wake_at for actor in self.actors if not actor.done), default=end)
-                world.run_until(lambda: any(a.is_ready for a in self.actors), within_ms=min(end, next_at) - world.now)
-            self._after_each()
+                next_at = min(self._alarms[0][0], end) if self._alarms else end
+                world.run_until(self._is_anybody_ready, within_ms=next_at - world.now)
+                self._after_each()
         return True
+
+    def _wake(self) -> None:
+        """Note who has waited for long enough."""
+        now, alarms, actors = self.world.now, self._alarms, self.actors
+        while alarms:
+            at, number = alarms[0]
+            actor = actors[number]
+            if actor.done or actor.wake_at != at:
+                heappop(alarms)
+            elif at <= now:
+                heappop(alarms)
+                self.ready.add(number)
+            else:
+                return
+
+    def _is_anybody_ready(self) -> bool:
+        return bool(self.ready)

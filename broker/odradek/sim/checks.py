@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from odradek.log.partition import Partition
 from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.records.batch import Batch
 from odradek.records.record import iterate_records
 from odradek.sim.consumers import Consumer, read_committed
 from odradek.sim.producers import Producer, Transaction
@@ -42,6 +43,9 @@ class Checks:
         self._producers = producers
         self._consumers = consumers
         self._journal = journal
+        self._values: set[bytes | None] = set()
+        """Everything that is there to be read."""
+        self._read: dict[TopicPartition, list[Batch]] = {}
 
     def problems(self) -> Iterator[Problem]:
         """Everything that is not as it must be."""
@@ -53,6 +57,7 @@ class Checks:
                     "hanging transaction", f"{_told(partition)} holds one open at {stable}; its log ends at {end}"
                 )
         values = {partition: found for partition, (found, _, _) in seen.items()}
+        self._values = {value for found in values.values() for value in found}
         yield from self._wrong_records(values)
         for consumer in self._consumers:
             if consumer.seen != values[consumer.partition]:
@@ -60,12 +65,21 @@ class Checks:
                     "unrepeatable read",
                     f"the consumer of {_told(consumer.partition)} has seen something else",
                 )
+        yield from self._of_logs()
+        yield from self._wrong_offsets()
+
+    def without_rest(self) -> Iterator[Problem]:
+        """What is wrong already where something does not come to its end: nobody can say what readers will see."""
+        yield from self.open_ends()
+        yield from self._of_logs()
+
+    def _of_logs(self) -> Iterator[Problem]:
         yield from self._wrong_places()
+        yield from self._mixed_transactions()
         yield from self._late_records()
         yield from self._gaps()
         yield from self._refused_retries()
         yield from self._wrong_markers()
-        yield from self._wrong_offsets(values)
 
     def open_ends(self) -> Iterator[Problem]:
         """What the brokers have not brought to an end: requests, transactions, markers."""
@@ -86,7 +100,9 @@ class Checks:
         """Each transaction whole or not at all, as its producer was told; in order, nothing lost, nothing doubled."""
         expected: dict[TopicPartition, list[bytes]] = {partition: [] for partition in PARTITIONS}
         for transaction in self._journal:
-            is_seen = self._is_seen(transaction, values)
+            if not transaction.values:
+                continue
+            is_seen = self._is_seen(transaction)
             name = f"{transaction.producer}/{transaction.number}"
             if transaction.outcome == "committed" and not is_seen:
                 yield Problem("lost write", f"{name} was committed, and is missing")
@@ -112,7 +128,7 @@ class Checks:
         found: dict[tuple[TopicPartition, int], list[bytes | None]] = {
             (key, batch.base_offset): [record.value for record in iterate_records(batch)]
             for key, partition in self._led(PARTITIONS)
-            for batch in partition.log.batches()
+            for batch in self._batches(key, partition)
         }
         for transaction in self._journal:
             for partition, offset, values in transaction.told:
@@ -126,11 +142,29 @@ class Checks:
         """Nothing of an older client is written any more when the transaction that it was sent in is over (KIP-890)."""
         over = {pair: ends for producer in self._producers for pair, ends in producer.over.items()}
         for key, partition in self._led(PARTITIONS):
-            for batch in partition.log.batches():
+            for batch in self._batches(key, partition):
                 ends = over.get((batch.producer_id, batch.producer_epoch))
                 if not batch.is_control and ends is not None and batch.base_offset >= ends[key]:
                     yield Problem(
                         "late record", f"{_told(key)} holds records at {batch.base_offset} that came too late"
+                    )
+
+    def _mixed_transactions(self) -> Iterator[Problem]:
+        """What stands between two markers of a producer was sent in one transaction."""
+        for key, partition in self._led(PARTITIONS):
+            open_with: dict[int, bytes] = {}
+            for batch in self._batches(key, partition):
+                if batch.is_control:
+                    open_with.pop(batch.producer_id, None)
+                    continue
+                # The values begin with the name of their producer and the number of its transaction.
+                sent_in = b"/".join((next(iterate_records(batch)).value or b"").split(b"/")[:2])
+                joined = open_with.setdefault(batch.producer_id, sent_in)
+                if joined != sent_in:
+                    yield Problem(
+                        "mixed transaction",
+                        f"{_told(key)} holds a record of {sent_in.decode()} at {batch.base_offset}, "
+                        f"in transaction {joined.decode()}",
                     )
 
     def _gaps(self) -> Iterator[Problem]:
@@ -141,7 +175,7 @@ class Checks:
         older = {each.pair for each in self._journal if each.style == "old"}
         for key, partition in self._led(PARTITIONS):
             expected: dict[tuple[int, int], int] = {}
-            for batch in partition.log.batches():
+            for batch in self._batches(key, partition):
                 if batch.is_control:
                     continue
                 pair = batch.producer_id, batch.producer_epoch
@@ -156,7 +190,7 @@ class Checks:
         written = {
             (key, batch.producer_id, batch.producer_epoch, batch.base_sequence)
             for key, partition in self._led(PARTITIONS)
-            for batch in partition.log.batches()
+            for batch in self._batches(key, partition)
             if not batch.is_control
         }
         for transaction in self._journal:
@@ -165,8 +199,14 @@ class Checks:
                     said = f"{transaction.producer} was refused sequence {sequence}, which is in {_told(key)}"
                     yield Problem("refused retry", said)
 
-    def _is_seen(self, transaction: Transaction, values: dict[TopicPartition, list[bytes | None]]) -> bool:
-        return any(value in values[partition] for partition, written in transaction.values.items() for value in written)
+    def _is_seen(self, transaction: Transaction) -> bool:
+        return any(value in self._values for written in transaction.values.values() for value in written)
+
+    def _counts(self, transaction: Transaction) -> bool | None:
+        """Whether it was committed. None: nobody can tell, because it has no records, and its producer was not told."""
+        if transaction.values:
+            return self._is_seen(transaction)
+        return {"committed": True, "aborted": False}.get(transaction.outcome)
 
     def _wrong_markers(self) -> Iterator[Problem]:
         """Where the epoch tells transactions apart, each partition has the marker that the coordinator decided on."""
@@ -180,7 +220,7 @@ class Checks:
                 said = f"{transaction.producer}/{transaction.number} was told {transaction.outcome}"
                 yield Problem("wrong outcome", said)
         for key, partition in self._led(PARTITIONS):
-            for batch in partition.log.batches():
+            for batch in self._batches(key, partition):
                 if not batch.is_control:
                     continue
                 pair = batch.producer_id, batch.producer_epoch - 1
@@ -192,8 +232,8 @@ class Checks:
         decided: dict[tuple[int, int], bool] = {}
         log = [(CoordinatorKind.TRANSACTION.topic, index) for index in range(3)]
         decode = rules_of(self._world.config.release).value.decode
-        for _, partition in self._led(log):
-            for batch in partition.log.batches():
+        for key, partition in self._led(log):
+            for batch in self._batches(key, partition):
                 for record in iterate_records(batch):
                     entry = None if record.value is None else decode("", record.value)
                     if entry is not None and entry.state in PREPARED and entry.client_transaction_version == 2:
@@ -201,31 +241,34 @@ class Checks:
                         decided[pair] = entry.state is TxnState.PREPARE_COMMIT
         return decided
 
+    def _batches(self, key: TopicPartition, partition: Partition) -> list[Batch]:
+        """Those of a log, which does not change any more."""
+        if key not in self._read:
+            self._read[key] = list(partition.log.batches())
+        return self._read[key]
+
     def _led(self, keys: list[TopicPartition]) -> Iterator[tuple[TopicPartition, Partition]]:
         for node in self._world.nodes.values():
             for key in keys:
                 if key in node.partitions:
                     yield key, node.partitions[key]
 
-    def _wrong_offsets(self, values: dict[TopicPartition, list[bytes | None]]) -> Iterator[Problem]:
+    def _wrong_offsets(self) -> Iterator[Problem]:
         """A group has the offset of its last committed transaction."""
-        done = sorted(each.work for each in self._journal if each.work is not None and self._is_seen(each, values))
-        if done != list(range(len(done))):
+        works = [(each.work, self._counts(each)) for each in self._journal if each.work is not None]
+        done = sorted(number for number, counts in works if counts)
+        perhaps = {number for number, counts in works if counts is None}
+        found = max(0, self._offset(WORK_GROUP))
+        if len(set(done)) < len(done) or not set(range(found)) <= {*done, *perhaps}:
             yield Problem("work not done once", f"numbers were worked on never or twice: {done}")
-        if max(0, self._offset(WORK_GROUP)) != len(done):
-            yield Problem(
-                "wrong group offset",
-                f"{WORK_GROUP} is not at {len(done)}, which were worked on",
-            )
+        if any(number >= found for number in done):
+            yield Problem("wrong group offset", f"{WORK_GROUP} is at {found}, and {done[-1]} was worked on")
         for producer in self._producers:
-            committed = [
-                each.number
-                for each in self._journal
-                if each.producer == producer.name and each.with_offset and self._is_seen(each, values)
-            ]
-            expected = committed[-1] if committed else -1
+            own = [each for each in self._journal if each.producer == producer.name and each.with_offset]
+            expected = max((each.number for each in own if self._counts(each)), default=-1)
+            later = {each.number for each in own if each.number > expected and self._counts(each) is None}
             found = self._offset(producer.group)
-            if found != expected:
+            if found not in {expected, *later}:
                 yield Problem(
                     "wrong group offset",
                     f"{producer.group} is at {found} after transaction {expected}",

@@ -12,7 +12,6 @@ from odradek.node.events import Connected, Disconnected, Received
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN
 from odradek.wire.frame import FrameBuffer
-from odradek.wire.messages.request_header import RequestHeader
 from odradek.wire.primitives import unknown_tags
 from odradek.wire.registry import ApiKey
 
@@ -23,15 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "SimClient"]
 
 _INT32 = Layout(">i")
+_HEADER = Layout(">ihhih")
+"""Length, API, version, correlation id, length of the client's name."""
 RESPONSE_BYTES_MAX = 1 << 30
 
 
 class Answer:
     """A response that may still be on its way."""
 
-    def __init__(self, api_key: ApiKey, version: int) -> None:
+    def __init__(self, api_key: ApiKey, version: int, then: Callable[[], None] | None = None) -> None:
         self.api_key = api_key
         self.version = version
+        self.then = then
+        """Called when it has arrived, or is lost."""
         self.arrived = False
         self.lost = False
         self._response: Any = None
@@ -47,6 +50,14 @@ class Answer:
         """The response is here."""
         self._response = response
         self.arrived = True
+        if self.then is not None:
+            self.then()
+
+    def lose(self) -> None:
+        """It will not come any more."""
+        self.lost = True
+        if self.then is not None:
+            self.then()
 
 
 class Network(Protocol):
@@ -66,6 +77,7 @@ class SimClient:
         self._world = world
         self._node_id = node_id
         self._client_id = client_id
+        self._client_name = (client_id or "").encode()
         self._codecs = world.config.release.codecs or PLAIN
         self._correlation_id = 0
         self._frames = FrameBuffer(RESPONSE_BYTES_MAX)
@@ -75,13 +87,13 @@ class SimClient:
         self.unread: list[bytes] = []
         world.post(node_id, Connected(self.conn, host="client", port=self.conn))
 
-    def send(self, request: Struct, version: int) -> Answer:
-        """Send a request; its answer arrives when the world runs."""
+    def send(self, request: Struct, version: int, *, then: Callable[[], None] | None = None) -> Answer:
+        """Send a request; its answer arrives when the world runs, and `then` is called."""
         api_key = self._codecs.api_of(request)
         self._correlation_id += 1
-        answer = Answer(api_key, version)
+        answer = Answer(api_key, version, then)
         if self.closed:
-            answer.lost = True
+            answer.lose()
             return answer
         self._waiting[self._correlation_id] = answer
         self.send_bytes(self._frame(api_key, version, request))
@@ -119,15 +131,17 @@ class SimClient:
     def hung_up(self) -> None:
         """The connection is closed."""
         self.closed = True
-        for answer in self._waiting.values():
-            answer.lost = True
-        self._waiting.clear()
+        lost, self._waiting = self._waiting, {}
+        for answer in lost.values():
+            answer.lose()
 
     def _frame(self, api_key: ApiKey, version: int, request: Struct) -> bytes:
-        header_version = self._codecs.request_header_version(api_key, version)
-        header = RequestHeader(api_key, version, self._correlation_id, self._client_id)
-        frame = registry.encode(header, header_version) + self._codecs.encode(request, version)
-        return _INT32.pack(len(frame)) + frame
+        body = self._codecs.encode(request, version)
+        tags = b"\0" if self._codecs.request_header_version(api_key, version) >= 2 else b""
+        name = self._client_name
+        size = _HEADER.size - 4 + len(name) + len(tags) + len(body)
+        length = -1 if self._client_id is None else len(name)
+        return _HEADER.pack(size, api_key, version, self._correlation_id, length) + name + tags + body
 
     def _decode(self, answer: Answer, frame: memoryview) -> object:
         position = 4

@@ -159,6 +159,7 @@ def find(schedule: Schedule, *, repeat: str, shrinks: bool = True) -> Found:
     run = Run(schedule)
     violation = _violation(run)
     assert violation is not None, "a schedule that broke a promise breaks it again"
+    assert name in violation.names, "and the same promise"
     return Found(schedule=schedule, story=tell(run, violation, repeat=repeat, name=name), runs=runs)
 
 

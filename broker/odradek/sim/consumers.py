@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from odradek.sim.actors import Ask, Script, Sleep
@@ -14,6 +15,7 @@ from odradek.wire.messages.fetch_response import PartitionData
 __all__ = ["Consumer", "read_committed"]
 
 TopicPartition = tuple[str, int]
+WAIT_MS, CALM_WAIT_MS = 200, 2_000
 
 
 def fetch(partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int) -> FetchRequest:
@@ -31,12 +33,14 @@ def fetch(partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms
 class Consumer:
     """Reads one partition to its end, and on, until it is told to stop."""
 
-    def __init__(self, world: World, partition: TopicPartition, *, random: Random) -> None:
+    def __init__(self, world: World, partition: TopicPartition, *, random: Random, calm: Callable[[], bool]) -> None:
         self.world = world
         self.partition = partition
         self.random = random
         self.seen: list[bytes | None] = []
         self.stopping = False
+        self._calm = calm
+        """Whether hardly anything happens any more."""
         self._offset = 0
 
     def script(self) -> Script:
@@ -48,8 +52,9 @@ class Consumer:
             if registered.leader < 0:
                 yield Sleep(50)
                 continue
-            max_bytes = self.random.choice((1, 300, 1 << 20))
-            request = fetch(self.partition, self._offset, max_bytes=max_bytes, max_wait_ms=200)
+            max_bytes = self.random.choice((1, 2_000, 1 << 20))
+            max_wait_ms = CALM_WAIT_MS if self._calm() and not self.stopping else WAIT_MS
+            request = fetch(self.partition, self._offset, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
             response = yield Ask(registered.leader, request, 11)
             data: PartitionData | None = None if response is None else response.responses[0].partitions[0]
             if data is None or data.error_code != ErrorCode.NONE:
@@ -58,7 +63,7 @@ class Consumer:
             self._take(data)
             if self.stopping and self._offset == data.last_stable_offset == data.high_watermark:
                 return
-            yield Sleep(self.random.choice((0, 30)))
+            yield Sleep(self.random.choice((0, 30, 200)))
 
     def _take(self, data: PartitionData) -> None:
         self.seen += committed_values(data)

@@ -17,7 +17,7 @@ __all__ = ["Settings", "draw"]
 
 PRODUCERS, WORKERS, IDS = 5, 2, 4
 """The last producer is a rival: another instance of the first one's id."""
-TRANSACTIONS = 60
+TRANSACTIONS = 40
 """More than a producer ends in the time that it has."""
 TROUBLE_MS = 4_000
 

@@ -13,6 +13,7 @@ PROMISES: Mapping[str, str] = MappingProxyType(
     {
         "hanging transaction": "When its coordinator has ended a transaction, no partition keeps it open (KIP-890).",
         "late record": "No record is written to a transaction when the one that it was sent in is over (KIP-890).",
+        "mixed transaction": "A record belongs to the transaction that it was sent in, and to no later one (KIP-890).",
         "lost write": "What a producer was told is committed, a read_committed consumer sees (KIP-98).",
         "aborted read": "What a producer was told is aborted, no read_committed consumer sees (KIP-98).",
         "wrong records": "A consumer sees committed transactions whole, and nothing twice (KIP-98).",

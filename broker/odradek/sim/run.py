@@ -73,6 +73,7 @@ class Run:
             delay_ms=(0, schedule.slowest_ms),
             config=config,
             dialect=dialect,
+            remembers=False,
         )
         # Every broker has to have its producer ids and its metadata before anything goes wrong.
         self.world.advance(1_000)
@@ -96,7 +97,7 @@ class Run:
             if isinstance(producer, Worker):
                 self.workers.append(producer)
         self.consumers = [
-            Consumer(self.world, PARTITIONS[index], random=Random(f"{schedule.seed} {index}"))
+            Consumer(self.world, PARTITIONS[index], random=Random(f"{schedule.seed} {index}"), calm=lambda: self.calm)
             for index in schedule.consumers
         ]
         self.nemesis = Nemesis(
@@ -165,7 +166,7 @@ class Run:
         at_rest = stage.play(lambda: all(each.done for each in stage.actors), within_ms=PEACE_MS)
         world.advance(5_000)
         checks = Checks(world, self.producers, self.consumers, self.journal)
-        problems = list(islice(checks.problems() if at_rest else checks.open_ends(), PROBLEMS_MAX))
+        problems = list(islice(checks.problems() if at_rest else checks.without_rest(), PROBLEMS_MAX))
         if not at_rest and not problems:
             problems = [Problem("no progress", f"{[each.name for each in stage.actors if not each.done]} are stuck")]
         if problems:
@@ -175,9 +176,12 @@ class Run:
 
     def _watch(self) -> None:
         """The last stable offset never goes back, and never passes the high watermark."""
-        for node in (self.world.nodes[node_id] for node_id in self.world.running):
-            for key, partition in node.partitions.items():
-                if key[0] != "t" or not partition.is_leader:
+        stepped, self.world.stepped = self.world.stepped, set()
+        for node_id in stepped:
+            partitions = self.world.nodes[node_id].partitions
+            for key in PARTITIONS:
+                partition = partitions.get(key)
+                if partition is None or not partition.is_leader:
                     continue
                 stable = partition.last_stable_offset
                 if not self._stable.get(key, 0) <= stable <= partition.high_watermark:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import TypeVar
 
 import msgspec
@@ -36,13 +37,10 @@ class _Shrinker:
             return False
         self._tried.add(text)
         self.runs += 1
-        try:
-            Run(schedule).play()
-        except Violation as violation:
-            if self._name in violation.names:
-                self.schedule = schedule
-                return True
-        return False
+        if not _breaks(schedule, self._name):
+            return False
+        self.schedule = schedule
+        return True
 
     def shrink(self) -> None:
         self._forget_what_was_not_begun()
@@ -121,8 +119,8 @@ class _Shrinker:
                 replace(each, transactions=tuple(replace(txn, pause_ms=0) for txn in each.transactions[-count:]))
                 for each in schedule.players
             )
-            for skip in range(SKIPS):
-                deeds = tuple(_from_the_start(deed, skip) for deed in schedule.deeds)
+            for skip, once in product(range(SKIPS), (True, False)):
+                deeds = tuple(_from_the_start(deed, skip, once=once) for deed in schedule.deeds)
                 if self.takes(replace(schedule, players=players, deeds=deeds)):
                     return
 
@@ -149,6 +147,14 @@ class _Shrinker:
                 self.takes(replace(self.schedule, deeds=_with(self.schedule.deeds, number, other)))
 
 
+def _breaks(schedule: Schedule, name: str) -> bool:
+    try:
+        Run(schedule).play()
+    except Violation as violation:
+        return name in violation.names
+    return False
+
+
 def _simpler_transactions(txn: Txn) -> Iterator[Txn]:
     if txn.offset:
         yield replace(txn, offset=False)
@@ -169,11 +175,13 @@ def _simpler_sends(send: Send) -> Iterator[Send]:
         yield replace(send, pause_ms=0)
 
 
-def _from_the_start(deed: Deed, skip: int) -> Deed:
+def _from_the_start(deed: Deed, skip: int, *, once: bool) -> Deed:
     rule = deed.rule
     if rule is None:
         return replace(deed, at_ms=0)
-    return replace(deed, at_ms=0, rule=replace(rule, when=replace(rule.when, skip=skip, times=1)))
+    return replace(
+        deed, at_ms=0, rule=replace(rule, when=replace(rule.when, skip=skip, times=1 if once else rule.when.times))
+    )
 
 
 def _with(parts: Sequence[T], at: int, part: T) -> tuple[T, ...]:
@@ -194,8 +202,10 @@ def _with_brokers(schedule: Schedule, brokers: int) -> Schedule:
 def shrink(schedule: Schedule, name: str, *, runs_max: int = RUNS_MAX) -> tuple[Schedule, int]:
     """The smallest schedule found in which the promise of this name is broken, and how many runs that took.
 
-    `schedule` has to break it.
+    Raises ValueError where `schedule` itself does not break it: then there is nothing to keep.
     """
+    if not _breaks(schedule, name):
+        raise ValueError(f"the schedule has no {name} to be shrunk to")
     shrinker = _Shrinker(schedule, name, runs_max)
     shrinker.shrink()
     return shrinker.schedule, shrinker.runs

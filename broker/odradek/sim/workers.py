@@ -62,7 +62,7 @@ class Worker(Producer):
     def _transact(self, transaction: Transaction, plan: Txn) -> Script:
         number = yield from self._next_number()
         try:
-            if not self.new:
+            if not self.new and plan.sends:
                 yield from self._add([(TOPIC, send.partition) for send in plan.sends])
             for position, send in enumerate(plan.sends):
                 yield from self._produce(transaction, send, position)

@@ -84,7 +84,7 @@ class World:
     `delay_ms` is the range from which each message between brokers draws its delay; `loss` the chance that an
     inter-broker connection breaks instead of delivering; a test may change it as it goes.
     A broker's calls to itself pass the network like all others, unless it `calls_itself` in the short way; facts are
-    kept unless nobody `tells`.
+    kept unless nobody `tells`, and rules report what they have seen unless nobody `remembers` it.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class World:
         calls_itself: bool = False,
         tells: bool = True,
         dialect: Release | None = None,
+        remembers: bool = True,
     ) -> None:
         self.now = START_MS
         self.random = Random(seed)
@@ -130,7 +131,10 @@ class World:
         self._last_delivery: dict[tuple[int, int], int] = {}
         self._next_conn = 1
         self._dead: set[int] = set()
-        self.rules = RuleSet(nodes=self.nodes.values, act=self._act_on, seed=seed)
+        self._running: list[int] = []
+        self.stepped: set[int] = set()
+        """The nodes that something has happened to; whoever looks at them empties it."""
+        self.rules = RuleSet(nodes=self.nodes.values, act=self._act_on, seed=seed, remembers=remembers)
         """What is to happen to which requests."""
         for broker in self.spec.brokers:
             self.nodes[broker.node_id] = self._make_node(broker.node_id)
@@ -203,9 +207,9 @@ class World:
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """The event sink of every node."""
-        told = [(node_id, fact) for fact in facts]
-        self.facts += told
-        self.fact_times += [self.now] * len(told)
+        for fact in facts:
+            self.facts.append((node_id, fact))
+            self.fact_times.append(self.now)
 
     def arm(self, rule: Rule) -> Armed:
         """Have something happen to requests that are read from now on."""
@@ -244,7 +248,9 @@ class World:
     @property
     def running(self) -> list[int]:
         """The nodes that are not dead."""
-        return [node_id for node_id in self.nodes if node_id not in self._dead]
+        if len(self._running) + len(self._dead) != len(self.nodes):
+            self._running = [node_id for node_id in self.nodes if node_id not in self._dead]
+        return self._running
 
     def stop_broker(self, node_id: int) -> None:
         """A broker dies with all that it knows and has not written, and with its connections; the others take over."""
@@ -304,6 +310,7 @@ class World:
             self._step(node_id, event)
 
     def _step(self, node_id: int, event: Event) -> None:
+        self.stepped.add(node_id)
         self._carry_out(node_id, self.nodes[node_id].step(event, self.now))
         if self.rules.failures and self.log.raises:
             raise self.rules.failures.pop(0)
@@ -353,8 +360,11 @@ class World:
 
     def _post_to_peer(self, path: tuple[int, int], node_id: int, event: Event) -> None:
         """Messages of one path arrive in order, each after a delay of its own."""
-        at = max(self.now + self.random.randint(*self._delay_ms), self._last_delivery.get(path, 0))
-        self._last_delivery[path] = at
+        at = self.now
+        shortest, longest = self._delay_ms
+        if longest:
+            drawn = at + shortest + int(self.random.random() * (longest - shortest + 1))
+            at = self._last_delivery[path] = max(drawn, self._last_delivery.get(path, 0))
         self.post(node_id, event, at=at)
 
     def _hang_up(self, node_id: int, conn: int) -> None:

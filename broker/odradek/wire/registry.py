@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
@@ -133,12 +134,14 @@ def message_type(name: str) -> type[msgspec.Struct]:
     return cast("type[msgspec.Struct]", import_module(f"odradek.wire.messages.{MODULES[name]}").MESSAGE)
 
 
+@cache
 def request_type(api_key: int) -> type[msgspec.Struct]:
     """Raises KeyError for an unknown API."""
     module = import_module(f"odradek.wire.messages.{APIS[api_key].stem}_request")
     return cast("type[msgspec.Struct]", module.MESSAGE)
 
 
+@cache
 def response_type(api_key: int) -> type[msgspec.Struct]:
     """Raises KeyError for an unknown API."""
     module = import_module(f"odradek.wire.messages.{APIS[api_key].stem}_response")

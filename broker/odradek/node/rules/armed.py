@@ -88,7 +88,9 @@ class Held(Struct, frozen=True, eq=False):
 class Armed:
     """One rule at work in a cluster; its counts are those of all brokers together."""
 
-    def __init__(self, rule: Rule, name: str, *, seed: int, after: Armed | None, failed: Failed) -> None:
+    def __init__(
+        self, rule: Rule, name: str, *, seed: int, after: Armed | None, failed: Failed, remembers: bool = True
+    ) -> None:
         self.rule = rule
         self.name = name
         self.matched = 0
@@ -104,6 +106,7 @@ class Armed:
         """Does what follows from a hit, later."""
         self._after = after
         self._failed = failed
+        self._remembers = remembers
         self._seed = f"{seed}:{name}:".encode()
         self._candidates = 0
         self._conditions = _Conditions(rule)
@@ -118,30 +121,39 @@ class Armed:
         conditions = self._conditions
         if not conditions.is_of_api(call):
             return False
+        if not self._remembers and self._is_used_up:
+            return False
         if not conditions.fits(node, call):
-            self._note_miss(node, call)
+            if self._remembers:
+                self._note_miss(node, call)
             return False
         if isinstance(self.rule, Scripted) and self.rule.matches is not None:
             try:
                 if not self.rule.matches(call):
-                    self._miss(node, call, ["matches(call) is false"])
+                    if self._remembers:
+                        self._miss(node, call, ["matches(call) is false"])
                     return False
             except Exception as error:
                 self._failed(error)
                 return False
         self.matched += 1
         passed = self._passes()
-        request = seen(node, call, passed=passed)
-        self.requests.append(request)
+        request = seen(node, call, passed=passed) if self._remembers or self.on_hit is not None else None
+        if request is not None:
+            self.requests.append(request)
         if passed is not None:
             return False
         self.hits += 1
         self.last_ms = node.now
         if self.first_ms is None:
             self.first_ms = node.now
-        if self.on_hit is not None:
+        if self.on_hit is not None and request is not None:
             self.on_hit(request)
         return self.rule.acts
+
+    @property
+    def _is_used_up(self) -> bool:
+        return self.rule.times is not None and self.hits >= self.rule.times
 
     @property
     def unmet(self) -> str | None:
@@ -181,7 +193,7 @@ class Armed:
         number = self._candidates - when.skip
         if number <= 0:
             return f"skip: it is number {self._candidates}, and {when.skip} pass"
-        if self.rule.times is not None and self.hits >= self.rule.times:
+        if self._is_used_up:
             return f"times: {self.rule.times} were hit before"
         if number % when.every:
             return f"every: it is number {number}, and each {when.every}th is hit"
@@ -311,9 +323,11 @@ def arm(
     seed: int,
     failed: Failed,
     number: int,
+    remembers: bool = True,
 ) -> list[Armed]:
     """Make rules ready for work beside those that are; all of them or, with a RuleError, none.
 
+    What `remembers` nothing of the requests that it has seen is quicker, and has no report.
     A rule may begin after one that is there, or after one of its own plan that stands before it.
     """
     rules = list(rules)
@@ -341,7 +355,14 @@ def arm(
         if rule.match.broker is not None and rule.match.broker not in brokers:
             listed = ", ".join(map(str, brokers))
             raise RuleError("match.broker", f"There is no broker {rule.match.broker}: there is {listed}.")
-        each = Armed(rule, name, seed=seed, after=None if after is None else by_name[after], failed=failed)
+        each = Armed(
+            rule,
+            name,
+            seed=seed,
+            after=None if after is None else by_name[after],
+            failed=failed,
+            remembers=remembers,
+        )
         by_name[name] = each
         made.append(each)
     return made

@@ -26,10 +26,12 @@ CarryOut = Callable[[Sequence[Step], SeenRequest], None]
 class RuleSet:
     """The rules of one cluster. Brokers without any have no `faults`, and pay nothing."""
 
-    def __init__(self, *, nodes: Callable[[], Iterable[Node]], act: Act, seed: int) -> None:
+    def __init__(self, *, nodes: Callable[[], Iterable[Node]], act: Act, seed: int, remembers: bool = True) -> None:
         self._nodes = nodes
         self._act = act
         self._seed = seed
+        self._remembers = remembers
+        """Whether rules keep the last requests that they have seen, for reports and for what they expect."""
         self._armed: list[Armed] = []
         self._count = 0
         self._over: list[Armed] = []
@@ -65,6 +67,7 @@ class RuleSet:
             seed=self._seed,
             failed=self.failures.append,
             number=self._count,
+            remembers=self._remembers,
         )
         for armed in made:
             if armed.rule.then:
