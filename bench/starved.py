@@ -21,12 +21,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 
+from odradek.records.compression import Compression
+from odradek.records.record import Record, build_batch
 from odradek.wire import registry
 from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
 from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.registry import ApiKey
 
 __all__ = ["LOADS", "greedy", "serving", "waited"]
@@ -59,6 +62,13 @@ def _list_offsets(entries: int) -> bytes:
     return framed(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(replica_id=-1, topics=[topic]))
 
 
+def _bomb(codec: Compression) -> bytes:
+    records = [Record(timestamp=int(time.time() * 1000), key=None, value=bytes(120_000_000))]
+    data = PartitionProduceData(index=0, records=memoryview(build_batch(records, compression=codec)))
+    topic = TopicProduceData(name="t0", partition_data=[data])
+    return framed(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic]))
+
+
 def _names(entries: int) -> list[str]:
     return [f"n{index}" for index in range(entries)]
 
@@ -77,6 +87,8 @@ LOADS: dict[str, Callable[[int], bytes]] = {
     ),
     "DescribeGroups": lambda entries: framed(ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=_names(entries))),
     "Metadata of names": _metadata,
+    "Produce of 117 KB that unpack to 120 MB": lambda _: _bomb(Compression.GZIP),
+    "Produce of 500 KB that unpack to 120 MB, lz4": lambda _: _bomb(Compression.LZ4),
 }
 """What the greedy client sends over and over, from the number of entries in one request (a topic is an entry too)."""
 

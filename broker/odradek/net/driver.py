@@ -6,13 +6,15 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.node.events import (
     Announce,
     Command,
+    Compute,
+    Computed,
     Connected,
     Dial,
     Dialled,
@@ -80,6 +82,8 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
         self._turn_ends = 0.0
+        self._worker: ThreadPoolExecutor | None = None
+        """One thread, so that what clients have unpacked at a time is bounded; none until there is work for it."""
         node.turns.is_over = self._turn_is_over
         self._carry_out: dict[type, Callable[[Any], None]] = {
             Send: self._send,
@@ -89,6 +93,7 @@ class Driver:
             Resume: self._resume,
             Announce: self._announce,
             NextTurn: self._next_turn,
+            Compute: self._compute,
         }
 
     def step(self, event: Event) -> None:
@@ -178,6 +183,9 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._worker is not None:
+            self._worker.shutdown(wait=False, cancel_futures=True)
+            self._worker = None
         self.hang_up_clients()
         while self._links:
             # A broker may have dialled itself, and then both ends are here.
@@ -231,6 +239,12 @@ class Driver:
     def _next_turn(self, effect: NextTurn) -> None:
         # The loop runs what is due by then, and looks at every socket, before it gets here.
         self._post.send(self._step_unless_stopped, Turn())
+
+    def _compute(self, effect: Compute) -> None:
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"odradek-{self.node.node_id}")
+        done = self._loop.run_in_executor(self._worker, effect.work.run)
+        done.add_done_callback(lambda _: self._hear(Computed(effect.work)))
 
     def _turn_is_over(self) -> bool:
         return time.perf_counter() >= self._turn_ends

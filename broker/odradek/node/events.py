@@ -7,7 +7,7 @@ A connection is named by an integer: positive ones are the driver's (accepted), 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -15,6 +15,8 @@ __all__ = [
     "Announce",
     "Clogged",
     "Command",
+    "Compute",
+    "Computed",
     "Connected",
     "Dial",
     "Dialled",
@@ -33,6 +35,7 @@ __all__ = [
     "Stopping",
     "Tick",
     "Turn",
+    "Work",
 ]
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
@@ -112,8 +115,24 @@ class Turn(Struct):
     """Everybody else has had a chance since `NextTurn`: what gave way goes on."""
 
 
+class Work(Protocol):
+    """A call that touches nothing of the node."""
+
+    def run(self) -> None:
+        """Make the call, on any thread; nothing is raised."""
+
+    def done(self) -> None:
+        """Tell the node that it was made."""
+
+
+class Computed(Struct):
+    """Work that the node has asked for with `Compute` was done."""
+
+    work: Work
+
+
 _OfConnections: TypeAlias = Connected | Dialled | Received | Disconnected | Clogged | Drained
-Event: TypeAlias = _OfConnections | Started | MetadataAdvanced | Stopping | Command | Tick | Turn
+Event: TypeAlias = _OfConnections | Started | MetadataAdvanced | Stopping | Command | Computed | Tick | Turn
 
 
 class Send(Struct):
@@ -158,4 +177,10 @@ class NextTurn(Struct):
     """There is more to do: send `Turn` when the sockets have been looked at."""
 
 
-Effect: TypeAlias = Send | Dial | Hangup | Hold | Resume | Announce | NextTurn
+class Compute(Struct):
+    """Run this where it holds nobody up, and send `Computed` when it is done."""
+
+    work: Work
+
+
+Effect: TypeAlias = Send | Dial | Hangup | Hold | Resume | Announce | NextTurn | Compute

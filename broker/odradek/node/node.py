@@ -19,6 +19,7 @@ from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.node.events import (
     Clogged,
     Command,
+    Computed,
     Connected,
     Dialled,
     Disconnected,
@@ -43,6 +44,7 @@ from odradek.node.hosting.coordinators import Coordinators
 from odradek.node.hosting.producer_ids import ProducerIdSupply
 from odradek.node.hosting.replication import Replication
 from odradek.node.housekeeping import Housekeeping
+from odradek.node.kernel.aside import Aside
 from odradek.node.kernel.flow import Kernel
 from odradek.node.kernel.purgatory import Purgatory
 from odradek.node.kernel.timers import Timers
@@ -145,6 +147,7 @@ class Node:
         self.kernel = Kernel()
         self.timers = Timers()
         self.turns = Turns(self.kernel)
+        self.aside = Aside(self.kernel)
         self.purgatory = Purgatory(self.kernel)
         self.release = config.release
         self.codecs = self.release.codecs or PLAIN
@@ -181,6 +184,7 @@ class Node:
             MetadataAdvanced: self._metadata_advanced,
             Stopping: self._stopping,
             Command: self._command,
+            Computed: self._computed,
             Tick: self._tick,
             Turn: self._turn,
         }
@@ -219,6 +223,7 @@ class Node:
                 connection.out_bytes = 0
             self.dirty.clear()
         self.turns.ask(effects)
+        self.aside.ask(effects)
         return effects
 
     def broken(self, error: Exception) -> None:
@@ -300,6 +305,9 @@ class Node:
 
     def _command(self, event: Command) -> None:
         event.act()
+
+    def _computed(self, event: Computed) -> None:
+        event.work.done()
 
     def _tick(self, event: Tick) -> None:
         self.kernel.expire(self.now)

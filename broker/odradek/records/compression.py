@@ -17,16 +17,20 @@ import cramjam
 from odradek.records import lz4_frame
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["DECOMPRESSED_BYTES_MAX", "Compression", "Data", "DecompressionError", "compress", "decompress"]
+__all__ = ["DECOMPRESSED_BYTES_MAX", "Compression", "Data", "DecompressionError", "Payload", "compress", "decompress"]
 
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 """What one batch may expand to; Kafka has no such limit, for it never holds a whole batch."""
 
 Data = bytes | bytearray | memoryview
+Payload = bytes | mmap
+"""What was decompressed: mapped memory where it is large, because a copy of 100 MB stops every thread for its time."""
 
 _GZIP = 31  # zlib's window bits for the gzip container
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BYTES = 64
+_GZIP_PART_BYTES = 1 << 20
+_MAPPED_BYTES = 4 << 20
 
 _XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"  # magic, version, lowest compatible version
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -57,7 +61,7 @@ def compress(codec: Compression, data: Data) -> bytes:
     return _COMPRESS[codec](data)
 
 
-def decompress(codec: Compression, data: Data, *, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+def decompress(codec: Compression, data: Data, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Payload:
     """The data as it was; `DecompressionError` if it is damaged or longer than `limit`."""
     return _DECOMPRESS[codec](data, limit)
 
@@ -89,44 +93,93 @@ def _gzip(data: Data) -> bytes:
     return stream.compress(data) + stream.flush()
 
 
-def _gunzip(data: Data, limit: int) -> bytes:
-    parts: list[bytes] = []
-    position, room = 0, limit
+class _Output:
+    """What a codec writes part by part, within a limit: joined if it is small, in mapped memory if it is not."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._parts: list[bytes] = []
+        self._pages: mmap | None = None
+
+    @property
+    def room(self) -> int:
+        return self._limit - self._size
+
+    def add(self, part: bytes) -> None:
+        """Take the next part; `DecompressionError` if there is no room for it."""
+        if len(part) > self.room:
+            raise _too_large(self._limit)
+        start, self._size = self._size, self._size + len(part)
+        if self._pages is not None:
+            self._pages[start : self._size] = part
+            return
+        self._parts.append(part)
+        if self._size > _MAPPED_BYTES:
+            self._pages = pages = mmap(-1, self._limit)
+            position = 0
+            for each in self._parts:
+                pages[position : position + len(each)] = each
+                position += len(each)
+            self._parts.clear()
+
+    def whole(self) -> Payload:
+        """All of it, once nothing more comes."""
+        if self._pages is not None:
+            return _cut(self._pages, self._size)
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+
+def _cut(pages: mmap, size: int) -> Payload:
+    """The first bytes of mapped memory; many of them without a copy, where the system can shorten a mapping."""
+    if size <= _MAPPED_BYTES:
+        with pages:
+            return pages[:size]
+    try:
+        pages.resize(size)
+    except (OSError, SystemError, ValueError):
+        with pages:
+            return pages[:size]
+    return pages
+
+
+def _gunzip(data: Data, limit: int) -> Payload:
+    output = _Output(limit)
+    position = 0
     with memoryview(data) as view:
         while True:  # gzip streams may follow one another
             # All there is for the first, which is mostly the only one.
             window = len(view) if position == 0 else _GZIP_WINDOW_BYTES
-            part, position = _gunzip_member(view, position, window=window, room=room)
-            room -= len(part)
-            if room < 0:
-                raise _too_large(limit)
-            if part:
-                parts.append(part)
+            position = _gunzip_member(view, position, window=window, output=output)
             if view[position : position + len(_GZIP_MAGIC)] != _GZIP_MAGIC:  # Java ignores what else may follow
-                return parts[0] if len(parts) == 1 else b"".join(parts)
+                return output.whole()
 
 
-def _gunzip_member(view: memoryview, position: int, *, window: int, room: int) -> tuple[bytes, int]:
-    """What the stream at this position expands to, or a byte more than there is room for; and where it ends.
+def _gunzip_member(view: memoryview, position: int, *, window: int, output: _Output) -> int:
+    """Write what the stream at this position expands to; where it ends.
 
     zlib copies what it is given behind the end of a stream, so each stream gets as much as it may need and little more:
-    windows that double.
+    windows that double up to a bound, because it copies what it has not consumed, too.
     """
     stream = zlib.decompressobj(_GZIP)
-    parts: list[bytes] = []
-    while not stream.eof and room >= 0:
-        if position == len(view):
-            raise _damaged(Compression.GZIP, "the stream is cut off")
-        given = view[position : position + window]
+    there_is_more = False
+    while not stream.eof:
+        given: Data = stream.unconsumed_tail
+        if not given and not there_is_more:
+            if position == len(view):
+                raise _damaged(Compression.GZIP, "the stream is cut off")
+            given = view[position : position + min(window, _GZIP_PART_BYTES)]
+            position += len(given)
+            window *= 2
+        most = min(output.room + 1, _GZIP_PART_BYTES)
         try:
-            part = stream.decompress(given, room + 1)
+            part = stream.decompress(given, most)
         except zlib.error as error:
             raise _damaged(Compression.GZIP, error) from None
-        parts.append(part)
-        room -= len(part)
-        position += len(given) - len(stream.unused_data)
-        window *= 2
-    return parts[0] if len(parts) == 1 else b"".join(parts), position
+        there_is_more = len(part) == most
+        if part:
+            output.add(part)
+    return position - len(stream.unused_data)
 
 
 def _snappy(data: Data) -> bytes:
@@ -139,11 +192,11 @@ def _snappy(data: Data) -> bytes:
     return b"".join(parts)
 
 
-def _unsnappy(data: Data, limit: int) -> bytes:
+def _unsnappy(data: Data, limit: int) -> Payload:
     view = memoryview(data)
     if view[: len(_XERIAL) - 8] != _XERIAL[:-8]:
         return _unsnappy_block(view, limit)
-    parts: list[bytes] = []
+    output = _Output(limit)
     position = len(_XERIAL)
     while position < len(view):
         try:
@@ -153,11 +206,9 @@ def _unsnappy(data: Data, limit: int) -> bytes:
         position += _CHUNK.size
         if not 0 < length <= len(view) - position:
             raise _damaged(Compression.SNAPPY, f"a block of {length} bytes")
-        block = _unsnappy_block(view[position : position + length], limit)
-        limit -= len(block)
-        parts.append(block)
+        output.add(_unsnappy_block(view[position : position + length], output.room))
         position += length
-    return b"".join(parts)
+    return output.whole()
 
 
 def _unsnappy_block(block: memoryview, limit: int) -> bytes:
@@ -177,7 +228,7 @@ def _lz4(data: Data) -> bytes:
         return lz4_frame.write(view)
 
 
-def _unlz4(data: Data, limit: int) -> bytes:
+def _unlz4(data: Data, limit: int) -> Payload:
     try:
         whole = lz4_frame.frame(memoryview(data))
     except ValueError as error:
@@ -189,7 +240,7 @@ def _zstd(data: Data) -> bytes:
     return bytes(cramjam.zstd.compress(data, level=3))
 
 
-def _unzstd(data: Data, limit: int) -> bytes:
+def _unzstd(data: Data, limit: int) -> Payload:
     if not data:
         return b""
     return _into(Compression.ZSTD, cramjam.zstd.decompress_into, data, limit)
@@ -200,7 +251,7 @@ _FULL = "failed to write whole buffer"  # what the library says when the output 
 
 def _into(
     codec: Compression, decompress_into: Callable[[Data, bytearray | mmap], int], data: Data, limit: int
-) -> bytes:
+) -> Payload:
     """Decompress into memory of a given size: first a likely one, then the limit.
 
     The second is mapped, so that only pages written to exist.
@@ -215,11 +266,12 @@ def _into(
             raise _damaged(codec, error) from None
     if likely == limit:
         raise _too_large(limit)
-    with mmap(-1, limit) as pages:
-        try:
-            return pages[: decompress_into(data, pages)]
-        except cramjam.DecompressionError as error:
-            raise (_too_large(limit) if _FULL in str(error) else _damaged(codec, error)) from None
+    pages = mmap(-1, limit)
+    try:
+        return _cut(pages, decompress_into(data, pages))
+    except cramjam.DecompressionError as error:
+        pages.close()
+        raise (_too_large(limit) if _FULL in str(error) else _damaged(codec, error)) from None
 
 
 _COMPRESS: dict[Compression, Callable[[Data], bytes]] = {
@@ -229,7 +281,7 @@ _COMPRESS: dict[Compression, Callable[[Data], bytes]] = {
     Compression.LZ4: _lz4,
     Compression.ZSTD: _zstd,
 }
-_DECOMPRESS: dict[Compression, Callable[[Data, int], bytes]] = {
+_DECOMPRESS: dict[Compression, Callable[[Data, int], Payload]] = {
     Compression.NONE: _load,
     Compression.GZIP: _gunzip,
     Compression.SNAPPY: _unsnappy,

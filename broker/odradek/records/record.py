@@ -26,7 +26,14 @@ from odradek.records.batch import (
     increment_sequence,
     write_header,
 )
-from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression, DecompressionError, compress, decompress
+from odradek.records.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Compression,
+    DecompressionError,
+    Payload,
+    compress,
+    decompress,
+)
 from odradek.records.varint import read_varint, read_varlong, write_varint
 from odradek.wire.errors import ErrorCode
 
@@ -49,7 +56,7 @@ class Record(Struct, frozen=True):
     sequence: int = NO_SEQUENCE
 
 
-def record_payload(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+def record_payload(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Payload:
     """The records of a batch as bytes, decompressed if need be; `InvalidBatch` if that fails or exceeds the limit."""
     if not batch.attributes & COMPRESSION_MASK:
         return bytes(batch.view[HEADER_BYTES:])
@@ -64,7 +71,7 @@ def iterate_records(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Ite
     return records_in(batch, record_payload(batch, limit=limit))
 
 
-def records_in(batch: Batch, data: bytes) -> Iterator[Record]:
+def records_in(batch: Batch, data: Payload) -> Iterator[Record]:
     """The records of the batch, from a payload that is decompressed already."""
     if batch.record_count < 0:
         raise _invalid(f"Found invalid record count {batch.record_count} in magic v2 batch")
@@ -82,7 +89,7 @@ def _invalid(message: str) -> InvalidBatch:
     return InvalidBatch(ErrorCode.INVALID_RECORD, message)
 
 
-def _read_record(data: bytes, position: int, batch: Batch) -> tuple[Record, int]:
+def _read_record(data: Payload, position: int, batch: Batch) -> tuple[Record, int]:
     try:
         length, start = read_varint(data, position)
         end = start + length
@@ -114,7 +121,7 @@ def _wrapped(timestamp: int) -> int:
     return (timestamp + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+def _read_nullable(data: Payload, position: int, end: int) -> tuple[bytes | None, int]:
     length, position = read_varint(data, position)
     if length < 0:
         return None, position
@@ -124,7 +131,7 @@ def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, 
     return data[position:stop], stop
 
 
-def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+def _read_headers(data: Payload, position: int, end: int) -> tuple[tuple[Header, ...], int]:
     count, position = read_varint(data, position)
     if count == 0:
         return (), position

@@ -11,6 +11,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from odradek.records.batch import InvalidBatch
+from odradek.records.compression import Payload
 from odradek.records.varint import read_varint, read_varlong
 from odradek.wire.errors import ErrorCode
 
@@ -44,7 +45,7 @@ class Extent(Struct, gc=False):
     """Some record has no key."""
 
 
-def scan(data: bytes, count: int, claimed_delta: int) -> Extent:
+def scan(data: Payload, count: int, claimed_delta: int) -> Extent:
     """Check `count` records that fill `data` exactly; `InvalidBatch` if they do not."""
     try:
         return _scan(data, count, claimed_delta)
@@ -56,7 +57,7 @@ def _invalid(message: str) -> InvalidBatch:
     return InvalidBatch(ErrorCode.INVALID_RECORD, message)
 
 
-def _scan(data: bytes, count: int, claimed_delta: int) -> Extent:
+def _scan(data: Payload, count: int, claimed_delta: int) -> Extent:
     size = len(data)
     position = index = attempt_at = 0
     top = low = None
@@ -149,7 +150,7 @@ def _extent(top: int | None, low: int | None, null_key: bool, claimed_delta: int
     return Extent(None, lowest, null_key)
 
 
-def _skip_headers(data: bytes, position: int, end: int) -> int:
+def _skip_headers(data: Payload, position: int, end: int) -> int:
     count, position = read_varint(data, position)
     if count < 0:
         raise _invalid(f"Found invalid number of record headers {count}")
@@ -174,7 +175,7 @@ class _Shape(Struct, gc=False):
     """These differ, but in a run not in how many bytes they take."""
 
 
-def _shape(data: bytes, start: int) -> _Shape:
+def _shape(data: Payload, start: int) -> _Shape:
     """The shape of a record that is known to be valid."""
     position = read_varint(data, start)[1]
     fixed = [*range(start, position)]
@@ -205,7 +206,7 @@ def _shape(data: bytes, start: int) -> _Shape:
 class _Runs:
     """Runs of records of one shape, and how their timestamps compare with the largest that is claimed."""
 
-    def __init__(self, data: bytes, claimed_delta: int) -> None:
+    def __init__(self, data: Payload, claimed_delta: int) -> None:
         self.data = data
         self.claimed = claimed_delta << 1
         self.exceeded = False

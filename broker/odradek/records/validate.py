@@ -7,11 +7,13 @@ on as it came; only what that proof leaves open is read record by record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from odradek.records.batch import (
+    COMPRESSION_MASK,
     LOG_APPEND_TIME,
     MAGIC,
     NO_PRODUCER_EPOCH,
@@ -25,14 +27,16 @@ from odradek.records.batch import (
     stamp,
     whole_size_at,
 )
-from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression
+from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression, Payload
 from odradek.records.legacy import read_messages, renumbered
 from odradek.records.message_set import Message
 from odradek.records.record import Record, build_batch, record_payload, records_in
 from odradek.records.structure import Extent, scan
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["RecordError", "Rejected", "TopicRules", "Validated", "validate_produce"]
+__all__ = ["RecordError", "Rejected", "TakesLong", "TopicRules", "Validated", "validate_produce"]
+
+T = TypeVar("T")
 
 RecordError = tuple[int, str]
 """Index of a record in its batch, and what is wrong with it."""
@@ -41,6 +45,11 @@ _BATCHES_ONLY_VERSION = 3  # Produce v3 came with format v2 (KIP-98)
 _ZSTD_VERSION = 7  # KIP-110
 _MAGIC_AT = 16
 _SHOWN_ERRORS = 3
+
+BYTES_AT_ONCE = 4 << 20
+RECORDS_AT_ONCE = 10_000
+MESSAGES_AT_ONCE_BYTES = 64 << 10
+"""What is checked in some 10 ms at most: bytes when decompressed, records, and bytes of messages of an older format."""
 
 _TARGETS = {
     "producer": None,
@@ -86,10 +95,23 @@ class Rejected(Struct, frozen=True):
     """The request itself is wrong: Kafka does not get as far as the log, and its answer has no log start offset."""
 
 
+class TakesLong(Exception):
+    """These records take longer to check than a broker may spend on one client while others wait."""
+
+
 def validate_produce(
-    records: memoryview | None, *, produce_version: int, topic: TopicRules, now: int, partition: int = 0
+    records: memoryview | None,
+    *,
+    produce_version: int,
+    topic: TopicRules,
+    now: int,
+    partition: int = 0,
+    at_once: bool = False,
 ) -> Validated | Rejected:
-    """The batch to append, or why there is none; `now` is in ms."""
+    """The batch to append, or why there is none; `now` is in ms.
+
+    Raises `TakesLong` if it is asked to do it `at_once`, and cannot.
+    """
     try:
         batch = _batch_of_request(records, produce_version)
     except InvalidBatch as invalid:
@@ -98,9 +120,9 @@ def validate_produce(
     try:
         if batch is None:
             assert records is not None, "a missing set is refused"
-            return _convert(records, topic, now, partition)
+            return _convert(records, topic, now, partition, at_once=at_once)
         _check_header(batch, topic)
-        return _validate(batch, topic, now, partition)
+        return _validate(batch, topic, now, partition, at_once=at_once)
     except InvalidBatch as invalid:
         return Rejected(invalid.error, None, (), invalid.message)
 
@@ -174,8 +196,14 @@ def _too_large(size: int, topic: TopicRules) -> InvalidBatch:
 # The records
 
 
-def _validate(batch: Batch, topic: TopicRules, now: int, partition: int) -> Validated | Rejected:
-    data = record_payload(batch, limit=topic.decompressed_bytes_max)
+def _validate(batch: Batch, topic: TopicRules, now: int, partition: int, *, at_once: bool) -> Validated | Rejected:
+    if at_once and (batch.record_count > RECORDS_AT_ONCE or batch.size > BYTES_AT_ONCE):
+        raise TakesLong
+    limit = topic.decompressed_bytes_max
+    if at_once and batch.attributes & COMPRESSION_MASK:
+        data = _expand_at_once(lambda most: record_payload(batch, limit=most), limit)
+    else:
+        data = record_payload(batch, limit=limit)
     extent = scan(data, batch.record_count, batch.max_timestamp - batch.base_timestamp)
     if topic.message_timestamp_type == "CreateTime":
         if _is_plain(batch, extent, topic, now):
@@ -187,6 +215,18 @@ def _validate(batch: Batch, topic: TopicRules, now: int, partition: int) -> Vali
     if rejected is not None:
         return rejected
     return _stored(batch, data, topic, max(NO_TIMESTAMP, *(record.timestamp for record in records)), now)
+
+
+def _expand_at_once(expand: Callable[[int], T], limit: int) -> T:
+    """What this expands to within a limit, or `TakesLong`."""
+    if limit <= BYTES_AT_ONCE:
+        return expand(limit)
+    try:
+        return expand(BYTES_AT_ONCE)
+    except InvalidBatch as invalid:
+        if invalid.error is ErrorCode.MESSAGE_TOO_LARGE:
+            raise TakesLong from None
+        raise
 
 
 def _is_plain(batch: Batch, extent: Extent, topic: TopicRules, now: int) -> bool:
@@ -256,7 +296,7 @@ def _summary(error: ErrorCode, found: Sequence[RecordError]) -> str:
 # What is stored instead of what came
 
 
-def _stored(batch: Batch, data: bytes, topic: TopicRules, max_timestamp: int, now: int) -> Validated:
+def _stored(batch: Batch, data: Payload, topic: TopicRules, max_timestamp: int, now: int) -> Validated:
     """A copy of the batch with the topic's compression and timestamps."""
     stamped = topic.message_timestamp_type != "CreateTime"
     target = _TARGETS[topic.compression_type]
@@ -293,9 +333,15 @@ def _finished(copy: bytearray, topic: TopicRules, now: int) -> Validated:
     return Validated(batch, now if batch.attributes & LOG_APPEND_TIME else NO_TIMESTAMP)
 
 
-def _convert(view: memoryview, topic: TopicRules, now: int, partition: int) -> Validated | Rejected:
+def _convert(view: memoryview, topic: TopicRules, now: int, partition: int, *, at_once: bool) -> Validated | Rejected:
     """Messages of magic 0 or 1, from clients before 0.11, as one batch."""
-    messages, records = read_messages(view, limit=topic.decompressed_bytes_max)
+    if at_once and len(view) > MESSAGES_AT_ONCE_BYTES:
+        raise TakesLong
+    limit = topic.decompressed_bytes_max
+    if at_once:
+        messages, records = _expand_at_once(lambda most: read_messages(view, limit=most), limit)
+    else:
+        messages, records = read_messages(view, limit=limit)
     largest = max(message.size for message in messages)
     if largest > topic.max_message_bytes:
         raise _too_large(largest, topic)

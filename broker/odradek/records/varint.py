@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from odradek.records.compression import Payload
+
 __all__ = ["read_varint", "read_varlong", "write_varint"]
 
 _INT_BITS = 32
@@ -17,7 +19,7 @@ def write_varint(out: bytearray, value: int) -> None:
     out.append(rest)
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: Payload, position: int) -> tuple[int, int]:
     """A 32-bit number of at most five bytes, and the position behind it."""
     byte = data[position]
     if byte < 128:
@@ -25,7 +27,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     return _read_long_form(data, position, _INT_BITS)
 
 
-def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+def read_varlong(data: Payload, position: int) -> tuple[int, int]:
     """A 64-bit number of at most ten bytes, and the position behind it."""
     byte = data[position]
     if byte < 128:
@@ -33,7 +35,7 @@ def read_varlong(data: bytes, position: int) -> tuple[int, int]:
     return _read_long_form(data, position, _LONG_BITS)
 
 
-def _read_long_form(data: bytes, position: int, bits: int) -> tuple[int, int]:
+def _read_long_form(data: Payload, position: int, bits: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, bits, 7):
         byte = data[position]

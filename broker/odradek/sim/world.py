@@ -18,6 +18,8 @@ from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of
 from odradek.node.events import (
     Announce,
     Command,
+    Compute,
+    Computed,
     Connected,
     Dial,
     Dialled,
@@ -330,6 +332,9 @@ class World:
                             self._post_to_peer((node_id, other), other, MetadataAdvanced(offset))
                 case NextTurn():
                     self.post(node_id, Turn())
+                case Compute(work=work):
+                    work.run()
+                    self.post(node_id, Computed(work))
                 case _:
                     pass
 

@@ -97,6 +97,10 @@ class Counting:
         return self._stream.eof
 
     @property
+    def unconsumed_tail(self) -> bytes:
+        return self._stream.unconsumed_tail
+
+    @property
     def unused_data(self) -> bytes:
         return self._stream.unused_data
 
@@ -107,8 +111,27 @@ def test_gzip_streams_cost_what_they_are_long(monkeypatch: pytest.MonkeyPatch, m
     monkeypatch.setattr("odradek.records.compression.zlib.decompressobj", Counting)
     packed = gzip.compress(member) * 5000
     Counting.given = 0
-    assert member * 5000 == decompress(Compression.GZIP, packed)
+    assert member * 5000 == decompress(Compression.GZIP, packed)[:]
     assert len(packed) <= Counting.given <= 6 * len(packed)
+
+
+@pytest.mark.parametrize("around", range(-1, 2))
+@pytest.mark.parametrize("parts", [1, 4, 5])
+@pytest.mark.parametrize("level", [1, 9])
+def test_gzip_streams_are_written_part_by_part(around: int, parts: int, level: int) -> None:
+    """Small and mapped, with an end before, at and behind the end of a part."""
+    size = parts * (1 << 20) + around
+    for data in (bytes(size), TEXT * (size // len(TEXT)) + TEXT[: size % len(TEXT)]):
+        packed = gzip.compress(data, level)
+        assert data == decompress(Compression.GZIP, packed, limit=size)[:]
+        with pytest.raises(DecompressionError, match="more than"):
+            decompress(Compression.GZIP, packed, limit=size - 1)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_large_is_the_same(codec: Compression) -> None:
+    data = TEXT * 20
+    assert data == decompress(codec, compress(codec, data))[:]
 
 
 def test_the_limit_holds_for_all_gzip_streams_together() -> None:

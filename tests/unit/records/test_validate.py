@@ -12,7 +12,7 @@ from odradek.records.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Times
 from odradek.records.compression import Compression
 from odradek.records.message_set import message_set
 from odradek.records.record import Record, build_batch, iterate_records
-from odradek.records.validate import Rejected, TopicRules, Validated, validate_produce
+from odradek.records.validate import Rejected, TakesLong, TopicRules, Validated, validate_produce
 from odradek.wire.errors import ErrorCode
 
 PLAIN = TopicRules(name="plain")
@@ -386,3 +386,42 @@ def test_timestamps_that_nobody_means_do_no_harm(times: list[int], claimed: int)
     no_bounds = TopicRules(message_timestamp_after_max_ms=2**63 - 1)
     for topic in (PLAIN, BOUNDED, STAMPED, no_bounds):
         validate(data, topic)
+
+
+LONG = {
+    "unpacks to 5 MB": (build_batch([Record(0, NOW, None, bytes(5 << 20))], compression=Compression.GZIP), PLAIN),
+    "11,000 records": (build_batch(plain(11_000)), PLAIN),
+    "70 KB of messages": (message_set([Record(0, NOW, b"k", bytes(70 << 10))], magic=1), PLAIN),
+    "messages that unpack to 5 MB": (
+        message_set([Record(0, NOW, b"k", bytes(5 << 20))], magic=1, compression=Compression.GZIP),
+        TopicRules(name="large", max_message_bytes=6 << 20),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_what_takes_long_is_not_done_at_once(name: str) -> None:
+    data, topic = LONG[name]
+    version = 2 if "messages" in name else 9
+    with pytest.raises(TakesLong):
+        validate_produce(memoryview(data), produce_version=version, topic=topic, now=NOW, at_once=True)
+    assert isinstance(validate_produce(memoryview(data), produce_version=version, topic=topic, now=NOW), Validated)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
+def test_what_is_too_large_for_the_topic_is_refused_at_once(codec: Compression) -> None:
+    data = build_batch([Record(0, NOW, None, bytes(2 << 20))], compression=codec)
+    topic = TopicRules(name="small", decompressed_bytes_max=1 << 20)
+    rejected = validate_produce(memoryview(data), produce_version=9, topic=topic, now=NOW, at_once=True)
+    assert isinstance(rejected, Rejected)
+    assert ErrorCode.MESSAGE_TOO_LARGE is rejected.error
+
+
+@given(st.binary(max_size=200), st.sampled_from(Compression))
+def test_at_once_is_the_same(value: bytes, codec: Compression) -> None:
+    data = memoryview(build_batch([Record(0, NOW, None, value)], compression=codec))
+    whole = validate_produce(data, produce_version=9, topic=PLAIN, now=NOW)
+    at_once = validate_produce(data, produce_version=9, topic=PLAIN, now=NOW, at_once=True)
+    assert isinstance(whole, Validated)
+    assert isinstance(at_once, Validated)
+    assert whole.batch.view == at_once.batch.view

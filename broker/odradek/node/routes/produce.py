@@ -8,6 +8,7 @@ implicitly (both KIP-890), 13 names topics by id.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -20,7 +21,7 @@ from odradek.node.routes.leaders import current_leader
 from odradek.node.routes.transactional_produce import verify
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.records.batch import InvalidBatch, parse_batch
-from odradek.records.validate import Rejected, validate_produce
+from odradek.records.validate import Rejected, TakesLong, validate_produce
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.produce_response import (
     BatchIndexAndErrorMessage,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from odradek.log.partition import Guard, Partition
     from odradek.node.node import Node
     from odradek.records.batch import Batch
+    from odradek.records.validate import Validated
     from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 __all__ = ["Write", "produce"]
@@ -84,7 +86,10 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
                 # A batch may hold a thousand times what was sent.
                 await node.turns.breathe(call)
             read = True
-            write = _admit(node, name, data, call)
+            try:
+                write = _admit(node, name, data, call)
+            except TakesLong:
+                write = await _admit_aside(node, name, data, call)
             writes.append(write)
             if isinstance(write, Write) and write.batch.is_transactional:
                 transactional.append(write)
@@ -151,11 +156,36 @@ def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call)
     if _is_closed(partition, call):
         return _closed(data.index, partition, records)
     validated = validate_produce(
-        records, produce_version=call.version, topic=partition.rules, now=node.now, partition=data.index
+        records, produce_version=call.version, topic=partition.rules, now=node.now, partition=data.index, at_once=True
     )
+    return _judged(node, partition, validated)
+
+
+async def _admit_aside(
+    node: Node, name: str | None, data: PartitionProduceData, call: Call
+) -> Write | PartitionProduceResponse:
+    """Admit a batch that may be read while others are served; it is looked up again when it is appended."""
+    records = data.records
+    assert name is not None, "records of no topic are not read"
+    assert not isinstance(records, bytes), "what was read from a frame is a view"
+    partition = node.partitions[name, data.index]
+    validated = await node.aside.do(
+        partial(
+            validate_produce,
+            records,
+            produce_version=call.version,
+            topic=partition.rules,
+            now=node.now,
+            partition=data.index,
+        )
+    )
+    return _judged(node, partition, validated)
+
+
+def _judged(node: Node, partition: Partition, validated: Validated | Rejected) -> Write | PartitionProduceResponse:
     if isinstance(validated, Rejected):
-        node.log.debug("records_refused", topic=name, partition=data.index, reason=validated.reason)
-        return _rejected(data.index, validated, partition)
+        node.log.debug("records_refused", topic=partition.topic, partition=partition.index, reason=validated.reason)
+        return _rejected(partition.index, validated, partition)
     return Write(partition, validated.batch)
 
 
