@@ -81,7 +81,7 @@ def test_time_passes_and_levels_change() -> None:
         cluster.add_rule(rule("METADATA", then=steps))
         ask(cluster, MetadataRequest(topics=[]), 12)
         cluster.wait_for(lambda: cluster._running.clock.now() >= now + 3_600_000)
-        cluster.wait_for(lambda: cluster._running.node(1).transaction_version == 0)
+        cluster.wait_for(lambda: cluster._running.node(1).image.transaction_version == 0)
 
 
 def test_an_epoch_is_set() -> None:

@@ -245,6 +245,16 @@ class Config(Struct, frozen=True, kw_only=True):
         return self._of((*self.layers, static), self.release)
 
     @property
+    def verifies_records(self) -> bool:
+        """Whether a client's records wait for their coordinator (KIP-890, part 1)."""
+        return self.transaction_partition_verification_enable and self.release.verification.records
+
+    @property
+    def verifies_offsets(self) -> bool:
+        """The same for the offsets of a transaction."""
+        return self.transaction_partition_verification_enable and self.release.verification.offsets
+
+    @property
     def without_effect(self) -> list[str]:
         """The keys that were set and change nothing here."""
         names = {name for _, texts in self.layers for name in texts}

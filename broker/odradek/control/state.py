@@ -239,7 +239,7 @@ def _offsets(machine: GroupCoordinator, group_id: str) -> list[OffsetView]:
 
 def _led(cluster: RunningCluster, topic: str, index: int) -> tuple[Node, Partition] | None:
     for node in _running(cluster):
-        partition = node.partition(topic, index)
+        partition = node.replicas.led(topic, index)
         if not isinstance(partition, Refused):
             return node, partition
     return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from odradek.metadata.image import MetadataImage
+from odradek.metadata.image import TRANSACTION_VERSION, MetadataImage
 
 __all__ = [
     "ELIGIBLE_REPLICAS",
@@ -22,7 +22,6 @@ __all__ = [
 ]
 
 METADATA_VERSION = "metadata.version"
-TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
 ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
 """Whether there are eligible leader replicas (KIP-966)."""

@@ -23,11 +23,13 @@ __all__ = [
     "EndpointImage",
     "MetadataImage",
     "PartitionImage",
+    "TRANSACTION_VERSION",
     "ResourceType",
     "TopicImage",
 ]
 
 NO_LEADER = -1
+TRANSACTION_VERSION = "transaction.version"
 """Leader of a partition none of whose replicas is there."""
 
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
@@ -155,6 +157,11 @@ class MetadataImage(Struct, frozen=True):
     def feature(self, name: str) -> int:
         """The finalized level of a feature; 0 if there is none."""
         return self.features.get(name, 0)
+
+    @property
+    def transaction_version(self) -> int:
+        """The finalized level of transaction.version."""
+        return self.features.get(TRANSACTION_VERSION, 0)
 
     def is_alive(self, broker_id: int) -> bool:
         """Whether a broker is registered and not fenced."""

@@ -20,7 +20,7 @@ from odradek.node.events import Stopping
 from odradek.node.hosting import membership
 from odradek.node.hosting.controller import Controlling, StartRefused, StartTopic
 from odradek.node.node import EventSink, Logger, Node
-from odradek.node.transport.entrance import LoginsRefused
+from odradek.node.transport.logins import LoginsRefused
 from odradek.security.listeners import Listener, ListenersError, read_listeners
 from odradek.security.principal import RulesError
 from odradek.usage import UsageError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.node.guards.table import GUARDS
 from odradek.security.acls import CLUSTER_NAME, AclOperation, AclResource
 from odradek.security.authorizer import Authorizer
 from odradek.security.principal import RulesError, parse_principal
@@ -12,9 +11,7 @@ from odradek.security.principal import RulesError, parse_principal
 if TYPE_CHECKING:
     from odradek.config.security import SecurityConfig
     from odradek.metadata.image import MetadataImage
-    from odradek.node.node import Node
-    from odradek.node.transport.call import Call, Serve
-    from odradek.wire.registry import ApiKey
+    from odradek.node.transport.call import Call
 
 __all__ = ["Authority"]
 
@@ -47,14 +44,3 @@ class Authority:
     def operations(self, call: Call, kind: AclResource, name: str = CLUSTER_NAME) -> int:
         """All that the sender may do to a resource, a bit for each."""
         return self._authorizer.allowed_operations(call.peer.principal, call.host, kind, name)
-
-    def guarded(self, api_key: ApiKey, serve: Serve) -> Serve:
-        """The same service for those who may have it."""
-        guard = GUARDS[api_key]
-        if guard is None:
-            return serve
-
-        async def served(node: Node, call: Call) -> object:
-            return await (serve(node, call) if call.is_broker else guard(self, node, call, serve))
-
-        return served

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.node.rules.armed import Armed, Held, seen
+from odradek.node.rules.armed import Node as SeenNode
 from odradek.node.rules.model import Scripted
+from odradek.node.seams import HasKernel
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.failures import refusal
 from odradek.node.transport.router import Handler
@@ -19,10 +21,11 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.jsonform import response_of
 from odradek.wire.registry import ApiKey
 
-if TYPE_CHECKING:
-    from odradek.node.node import Node
-
 __all__ = ["Faults"]
+
+
+class Node(SeenNode, HasKernel, Protocol):
+    """What rules touch of the node that carries them out."""
 
 
 class Faults:
@@ -62,7 +65,7 @@ class Faults:
         assert armed is not None
         node, act = self._node, armed.rule.act
         if act.delay_ms:
-            await node.sleep(act.delay_ms)
+            await node.kernel.sleep(act.delay_ms)
         if act.hold:
             await self._hold(armed, call)
         if act.disconnect == "before":
@@ -71,7 +74,7 @@ class Faults:
             await node.kernel.wait()
         response = await self._answer(armed, handler, call)
         if act.answer_delay_ms:
-            await node.sleep(act.answer_delay_ms)
+            await node.kernel.sleep(act.answer_delay_ms)
         if act.disconnect == "after":
             raise CloseConnection("closed_by_rule")
         if act.throttle_ms and response is not None:
@@ -102,7 +105,7 @@ class Faults:
             return await handler.serve(node, call)
         again = replace(call, request=_copied(call.request))
         response = await handler.serve(node, call)
-        node.spawn(self._serve_again(handler, again))
+        node.kernel.spawn(self._serve_again(handler, again))
         return response
 
     async def _serve_again(self, handler: Handler, call: Call) -> None:

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
+
+from odradek.node.seams import HasClock, HasConfig, HasPartitions, HasTimers
+from odradek.node.transport.connection import HasConnections
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
     from odradek.log.partition import Partition
-    from odradek.node.node import Node
 
 __all__ = ["Housekeeping"]
+
+
+class Node(HasClock, HasConfig, HasConnections, HasPartitions, HasTimers, Protocol):
+    """What the chores touch of their broker."""
+
 
 IDLE_SWEEP_MS = 1000
 """Idle connections are looked for so often, or as often as `connections.max.idle.ms` if that is less."""

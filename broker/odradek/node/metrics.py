@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from odradek.node.counters import Counters
+from odradek.node.hosting.coordinators import HasCoordinators
+from odradek.node.seams import HasPartitions, HasPurgatory, HasStore
+from odradek.node.transport.connection import HasConnections
 from odradek.txn.verification_metrics import BUCKETS_MS
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
+    from odradek.node.verification import Verification
 
 __all__ = ["Metrics"]
 
 
-class Metrics:
+class Node(HasConnections, HasCoordinators, HasPartitions, HasPurgatory, HasStore, Protocol):
+    """What is counted when somebody looks."""
+
+    @property
+    def verification(self) -> Verification: ...
+
+
+class Metrics(Counters):
     """What a test or the `/metrics` page reads; gauges are computed when somebody looks."""
 
     def __init__(self, node: Node) -> None:
+        super().__init__()
         self._node = node
-        self.requests = 0
-        self.markers_written = 0
-        self.coordinator_loads = 0
 
     def snapshot(self) -> dict[str, float]:
         """Every number, by name; names that end in `_total` only grow."""

@@ -6,16 +6,10 @@ All machines, flows and connections live inside; a driver feeds it and carries o
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import Callable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
-from odradek.log.machine import Fact, Refused
-from odradek.log.replica import Replica
-from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.node.events import (
     Clogged,
     Command,
@@ -26,36 +20,35 @@ from odradek.node.events import (
     Drained,
     Effect,
     Event,
-    Hangup,
-    Hold,
     MetadataAdvanced,
     Received,
-    Resume,
-    Send,
     Started,
     Stopping,
     Tick,
     Turn,
 )
+from odradek.node.facts import EventSink, Facts, Logger
 from odradek.node.fetch_sessions import FetchSessions
-from odradek.node.hosting import replicas
+from odradek.node.hosting import dynamic_config
 from odradek.node.hosting.controller import Controlling, StartRefused
 from odradek.node.hosting.coordinators import Coordinators
 from odradek.node.hosting.producer_ids import ProducerIdSupply
+from odradek.node.hosting.replicas import Replicas
 from odradek.node.hosting.replication import Replication
 from odradek.node.housekeeping import Housekeeping
 from odradek.node.kernel.aside import Aside
 from odradek.node.kernel.flow import Kernel
+from odradek.node.kernel.pumps import Pumps
 from odradek.node.kernel.purgatory import Purgatory
 from odradek.node.kernel.timers import Timers
 from odradek.node.kernel.turns import Turns
 from odradek.node.metrics import Metrics
+from odradek.node.old_names import OldNames
 from odradek.node.transport.connection import Connection
 from odradek.node.transport.entrance import Entrance
+from odradek.node.transport.outbox import Outbox
 from odradek.node.transport.peers import Peers
-from odradek.node.transport.router import Router
-from odradek.wire.codecs import PLAIN
-from odradek.wire.errors import ErrorCode
+from odradek.node.transport.router import Guard, Router
 
 if TYPE_CHECKING:
     from random import Random
@@ -69,49 +62,11 @@ if TYPE_CHECKING:
     from odradek.node.faults import Faults
     from odradek.node.verification import Verification
     from odradek.txn.rules import Rules
-    from odradek.wire.registry import ApiKey
 
 __all__ = ["EventSink", "Logger", "Node"]
 
-R = TypeVar("R", bound=Struct)
 
-READABLE = "readable"
-"""First part of the purgatory key of fetches that wait for a partition to grow."""
-LOGGED_FACTS = frozenset(
-    {
-        "log_segment_dropped",
-        "replication_factor_lowered",
-        "metadata_fault",
-        "group_record_skipped",
-        "broker_fenced",
-        "log_truncated",
-    }
-)
-"""Facts that an operator should see without an event log."""
-
-
-class Logger(Protocol):
-    """What the node logs to: structlog's bound logger, or a fake."""
-
-    def debug(self, event: str, **fields: Any) -> Any: ...
-    def info(self, event: str, **fields: Any) -> Any: ...
-    def warning(self, event: str, **fields: Any) -> Any: ...
-    def error(self, event: str, **fields: Any) -> Any: ...
-
-
-class Pumped(Hashable, Protocol):
-    """Something that has works to start."""
-
-    def pump(self) -> None: ...
-
-
-class EventSink(Protocol):
-    """Takes the facts of a node for the event log."""
-
-    def emit(self, node_id: int, facts: Iterable[Fact]) -> None: ...
-
-
-class Node:
+class Node(OldNames):
     """A broker of a cluster, and its controller if it is the one that the cluster names."""
 
     def __init__(
@@ -136,27 +91,26 @@ class Node:
         self.random = random
         self.secrets = secrets or random
         """What nobody may foresee is drawn from here."""
-        self.logins_refused = 0
         self.log = log
         self.now = now
-        self.events = events
         self.calls_itself = calls_itself
         """Whether what it asks of itself takes the short way, without bytes and without delay."""
-        self.effects: list[Effect] = []
-        self.dirty: list[Connection] = []
+        self.outbox = Outbox()
+        self.facts = Facts(node_id, log, events)
         self.kernel = Kernel()
+        self.kernel.on_failure = self._flow_failed
         self.timers = Timers()
         self.turns = Turns(self.kernel)
         self.aside = Aside(self.kernel)
+        self.pumps = Pumps(self.timers)
         self.purgatory = Purgatory(self.kernel)
         self.release = config.release
-        self.codecs = self.release.codecs or PLAIN
         self.authority = _authority(config)
         """Who decides what clients may do; None lets everybody do everything, and nobody is asked."""
         self.router = Router(
             self.release,
             unstable_versions=config.unstable_api_versions_enable,
-            guard=None if self.authority is None else self.authority.guarded,
+            guard=None if self.authority is None else _guard(self.authority),
         )
         self.faults: Faults | None = None
         self.start_refused: StartRefused | None = None
@@ -170,9 +124,9 @@ class Node:
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.coordinators = Coordinators(self)
         self.replication = Replication(self)
-        self.controlling = Controlling(self)
+        self.replicas = Replicas(self)
+        self.controlling = Controlling(self, self._published)
         self.housekeeping = Housekeeping(self)
-        self._pump: deque[Pumped] = deque()
         self._steps: dict[type, Callable[[Any], None]] = {
             Started: self._started,
             Connected: self._connected,
@@ -201,32 +155,27 @@ class Node:
 
         No exception leaves it: what has failed ends by itself, and everything else that belongs to the step happens.
         """
-        self.now = now
-        effects: list[Effect] = []
-        self.effects = effects
+        self.now = self.kernel.now = now
+        effects = self.outbox.begin()
         try:
             self._steps[type(event)](event)
         except Exception as error:
-            self.broken(error)
-        ready = self.kernel.ready
-        while ready or self._pump:
+            self._broken(error)
+        ready, pumped = self.kernel.ready, self.pumps.waiting
+        while ready or pumped:
             try:
                 self.kernel.run_ready()
-                while self._pump:
-                    self._pump.popleft().pump()
+                self.pumps.run()
             except Exception as error:
-                self.broken(error)
-        if self.dirty:
-            for connection in self.dirty:
-                effects.append(Send(connection.conn, connection.out))
-                connection.out = []
-                connection.out_bytes = 0
-            self.dirty.clear()
-        self.turns.ask(effects)
-        self.aside.ask(effects)
+                self._broken(error)
+        self.outbox.flush()
+        if self.turns.wants_another():
+            self.outbox.next_turn()
+        if self.aside.unasked:
+            self.outbox.compute(self.aside.take())
         return effects
 
-    def broken(self, error: Exception) -> None:
+    def _broken(self, error: Exception) -> None:
         """Something has failed that no flow or connection answers for."""
         self.log.error("step_failed", node=self.node_id, exc_info=error)
 
@@ -253,7 +202,7 @@ class Node:
         peer = self.entrance.peer(event)
         if peer is None:
             self.log.warning("certificate_unmapped", node=self.node_id, listener=event.listener, name=event.certified)
-            self.effects.append(Hangup(event.conn))
+            self.outbox.hang_up(event.conn)
             return
         self.connections[event.conn] = Connection(
             self, event.conn, host=event.host, port=event.port, broker=event.broker, peer=peer
@@ -301,7 +250,7 @@ class Node:
         self.coordinators.end_all()
         for connection in list(self.connections.values()):
             connection.disconnected()
-            self.hang_up(connection)
+            self.outbox.part_with(connection)
 
     def _command(self, event: Command) -> None:
         event.act()
@@ -316,93 +265,12 @@ class Node:
     def _turn(self, event: Turn) -> None:
         self.turns.run()
 
-    # ------------------------------------------------------------------ for connections
-
-    def hang_up(self, connection: Connection) -> None:
-        """Close a connection after what it was sent."""
-        if connection.out:
-            self.effects.append(Send(connection.conn, connection.out))
-            connection.out = []
-            self.dirty.remove(connection)
-        self.effects.append(Hangup(connection.conn))
-
-    def hold(self, connection: Connection) -> None:
-        """Read nothing more from it for now."""
-        self.effects.append(Hold(connection.conn))
-
-    def resume(self, connection: Connection) -> None:
-        """Read from it again."""
-        self.effects.append(Resume(connection.conn))
-
-    # ------------------------------------------------------------------ for routes
+    # ------------------------------------------------------------------ the parts
 
     @property
     def image(self) -> MetadataImage:
         """The metadata this broker has published to itself."""
         return self.controlling.image
-
-    def partition(self, topic: str, index: int) -> Partition | Refused:
-        """A partition this node leads, and not one that it believes to lead still."""
-        partition = self.partitions.get((topic, index))
-        if partition is not None and partition.is_leader:
-            return partition
-        if self.image.partition(topic, index) is None:
-            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def partition_in(self, topic: str, index: int, leader_epoch: int) -> Partition | Refused:
-        """A partition this node leads, for who believes that this is its leader epoch (KIP-320); -1 believes nothing.
-
-        A replica that does not lead judges the epoch first, too.
-        """
-        partition = self.partition(topic, index)
-        judge = self.replica(topic, index) if isinstance(partition, Refused) else partition
-        if not isinstance(judge, Refused) and (error := judge.check_leader_epoch(leader_epoch)) is not ErrorCode.NONE:
-            return Refused(error)
-        return partition
-
-    def replica(self, topic: str, index: int) -> Replica | Refused:
-        """A partition of which this node has a replica, whoever leads it."""
-        registered = self.image.partition(topic, index)
-        if registered is None:
-            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if self.node_id not in registered.replicas:
-            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        log = self.store.find(self.image.topics[topic].id, index)
-        return Replica(log, registered.leader_epoch, self.node_id)
-
-    def appended(self, partition: Partition) -> None:
-        """Something was appended: wake who waits for it, fold where a machine does what is committed."""
-        if partition.log.mark is not None:
-            self.replication.appended(partition)
-        key = (partition.topic, partition.index)
-        self.purgatory.wake((READABLE, key))
-        shard = self.coordinators.at(partition.topic, partition.index)
-        if shard is not None:
-            shard.advance()
-        if partition.facts:
-            facts, partition.facts = partition.facts, []
-            self.emit(facts)
-        if self.store.facts:
-            facts, self.store.facts = self.store.facts, []
-            self.emit(facts)
-
-    def sleep(self, milliseconds: int) -> Any:
-        """Something to await that takes this long."""
-        return self.kernel.wait(deadline=self.now + milliseconds)
-
-    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Start a flow of the node's own."""
-        self.kernel.start(coroutine, self._spawned)
-
-    def _spawned(self, value: object, error: BaseException | None) -> None:
-        if error is not None:
-            self.log.error("flow_failed", node=self.node_id, exc_info=error)
-
-    @property
-    def transaction_version(self) -> int:
-        """The finalized level of transaction.version, as this broker knows it."""
-        return self.image.feature(TRANSACTION_VERSION)
 
     @cached_property
     def rules(self) -> Rules:
@@ -411,25 +279,6 @@ class Node:
 
         return rules_of(self.release)
 
-    @property
-    def verifies_records(self) -> bool:
-        """Whether a client's records wait for their coordinator (KIP-890, part 1)."""
-        return self.config.transaction_partition_verification_enable and self.release.verification.records
-
-    @property
-    def verifies_offsets(self) -> bool:
-        """The same for the offsets of a transaction."""
-        return self.config.transaction_partition_verification_enable and self.release.verification.offsets
-
-    async def create_internal_topic(self, topic: str) -> None:
-        """Have a coordinator's topic created; whoever asked is told to ask again."""
-        await self.controlling.create_internal_topic(topic)
-
-    async def controller_call(self, api_key: ApiKey, request: Struct, version: int, answer: type[R]) -> R | None:
-        """Have the controller serve a request; None if it cannot be reached in time."""
-        deadline = self.now + self.config.request_timeout_ms
-        return await self.peers.call(self.cluster.controller_id, api_key, version, request, answer, deadline=deadline)
-
     @cached_property
     def verification(self) -> Verification:
         """The questions to transaction coordinators; imported by the first transaction."""
@@ -437,31 +286,15 @@ class Node:
 
         return Verification(self)
 
-    # ------------------------------------------------------------------ shards
-
-    def pump_soon(self, shard: Pumped) -> None:
-        """Ask the shard's machine again what it owes, before this step ends."""
-        self._pump.append(shard)
-
-    def wake_shard_at(self, shard: Pumped, at: int | None) -> None:
-        """Pump the shard at this time (ms)."""
-        self.timers.set(shard, at, partial(self.pump_soon, shard))
-
-    def emit(self, facts: Sequence[Fact]) -> None:
-        """Pass facts to the event log, and those that matter to an operator to the log."""
-        for fact in facts:
-            if fact.kind in LOGGED_FACTS:
-                self.log.warning(fact.kind, node=self.node_id, **fact.fields)
-        if self.events is not None:
-            self.events.emit(self.node_id, facts)
-
-    # ------------------------------------------------------------------ housekeeping
-
-    def image_changed(self, before: MetadataImage, after: MetadataImage) -> None:
-        """A new image was published: take up and give up leaderships, and adopt changed configs."""
+    def _published(self, before: MetadataImage, after: MetadataImage) -> None:
+        """A new image is there."""
         if self.authority is not None:
             self.authority.adopt(before, after)
-        replicas.adopt(self, before, after)
+        dynamic_config.adopt(self, before, after)
+        self.replicas.adopt(before, after)
+
+    def _flow_failed(self, error: BaseException) -> None:
+        self.log.error("flow_failed", node=self.node_id, exc_info=error)
 
 
 def _authority(config: Config) -> Authority | None:
@@ -471,3 +304,9 @@ def _authority(config: Config) -> Authority | None:
     from odradek.node.authority import Authority  # most clusters have none
 
     return Authority(settings)
+
+
+def _guard(authority: Authority) -> Guard:
+    from odradek.node.guards.guarded import guarded
+
+    return partial(guarded, authority)

@@ -3,20 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Answered, Fact, Parked
 from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.node.seams import (
+    HasClock,
+    HasConfig,
+    HasFacts,
+    HasKernel,
+    HasMetadata,
+    HasPurgatory,
+    HasRouter,
+    HasRules,
+    HasTimers,
+)
+from odradek.node.transport.peers import HasPeers
 from odradek.txn.verification import Failures, VerificationRequest, Verifier
 from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.txn.entry import TopicPartition
     from odradek.txn.verification_errors import TransactionOperation
 
 __all__ = ["Verification"]
+
+
+class Node(
+    HasClock,
+    HasConfig,
+    HasFacts,
+    HasKernel,
+    HasMetadata,
+    HasPeers,
+    HasPurgatory,
+    HasRouter,
+    HasRules,
+    HasTimers,
+    Protocol,
+):
+    """What asking transaction coordinators touches of a broker."""
 
 
 class Verification:
@@ -67,7 +94,7 @@ class Verification:
         """Send what is to be asked, and give up what has taken too long."""
         node = self._node
         for request in self.verifier.due(node.now):
-            node.spawn(self._send(request))
+            node.kernel.spawn(self._send(request))
         node.timers.set("verifier", self.verifier.wake_at(), self._settle)
 
     async def _send(self, request: VerificationRequest) -> None:
@@ -95,7 +122,7 @@ class Verification:
             self._node.purgatory.wake(self._keys.pop(token), failures)
         if verifier.facts:
             facts, verifier.facts = verifier.facts, []
-            self._node.emit(facts)
+            self._node.facts.emit(facts)
 
     def _coordinator(self, transactional_id: str) -> int | None:
         image = self._node.image
@@ -106,4 +133,6 @@ class Verification:
         return leader if image.is_alive(leader) else None
 
     def _tell(self, kind: str, fields: dict[str, object], partitions: Sequence[TopicPartition]) -> None:
-        self._node.emit([Fact(kind, {**fields, "topic": topic, "partition": index}) for topic, index in partitions])
+        self._node.facts.emit(
+            [Fact(kind, {**fields, "topic": topic, "partition": index}) for topic, index in partitions]
+        )

@@ -260,7 +260,7 @@ class Nemesis:
 
     def change_the_level(self) -> Generator[Ask, Any, str]:
         level = self.random.choice(self.levels)
-        upgrade_type = 1 if level >= self._controller.transaction_version else 2
+        upgrade_type = 1 if level >= self._controller.image.transaction_version else 2
         update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=upgrade_type)
         response = yield Ask(
             self.world.spec.controller_id, UpdateFeaturesRequest(timeout_ms=1000, feature_updates=[update]), 1

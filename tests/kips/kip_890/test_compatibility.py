@@ -312,11 +312,11 @@ def test_a_client_may_see_the_new_level_before_other_brokers_do(
     with monkeypatch.context() as patch:
         patch.setattr(cluster.node(2).controlling, "advance", lambda offset: None)
         cluster.set_level(2)
-        assert [2, 1] == [cluster.node(node_id).transaction_version for node_id in (1, 2)]
+        assert [2, 1] == [cluster.node(node_id).image.transaction_version for node_id in (1, 2)]
         producer = Producer.started(cluster, NEW, tid=tid)
         producer.transact(partition, b"a")
     cluster.set_level(2)
-    assert [2, 2] == [cluster.node(node_id).transaction_version for node_id in (1, 2)]
+    assert [2, 2] == [cluster.node(node_id).image.transaction_version for node_id in (1, 2)]
     producer.transact(partition, b"b")
     assert ["0:data@0", "1:COMMIT@1", "2:data@1", "3:COMMIT@2"] == cluster.log(partition)
 

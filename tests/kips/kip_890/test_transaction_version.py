@@ -71,7 +71,7 @@ def test_the_level_is_dynamically_changeable(before: int, after: int) -> None:
     _, finalized, later = features(cluster, 4)
     assert after == finalized.get("transaction.version", 0)
     assert epoch < later
-    assert [after, after] == [cluster.node(node_id).transaction_version for node_id in (1, 2)]
+    assert [after, after] == [cluster.node(node_id).image.transaction_version for node_id in (1, 2)]
 
 
 # ---------------------------------------------------------------------- level 1: flexible fields

@@ -35,11 +35,11 @@ def everybody_may(made: World, operation: int, *, permission: int = ALLOW) -> No
     node = made.nodes[1]
 
     async def ask() -> None:
-        response = await node.controller_call(ApiKey.CREATE_ACLS, request, 3, CreateAclsResponse)
+        response = await node.peers.call_controller(ApiKey.CREATE_ACLS, request, 3, CreateAclsResponse)
         assert response is not None
         assert 0 == response.results[0].error_code
 
-    made.post(1, Command(lambda: node.spawn(ask())))
+    made.post(1, Command(lambda: node.kernel.spawn(ask())))
     made.run()
 
 

@@ -22,7 +22,7 @@ from odradek.wire.messages.offset_fetch_response import (
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
-    from odradek.node.node import Node
+    from odradek.node.guards.parts import Node
     from odradek.node.transport.call import Call, Serve
     from odradek.wire.messages.list_groups_response import ListGroupsResponse
 

@@ -10,7 +10,7 @@ from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
-    from odradek.node.node import Node
+    from odradek.node.guards.parts import Node
     from odradek.node.transport.call import Call, Serve
 
 __all__ = ["alter_replica_log_dirs"]

@@ -6,10 +6,11 @@ Entries that may not be served are taken out of the request, and answered beside
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
+from odradek.node.seams import HasConfig, HasMetadata
 from odradek.node.transport.call import CloseConnection
 from odradek.node.transport.failures import error_response, refusal
 from odradek.security.acls import CLUSTER_NAME, AclOperation, AclResource
@@ -17,7 +18,6 @@ from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call, Serve
 
 __all__ = [
@@ -35,6 +35,11 @@ __all__ = [
     "resource_name",
     "whole",
 ]
+
+
+class Node(HasConfig, HasMetadata, Protocol):
+    """What guards look at to find out what a request names."""
+
 
 Guard: TypeAlias = "Callable[[Authority, Node, Call, Serve], Awaitable[Any]]"
 """Answers a request itself, or has it served, as a whole or in part."""

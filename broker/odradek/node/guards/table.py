@@ -18,7 +18,7 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
-    from odradek.node.node import Node
+    from odradek.node.guards.parts import Node
     from odradek.node.transport.call import Call
 
 __all__ = ["GUARDS"]

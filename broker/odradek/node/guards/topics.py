@@ -17,7 +17,7 @@ from odradek.wire.messages.metadata_response import MetadataResponse, MetadataRe
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
-    from odradek.node.node import Node
+    from odradek.node.guards.parts import Node
     from odradek.node.transport.call import Call, Serve
 
 __all__ = ["create_topics", "delete_topics", "describe_topic_partitions", "metadata", "produce"]

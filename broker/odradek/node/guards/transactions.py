@@ -16,7 +16,7 @@ from odradek.wire.messages.describe_transactions_response import DescribeTransac
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
-    from odradek.node.node import Node
+    from odradek.node.guards.parts import Node
     from odradek.node.transport.call import Call, Serve
     from odradek.wire.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 

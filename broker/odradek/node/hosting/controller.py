@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -17,8 +17,18 @@ from odradek.metadata.elections import REPLICA_LAG, replica_lag_ms
 from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, PartitionImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
 from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind
-from odradek.node.events import Announce
-from odradek.node.hosting.shard import Shard
+from odradek.node.hosting.shard import Shard, ShardNode
+from odradek.node.seams import (
+    HasConfig,
+    HasIdentity,
+    HasLog,
+    HasMetadata,
+    HasOutbox,
+    HasRandom,
+    HasStaticConfig,
+    HasStore,
+)
+from odradek.node.transport.peers import HasPeers
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -28,9 +38,23 @@ from odradek.wire.registry import ApiKey
 if TYPE_CHECKING:
     from odradek.log.log import Log
     from odradek.node.cluster_spec import BrokerSpec
-    from odradek.node.node import Node
+    from odradek.node.transport.outbox import Outbox
 
-__all__ = ["ControllerShard", "Controlling", "StartRefused", "StartTopic", "internal_topic"]
+__all__ = ["ControllerShard", "Controlling", "HasControlling", "StartRefused", "StartTopic", "internal_topic"]
+
+
+class HasControlling(Protocol):
+    """The broker's part in the metadata, and the controller if it is this broker."""
+
+    @property
+    def controlling(self) -> Controlling: ...
+
+
+class Node(
+    ShardNode, HasLog, HasMetadata, HasIdentity, HasOutbox, HasPeers, HasRandom, HasStaticConfig, HasStore, Protocol
+):
+    """What a part in the metadata touches of its broker."""
+
 
 T = TypeVar("T")
 
@@ -62,11 +86,17 @@ class StartTopic(Struct, frozen=True):
         return cls(name, *map(int, numbers))
 
 
+class Sized(HasConfig, HasIdentity, Protocol):
+    """What decides how large an internal topic is."""
+
+
 class Controlling:
     """A node's part in the metadata: its image, and the controller if this node is it."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, publish: Callable[[MetadataImage, MetadataImage], None]) -> None:
         self._node = node
+        self._publish = publish
+        """Takes each image with the one before it."""
         self.image: MetadataImage = EMPTY
         self.topics_at_start: Sequence[StartTopic] = ()
         self.shard: ControllerShard | None = None
@@ -113,7 +143,9 @@ class Controlling:
             dice=node.random,
             loader=self._loader,
         )
-        self.shard = ControllerShard(node, partition, machine, mark=self._loader.last_offset + 1)
+        self.shard = ControllerShard(
+            node, partition, machine, mark=self._loader.last_offset + 1, outbox=node.outbox, show=self.show
+        )
         self.shard.load()
 
     def admit(self, broker: BrokerSpec) -> None:
@@ -280,7 +312,7 @@ class Controlling:
         request = CreateTopicsRequest(
             topics=[internal_topic(self._node, CoordinatorKind(topic))], timeout_ms=START_TIMEOUT_MS
         )
-        await self._node.controller_call(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
+        await self._node.peers.call_controller(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
 
     # ------------------------------------------------------------------ folding
 
@@ -298,16 +330,16 @@ class Controlling:
         images: list[MetadataImage] = []
         for batch in self._log.batches(self._loader.last_offset + 1):
             images += self._loader.apply(batch)
-        self._node.emit(self._loader.facts)
+        self._node.facts.emit(self._loader.facts)
         self._loader.facts = []
         self.show(images[-1:])
 
     def show(self, images: Sequence[MetadataImage]) -> None:
-        """Go from image to image, never back; the logs of topics whose removal was read on the way end."""
+        """Publish each image in turn, never an older one; the logs of topics whose removal was read on the way end."""
         for image in images:
             assert image.offset > self.image.offset, "an image never goes back"
             before, self.image = self.image, image
-            self._node.image_changed(before, image)
+            self._publish(before, image)
         removed, self._loader.removed = self._loader.removed, []
         for topic_id in removed:
             self._node.store.drop(topic_id)
@@ -316,9 +348,20 @@ class Controlling:
 class ControllerShard(Shard[Activation]):
     """The controller over the metadata log; long operations are appended in several batches (KIP-868)."""
 
-    def __init__(self, node: Node, partition: Partition, machine: Controller, *, mark: int) -> None:
+    def __init__(
+        self,
+        node: ShardNode,
+        partition: Partition,
+        machine: Controller,
+        *,
+        mark: int,
+        outbox: Outbox,
+        show: Callable[[Sequence[MetadataImage]], None],
+    ) -> None:
         super().__init__(node, partition, machine, mark=mark)
         self.machine = machine
+        self._outbox = outbox
+        self._show = show
 
     async def perform(self, work: Activation) -> None:
         """Write the first records of a cluster, or end the transaction that was left open."""
@@ -332,17 +375,17 @@ class ControllerShard(Shard[Activation]):
                 self.settle()
                 return Refused(ErrorCode.NOT_CONTROLLER)
             self.advance()
-        self.node.effects.append(Announce(self.partition.high_watermark))
+        self._outbox.announce(self.partition.high_watermark)
         return proposed.reply
 
     def advance(self) -> None:
         """Fold, and show the node what was published."""
         super().advance()
         published, self.machine.published = self.machine.published, []
-        self.node.controlling.show(published)
+        self._show(published)
 
 
-def internal_topic(node: Node, kind: CoordinatorKind) -> CreatableTopic:
+def internal_topic(node: Sized, kind: CoordinatorKind) -> CreatableTopic:
     """A coordinator's topic, as Kafka creates it."""
     config = node.config
     brokers = max(1, len(node.cluster.brokers))

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
 from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.node.hosting.producer_ids import HasProducerIds
+from odradek.node.hosting.shard import ShardNode
+from odradek.node.seams import HasMetadata, HasPartitions, HasRandom, HasRouter, HasRules
+from odradek.node.transport.peers import HasPeers
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
     from odradek.node.hosting.groups import GroupShard
     from odradek.node.hosting.transactions import TransactionShard
-    from odradek.node.node import Node
 
-__all__ = ["Coordinators"]
+__all__ = ["Coordinators", "HasCoordinators"]
+
+
+class HasCoordinators(Protocol):
+    """The coordinators on this broker."""
+
+    @property
+    def coordinators(self) -> Coordinators: ...
+
+
+class Node(ShardNode, HasMetadata, HasPartitions, HasPeers, HasProducerIds, HasRandom, HasRouter, HasRules, Protocol):
+    """What the coordinators of a broker, of whatever kind, touch of it."""
+
 
 _LOADING = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 _NOT_HERE = Refused(ErrorCode.NOT_COORDINATOR)
@@ -125,11 +140,11 @@ class Coordinators:
 
     def _load(self, shard: GroupShard | TransactionShard) -> None:
         if self.load_ms:
-            self._node.spawn(self._load_later(shard))
+            self._node.kernel.spawn(self._load_later(shard))
         else:
             shard.load()
 
     async def _load_later(self, shard: GroupShard | TransactionShard) -> None:
-        await self._node.sleep(self.load_ms)
+        await self._node.kernel.sleep(self.load_ms)
         if not shard.resigned:
             shard.load()

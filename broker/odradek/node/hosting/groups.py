@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from odradek.group.consumer.settings import ConsumerSettings, MigrationPolicy, Surroundings
 from odradek.group.coordinator import GroupCoordinator
 from odradek.group.work import Work
 from odradek.metadata.image import ResourceType
-from odradek.node.hosting.shard import Shard
+from odradek.node.hosting.shard import Shard, ShardNode
+from odradek.node.seams import HasMetadata, HasRandom
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
-    from odradek.node.node import Node
 
 __all__ = ["GroupShard"]
+
+
+class Node(ShardNode, HasMetadata, HasRandom, Protocol):
+    """What a group coordinator touches of its broker."""
 
 
 class GroupShard(Shard[Work]):

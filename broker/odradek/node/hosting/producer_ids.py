@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from odradek.node.seams import HasClock, HasIdentity, HasKernel, HasMetadata, HasTimers
+from odradek.node.transport.peers import HasPeers
 from odradek.txn.producer_ids import ProducerIds
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from odradek.wire.registry import ApiKey
 
-if TYPE_CHECKING:
-    from odradek.node.node import Node
+__all__ = ["HasProducerIds", "ProducerIdSupply"]
 
-__all__ = ["ProducerIdSupply"]
+
+class HasProducerIds(Protocol):
+    """The producer ids that this broker may give out."""
+
+    @property
+    def producer_ids(self) -> ProducerIdSupply: ...
+
+
+class Node(HasClock, HasIdentity, HasKernel, HasMetadata, HasPeers, HasTimers, Protocol):
+    """What the supply of producer ids touches of its broker."""
 
 
 class ProducerIdSupply(ProducerIds):
@@ -35,7 +45,7 @@ class ProducerIdSupply(ProducerIds):
         for _ in self.due(self._node.now):
             if not self._asking:
                 self._asking = True
-                self._node.spawn(self._ask())
+                self._node.kernel.spawn(self._ask())
         self._node.timers.set("producer_ids", self.wake_at(), self.pump)
 
     async def _ask(self) -> None:
@@ -44,7 +54,9 @@ class ProducerIdSupply(ProducerIds):
         request = AllocateProducerIdsRequest(
             broker_id=node.node_id, broker_epoch=-1 if registered is None else registered.epoch
         )
-        response = await node.controller_call(ApiKey.ALLOCATE_PRODUCER_IDS, request, 0, AllocateProducerIdsResponse)
+        response = await node.peers.call_controller(
+            ApiKey.ALLOCATE_PRODUCER_IDS, request, 0, AllocateProducerIdsResponse
+        )
         self._asking = False
         if response is None or response.error_code != ErrorCode.NONE:
             self.failed(node.now)

@@ -7,19 +7,60 @@ takes (`odradek.replica.lag.ms`). With the default, at once, none of this runs.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.followers import NEVER
 from odradek.metadata.elections import replica_lag_ms
+from odradek.node.seams import (
+    HasAppends,
+    HasClock,
+    HasConfig,
+    HasIdentity,
+    HasKernel,
+    HasMetadata,
+    HasPartitions,
+    HasPumps,
+    HasPurgatory,
+    HasRouter,
+    HasStaticConfig,
+    HasTimers,
+)
+from odradek.node.transport.peers import HasPeers
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
     from odradek.metadata.image import PartitionImage
-    from odradek.node.node import Node
 
-__all__ = ["Replication"]
+__all__ = ["HasReplication", "Replication"]
+
+
+class HasReplication(Protocol):
+    """The other replicas of what this broker leads."""
+
+    @property
+    def replication(self) -> Replication: ...
+
+
+class Node(
+    HasAppends,
+    HasClock,
+    HasConfig,
+    HasIdentity,
+    HasKernel,
+    HasMetadata,
+    HasPartitions,
+    HasPeers,
+    HasPumps,
+    HasPurgatory,
+    HasRouter,
+    HasStaticConfig,
+    HasTimers,
+    Protocol,
+):
+    """What a leader touches of its broker for the sake of the other replicas."""
+
 
 COMMITTED = "committed"
 """First part of the purgatory key of those who wait for the high watermark of a partition."""
@@ -118,13 +159,13 @@ class Replication:
     def _moved(self, partition: Partition) -> None:
         node = self._node
         node.purgatory.wake((COMMITTED, partition.topic, partition.index))
-        node.appended(partition)
+        node.replicas.appended(partition)
 
     def _look_again(self, partition: Partition) -> None:
         self._plan(partition)
         if self._wanted(partition) is not None:
             self._unsure[partition.topic, partition.index] = partition
-            self._node.pump_soon(self)
+            self._node.pumps.soon(self)
 
     # ------------------------------------------------------------------ who is in sync
 
@@ -141,7 +182,7 @@ class Replication:
         """Propose what has come together, unless a proposal is on its way."""
         if self._unsure and not self._proposing:
             self._proposing = True
-            self._node.spawn(self._propose())
+            self._node.kernel.spawn(self._propose())
 
     async def _propose(self) -> None:
         node = self._node
@@ -156,7 +197,7 @@ class Replication:
                 await self._alter(proposed)
         finally:
             self._proposing = False
-        node.pump_soon(self)
+        node.pumps.soon(self)
 
     async def _alter(self, proposed: list[tuple[Partition, list[int]]]) -> None:
         # Most clusters never come here, and message classes take their time.
@@ -168,7 +209,7 @@ class Replication:
             followers = partition.followers
             followers.joining |= frozenset(isr) - frozenset(followers.in_sync)
         request = alter_partition_request(node.image, node.node_id, proposed)
-        response = await node.controller_call(
+        response = await node.peers.call_controller(
             ApiKey.ALTER_PARTITION, request, node.router.newest(ApiKey.ALTER_PARTITION), AlterPartitionResponse
         )
         results = {} if response is None else isr_results(response)

@@ -12,14 +12,20 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from odradek.log.machine import Answered, Decision, Machine, Parked, Proposed, Refused
+from odradek.node.hosting.replication import HasReplication
+from odradek.node.seams import HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.log.partition import Guard, Partition
     from odradek.node.kernel.flow import Wait
-    from odradek.node.node import Node
 
-__all__ = ["Shard", "Work"]
+__all__ = ["Shard", "ShardNode", "Work"]
+
+
+class ShardNode(HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps, HasReplication, Protocol):
+    """What a coordinator of any kind touches of its broker."""
+
 
 T = TypeVar("T")
 
@@ -37,7 +43,7 @@ W = TypeVar("W", bound=Work)
 class Shard(ABC, Generic[W]):
     """A machine over a partition that this node leads; each kind of machine has a subclass that does its works."""
 
-    def __init__(self, node: Node, partition: Partition, folding: Machine[W], *, mark: int = 0) -> None:
+    def __init__(self, node: ShardNode, partition: Partition, folding: Machine[W], *, mark: int = 0) -> None:
         self.node = node
         self.partition = partition
         self.loading = True
@@ -78,7 +84,7 @@ class Shard(ABC, Generic[W]):
             now=self.node.now,
             producer=proposed.transactional,
             guard=guard,
-            verification_enabled=self.node.verifies_offsets,
+            verification_enabled=self.node.config.verifies_offsets,
         )
         if isinstance(appended, Refused):
             self.settle()
@@ -86,7 +92,7 @@ class Shard(ABC, Generic[W]):
         base_offset = appended.base_offset
         if base_offset == self._mark and self._folding.fold_own(proposed, base_offset):
             self._mark = base_offset + len(proposed.records)
-        self.node.appended(self.partition)
+        self.node.replicas.appended(self.partition)
         return proposed.reply
 
     async def _propose_and_wait(self, proposed: Proposed[T], guard: Guard | None) -> T | Refused:
@@ -98,13 +104,13 @@ class Shard(ABC, Generic[W]):
             now=node.now,
             producer=proposed.transactional,
             guard=guard,
-            verification_enabled=node.verifies_offsets,
+            verification_enabled=node.config.verifies_offsets,
         )
         if isinstance(appended, Refused):
             self.settle()
             return appended
         self._folding.awaits(proposed, appended.base_offset)
-        node.appended(partition)
+        node.replicas.appended(partition)
         error = await node.replication.committed(partition, appended.next_offset, deadline=deadline)
         return proposed.reply if error is ErrorCode.NONE else Refused(error)
 
@@ -143,7 +149,7 @@ class Shard(ABC, Generic[W]):
                     wait.settle(reply)
         if machine.facts:
             facts, machine.facts = machine.facts, []
-            self.node.emit(facts)
+            self.node.facts.emit(facts)
         self.pump()
 
     def pump(self) -> None:
@@ -154,8 +160,8 @@ class Shard(ABC, Generic[W]):
             key = work.key
             if key not in self._working:
                 self._working.add(key)
-                self.node.spawn(self._work(key, work))
-        self.node.wake_shard_at(self, self._folding.wake_at())
+                self.node.kernel.spawn(self._work(key, work))
+        self.node.pumps.at(self, self._folding.wake_at())
 
     def resign(self) -> None:
         """Leadership is gone: everybody who waits is sent to the next coordinator."""
@@ -171,7 +177,7 @@ class Shard(ABC, Generic[W]):
             self._working.discard(key)
             self._folding.ended(work)
         if not self.resigned:
-            self.node.pump_soon(self)
+            self.node.pumps.soon(self)
 
     async def _park(self, token: Hashable) -> object:
         self._parked[token] = wait = self.node.kernel.wait()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from odradek.node.hosting.shard import Shard
+from odradek.node.hosting.producer_ids import HasProducerIds
+from odradek.node.hosting.shard import Shard, ShardNode
+from odradek.node.seams import HasMetadata, HasRouter, HasRules
+from odradek.node.transport.peers import HasPeers
 from odradek.txn.coordinator import TxnCoordinator
 from odradek.txn.ledger import AbortTimedOut, ExpireId, TxnWork
 from odradek.txn.markers import NO_LEADER, WriteMarkers, marker_results, markers_request
@@ -14,21 +17,26 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
-    from odradek.node.node import Node
     from odradek.txn.entry import TopicPartition
     from odradek.wire.errors import ErrorCode
 
 __all__ = ["TransactionShard"]
 
 
+class Node(ShardNode, HasMetadata, HasPeers, HasProducerIds, HasRouter, HasRules, Protocol):
+    """What a transaction coordinator touches of its broker."""
+
+
 class TransactionShard(Shard[TxnWork]):
     """A coordinator over a partition of `__transaction_state`, not loaded yet."""
+
+    node: Node
 
     def __init__(self, node: Node, partition: Partition) -> None:
         self.machine = TxnCoordinator(
             config=node.config, coordinator_epoch=partition.leader_epoch, leader_of=self._leader_of
         )
-        self.machine.tells = node.events is not None
+        self.machine.tells = node.facts.told
         super().__init__(node, partition, self.machine)
 
     async def perform(self, work: TxnWork) -> None:
@@ -39,7 +47,7 @@ class TransactionShard(Shard[TxnWork]):
             results = await self._write_markers(work, work.leader)
             if self.resigned:
                 return
-        tv = node.transaction_version
+        tv = node.image.transaction_version
         match work:
             case WriteMarkers():
                 await self.carry_out(machine.complete(work, results, now=node.now, tv=tv))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from odradek.node.events import Compute, Effect
 from odradek.node.kernel.flow import Wait
 
 if TYPE_CHECKING:
+    from odradek.node.events import Work
     from odradek.node.kernel.flow import Kernel
 
 __all__ = ["Aside"]
@@ -51,7 +51,7 @@ class Aside:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._unasked: list[Effect] = []
+        self.unasked: list[Work] = []
 
     async def do(self, call: Callable[[], T]) -> T:
         """The result of a call that takes long, or its exception; it must not look at anything that steps change.
@@ -59,12 +59,11 @@ class Aside:
         What was looked up before is stale afterwards.
         """
         work = _Work(call, self._kernel)
-        self._unasked.append(Compute(work))
+        self.unasked.append(work)
         await work.wait
         return work.result()
 
-    def ask(self, effects: list[Effect]) -> None:
-        """Hand over what has come up in this step."""
-        if self._unasked:
-            effects += self._unasked
-            self._unasked.clear()
+    def take(self) -> list[Work]:
+        """What has come up in this step."""
+        taken, self.unasked = self.unasked, []
+        return taken

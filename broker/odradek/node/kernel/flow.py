@@ -61,6 +61,10 @@ class Kernel:
     """Runs flows, and keeps the deadlines of waits."""
 
     def __init__(self) -> None:
+        self.now = 0
+        """The time of the step (ms), which whoever drives the kernel sets."""
+        self.on_failure: Callable[[BaseException], None] = _ignore
+        """Told of what ended a flow that nobody waits for."""
         self.ready: deque[Flow] = deque()
         self._deadlines: list[tuple[int, int, Wait[Any], Any]] = []
         self._deadline_count = 0
@@ -78,6 +82,18 @@ class Kernel:
         flow = Flow(coroutine, done)
         self.advance(flow)
         return flow
+
+    def spawn(self, coroutine: Coroutine[Any, None, None]) -> None:
+        """Start a flow that nobody waits for."""
+        self.start(coroutine, self._spawned)
+
+    def _spawned(self, value: object, error: BaseException | None) -> None:
+        if error is not None:
+            self.on_failure(error)
+
+    def sleep(self, milliseconds: int) -> Wait[None]:
+        """Something to await that takes this long."""
+        return self.wait(deadline=self.now + milliseconds)
 
     def park(self, flow: Flow, wait: object) -> None:
         """Note what a flow that ran outside `advance` is waiting for."""
@@ -136,3 +152,7 @@ class Kernel:
         while deadlines and deadlines[0][2].settled:
             heappop(deadlines)
         return deadlines[0][0] if deadlines else None
+
+
+def _ignore(error: BaseException) -> None:
+    pass

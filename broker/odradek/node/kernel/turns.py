@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
-from odradek.node.events import Effect, NextTurn
 from odradek.node.kernel.flow import Wait
 
 if TYPE_CHECKING:
@@ -129,8 +128,9 @@ class Turns:
             if self.is_over():
                 return
 
-    def ask(self, effects: list[Effect]) -> None:
-        """Have the driver come back, if somebody waits and it has not been asked."""
-        if self._waiting and not self._asked:
-            self._asked = True
-            effects.append(NextTurn())
+    def wants_another(self) -> bool:
+        """Whether the driver is to be asked to come back: somebody waits, and it has not been asked."""
+        if self._asked or not self._waiting:
+            return False
+        self._asked = True
+        return True

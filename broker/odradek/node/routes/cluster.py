@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
+from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.routes.metadata import CLUSTER_OPERATIONS
+from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasRouter, HasStore
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_replica_log_dirs_response import (
     AlterReplicaLogDirPartitionResult,
@@ -30,7 +32,6 @@ from odradek.wire.messages.describe_log_dirs_response import (
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
     from odradek.wire.messages.api_versions_request import ApiVersionsRequest
@@ -45,6 +46,11 @@ __all__ = [
     "moves_answered",
     "unsupported_api_versions",
 ]
+
+
+class Node(HasConfig, HasIdentity, HasMetadata, HasReplicas, HasRouter, HasStore, Protocol):
+    """What these routes touch of their broker."""
+
 
 FEATURES_SINCE = 3
 FEATURES_FROM_ZERO_SINCE = 4
@@ -77,7 +83,7 @@ async def api_versions(node: Node, call: Call) -> ApiVersionsResponse:
     return response
 
 
-def unsupported_api_versions(node: Node) -> ApiVersionsResponse:
+def unsupported_api_versions(node: HasRouter) -> ApiVersionsResponse:
     """The answer to an ApiVersions of an unknown version, always in the layout of version 0 (KIP-511)."""
     own = [
         ApiVersion(api_key=key, min_version=low, max_version=high)
@@ -188,7 +194,7 @@ async def alter_replica_log_dirs(node: Node, call: Call) -> AlterReplicaLogDirsR
     def moved(path: str, topic: str, index: int) -> ErrorCode:
         if path != LOG_DIR:
             return ErrorCode.LOG_DIR_NOT_FOUND
-        replica = node.replica(topic, index)
+        replica = node.replicas.held(topic, index)
         return replica.error if isinstance(replica, Refused) else ErrorCode.NONE
 
     return moves_answered(call.request, moved)

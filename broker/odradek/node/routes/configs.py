@@ -13,7 +13,8 @@ from odradek.metadata.change import Failure
 from odradek.metadata.configs import misdirected
 from odradek.metadata.image import ResourceType
 from odradek.metadata.topic_names import invalid_name
-from odradek.node.routes.forwarding import ask_controller
+from odradek.node.routes.forwarding import AsksController, ask_controller
+from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_configs_response import AlterConfigsResourceResponse as AlteredConfigs
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
@@ -31,7 +32,6 @@ from odradek.wire.messages.list_config_resources_response import ConfigResource,
 
 if TYPE_CHECKING:
     from odradek.metadata.describe import Entry
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from odradek.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 
 __all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
+
+
+class Node(AsksController, HasConfig, HasIdentity, HasMetadata, HasTurns, Protocol):
+    """What these routes touch of their broker."""
+
 
 R = TypeVar("R")
 

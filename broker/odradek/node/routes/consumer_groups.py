@@ -10,22 +10,28 @@ that has them for ever, and one that is refused tells its user at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
 from odradek.metadata.features import GROUP_VERSION
+from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import GROUP_OPERATIONS, group_shard, refusal
+from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
 from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
     from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
 __all__ = ["consumer_group_describe", "consumer_group_heartbeat"]
+
+
+class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasTurns, Protocol):
+    """What these routes touch of their broker."""
+
 
 CONSUMER_PROTOCOL = "consumer"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.metadata.credentials import SCRAM_SINCE
 from odradek.metadata.features import METADATA_VERSION
-from odradek.node.routes.forwarding import ask_controller
+from odradek.node.routes.forwarding import AsksController, ask_controller
+from odradek.node.seams import HasMetadata
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
@@ -21,7 +22,6 @@ from odradek.wire.messages.sasl_authenticate_response import SaslAuthenticateRes
 from odradek.wire.messages.sasl_handshake_response import SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
     from odradek.wire.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
@@ -32,6 +32,11 @@ __all__ = [
     "sasl_authenticate",
     "sasl_handshake",
 ]
+
+
+class Node(AsksController, HasMetadata, Protocol):
+    """What these routes touch of their broker."""
+
 
 NOT_SUPPORTED = "The current metadata version does not support SCRAM"
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from odradek.node.routes.forwarding import ask_controller
+from odradek.node.routes.forwarding import AsksController, ask_controller
 from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from odradek.wire.messages.update_features_response import UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
     from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
 
 __all__ = ["allocate_producer_ids", "update_features"]
+
+
+class Node(AsksController, Protocol):
+    """What these routes touch of their broker."""
 
 
 async def update_features(node: Node, call: Call) -> UpdateFeaturesResponse:

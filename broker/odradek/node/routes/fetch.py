@@ -8,11 +8,22 @@ adds node endpoints (KIP-951), 17 and 18 concern followers only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
 from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession, SessionPartition
+from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.routes.leaders import current_leader
+from odradek.node.seams import (
+    HasAuthority,
+    HasClock,
+    HasConfig,
+    HasFetchSessions,
+    HasMetadata,
+    HasPartitions,
+    HasPurgatory,
+    HasTurns,
+)
 from odradek.records.batch import InvalidBatch
 from odradek.records.legacy import down_convert
 from odradek.security.acls import AclOperation, AclResource
@@ -29,11 +40,26 @@ from odradek.wire.messages.fetch_response import (
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.fetch_request import FetchRequest
 
 __all__ = ["fetch"]
+
+
+class Node(
+    HasAuthority,
+    HasClock,
+    HasConfig,
+    HasFetchSessions,
+    HasMetadata,
+    HasPartitions,
+    HasPurgatory,
+    HasReplicas,
+    HasTurns,
+    Protocol,
+):
+    """What a Fetch touches of its broker."""
+
 
 READ_COMMITTED = 1
 BATCHES_SINCE = 4
@@ -251,7 +277,7 @@ class _Reading:
             wanted.topic = topic.name
         if image.partition(wanted.topic, wanted.index) is None:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        refused = self.node.partition_in(wanted.topic, wanted.index, wanted.current_leader_epoch)
+        refused = self.node.replicas.led_in(wanted.topic, wanted.index, wanted.current_leader_epoch)
         error = refused.error if isinstance(refused, Refused) else ErrorCode.NOT_LEADER_OR_FOLLOWER
         failed = _failed(wanted.index, error)
         if error is not ErrorCode.UNKNOWN_LEADER_EPOCH:

@@ -5,18 +5,24 @@ Version 1 adds the key type, 3 is flexible, 4 takes several keys (KIP-699), 6 br
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.node.hosting.controller import HasControlling
+from odradek.node.seams import HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 
 __all__ = ["find_coordinator"]
+
+
+class Node(HasControlling, HasMetadata, HasTurns, Protocol):
+    """What this route touches of its broker."""
+
 
 BATCHED_SINCE = 4
 SHARE = 2
@@ -47,7 +53,7 @@ async def _find(node: Node, key_type: int, key: str, call: Call) -> Coordinator:
         return _nowhere(key, ErrorCode.INVALID_REQUEST, version, tells=key_type != SHARE)
     topic = node.image.topic(kind.topic)
     if topic is None:
-        await node.create_internal_topic(kind.topic)
+        await node.controlling.create_internal_topic(kind.topic)
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, version)
     partition = topic.partitions[partition_for(key, len(topic.partitions))]
     broker = node.image.brokers.get(partition.leader)

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 
 from odradek.log.machine import Decision, Refused
+from odradek.node.hosting.controller import HasControlling
+from odradek.node.transport.peers import HasPeers
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.metadata.controller import Controller
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
 
-__all__ = ["ask_controller"]
+__all__ = ["AsksController", "ask_controller"]
+
+
+class AsksController(HasControlling, HasPeers, Protocol):
+    """The controller, here or at another broker."""
+
 
 R = TypeVar("R", bound=Struct)
 
 
 async def ask_controller(
-    node: Node,
+    node: AsksController,
     call: Call,
     decide: Callable[[Controller], Decision[R]],
     refuse: Callable[[ErrorCode, str | None], R],
@@ -38,5 +44,5 @@ async def ask_controller(
         # Who passed this on thinks that we are the controller; passing it on once more could go around for ever.
         return refuse(ErrorCode.NOT_CONTROLLER, None)
     asked: Struct = call.request if request is None else request
-    response = await node.controller_call(call.api_key, asked, call.version, answer)
+    response = await node.peers.call_controller(call.api_key, asked, call.version, answer)
     return refuse(ErrorCode.REQUEST_TIMED_OUT, None) if response is None else response

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
+from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.wire.error_maps import group_log_error
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.node.hosting.groups import GroupShard
-    from odradek.node.node import Node
 
 __all__ = ["GROUP_OPERATIONS", "group_shard", "refusal"]
+
+
+class Node(HasCoordinators, Protocol):
+    """What finding a group touches of its broker."""
+
 
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """What may be done to a group where everything is allowed: read, delete, describe, and its configs (KIP-430)."""

@@ -14,10 +14,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
+from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import GROUP_OPERATIONS, group_shard, refusal
+from odradek.node.seams import HasClock, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
@@ -28,7 +30,6 @@ from odradek.wire.messages.list_groups_response import ListedGroup, ListGroupsRe
 from odradek.wire.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
     from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
@@ -47,6 +48,11 @@ __all__ = [
     "list_groups",
     "sync_group",
 ]
+
+
+class Node(HasClock, HasCoordinators, HasTurns, Protocol):
+    """What these routes touch of their broker."""
+
 
 NULL_PROTOCOL_FROM = 7
 """JoinGroup version from which no protocol is null and not empty."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from odradek.node.node import Node
+from odradek.node.seams import HasMetadata
 
 __all__ = ["CurrentLeader", "current_leader"]
+
+
+class Node(HasMetadata, Protocol):
+    """What finding a leader touches of its broker."""
 
 
 class CurrentLeader(Struct, frozen=True):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
 from odradek.log.offsets import LATEST, UNKNOWN
 from odradek.metadata.topic_names import invalid_name
 from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.node.hosting.replicas import HasReplicas
+from odradek.node.seams import HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
@@ -35,7 +37,6 @@ from odradek.wire.messages.offset_for_leader_epoch_response import (
 if TYPE_CHECKING:
     from odradek.log.offsets import OffsetAnswer
     from odradek.log.partition import Partition
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.delete_records_request import DeleteRecordsRequest
     from odradek.wire.messages.describe_producers_request import DescribeProducersRequest
@@ -46,6 +47,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["delete_records", "describe_producers", "list_offsets", "offset_for_leader_epoch"]
+
+
+class Node(HasMetadata, HasReplicas, HasTurns, Protocol):
+    """What these routes touch of their broker."""
+
 
 READ_COMMITTED = 1
 CONSUMER = -1
@@ -85,7 +91,7 @@ def _list_offset(
     index = wanted.partition_index
     if request.replica_id == ANY_REPLICA and version > 0:
         return _list_offset_of_replica(node, topic, wanted, version)
-    partition = node.partition_in(topic, index, wanted.current_leader_epoch)
+    partition = node.replicas.led_in(topic, index, wanted.current_leader_epoch)
     if isinstance(partition, Refused):
         return _no_offset(index, partition.error)
     if version == 0:
@@ -107,7 +113,7 @@ def _list_offset_of_replica(
 ) -> ListOffsetsPartitionResponse:
     """What a tool that compares replicas gets: this broker's own view, whoever leads."""
     index = wanted.partition_index
-    replica = node.replica(topic, index)
+    replica = node.replicas.held(topic, index)
     if isinstance(replica, Refused):
         return _no_offset(index, replica.error)
     error = replica.check_leader_epoch(wanted.current_leader_epoch)
@@ -156,7 +162,7 @@ async def offset_for_leader_epoch(node: Node, call: Call) -> OffsetForLeaderEpoc
 
 
 def _epoch_end(node: Node, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = node.partition_in(topic, wanted.partition, wanted.current_leader_epoch)
+    partition = node.replicas.led_in(topic, wanted.partition, wanted.current_leader_epoch)
     if isinstance(partition, Refused):
         return EpochEndOffset(partition=wanted.partition, error_code=partition.error)
     end = partition.end_offset_for_epoch(wanted.leader_epoch)
@@ -185,13 +191,13 @@ def _deleted_before(node: Node, topic: str, index: int, offset: int) -> DeleteRe
 def _delete_before(node: Node, topic: str, index: int, offset: int) -> int | Refused:
     if topic in INTERNAL_TOPICS:
         return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    partition = node.partition(topic, index)
+    partition = node.replicas.led(topic, index)
     if isinstance(partition, Refused):
         return partition
     deleted = partition.delete_records(offset)
     if isinstance(deleted, Refused):
         return deleted
-    node.appended(partition)
+    node.replicas.appended(partition)
     return partition.log_start_offset
 
 
@@ -217,7 +223,7 @@ def _producers(node: Node, topic: str, index: int) -> PartitionResponse:
         return PartitionResponse(
             partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=reason
         )
-    partition = node.replica(topic, index)
+    partition = node.replicas.held(topic, index)
     if isinstance(partition, Refused):
         told = UNKNOWN_TOPIC if node.image.topic(topic) is None else None
         return PartitionResponse(partition_index=index, error_code=partition.error, error_message=told)

@@ -5,11 +5,15 @@ Version 2 says by which transaction version the epoch of the marker is to be jud
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from odradek.log.machine import Refused
+from odradek.node.hosting.coordinators import HasCoordinators
+from odradek.node.hosting.replicas import HasReplicas
+from odradek.node.hosting.replication import HasReplication
+from odradek.node.seams import HasClock, HasConfig, HasCounters, HasIdentity, HasMetadata, HasPartitions
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
@@ -20,11 +24,25 @@ from odradek.wire.messages.write_txn_markers_response import (
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 
 __all__ = ["write_txn_markers"]
+
+
+class Node(
+    HasClock,
+    HasConfig,
+    HasCoordinators,
+    HasCounters,
+    HasIdentity,
+    HasMetadata,
+    HasPartitions,
+    HasReplicas,
+    HasReplication,
+    Protocol,
+):
+    """What writing markers touches of a broker."""
 
 
 class Unacknowledged(Struct, frozen=True):
@@ -80,7 +98,7 @@ def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> Err
     if isinstance(appended, Refused):
         return appended.error
     node.metrics.markers_written += 1
-    node.appended(partition)
+    node.replicas.appended(partition)
     if partition.log.mark is not None:
         return Unacknowledged(partition, appended.next_offset)
     return ErrorCode.NONE

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.node.coordinators import CoordinatorKind
 from odradek.node.hosting.controller import internal_topic
+from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasTurns
+from odradek.node.transport.peers import HasPeers
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.create_topics_response import CreateTopicsResponse
@@ -22,11 +24,15 @@ from odradek.wire.primitives import ZERO_UUID
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 
 __all__ = ["CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "metadata", "offline"]
+
+
+class Node(HasConfig, HasIdentity, HasMetadata, HasPeers, HasTurns, Protocol):
+    """What this route touches of its broker."""
+
 
 NULL_MEANS_ALL_SINCE = 1
 LISTENER_NOT_FOUND_SINCE = 6
@@ -116,7 +122,7 @@ async def _create_missing(node: Node, call: Call, names: Iterable[str]) -> None:
         request = CreateTopicsRequest(
             topics=[_wanted(node, name) for name in some], timeout_ms=node.config.request_timeout_ms
         )
-        await node.controller_call(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
+        await node.peers.call_controller(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
 
 
 def _wanted(node: Node, name: str) -> CreatableTopic:

@@ -12,10 +12,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
+from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import group_shard, refusal
+from odradek.node.seams import HasClock, HasMetadata
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from odradek.wire.messages.offset_commit_response import (
@@ -45,10 +47,14 @@ from odradek.wire.messages.offset_fetch_response import (
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
 
 __all__ = ["offset_commit", "offset_delete", "offset_fetch"]
+
+
+class Node(HasClock, HasCoordinators, HasMetadata, Protocol):
+    """What these routes touch of their broker."""
+
 
 COMMIT_BY_TOPIC_ID_FROM = 10
 FETCH_BY_TOPIC_ID_FROM = 10

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.metadata.permissions import read_filter
-from odradek.node.routes.forwarding import ask_controller
+from odradek.node.routes.forwarding import AsksController, ask_controller
+from odradek.node.seams import HasAuthority, HasMetadata
 from odradek.node.transport.call import CloseConnection
 from odradek.security.acls import AclFilter, AclOperation, AclResource, PatternType, Permission
 from odradek.wire.errors import ErrorCode
@@ -15,13 +16,17 @@ from odradek.wire.messages.delete_acls_response import DeleteAclsFilterResult, D
 from odradek.wire.messages.describe_acls_response import AclDescription, DescribeAclsResource, DescribeAclsResponse
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.create_acls_request import CreateAclsRequest
     from odradek.wire.messages.delete_acls_request import DeleteAclsRequest
     from odradek.wire.messages.describe_acls_request import DescribeAclsRequest
 
 __all__ = ["create_acls", "delete_acls", "describe_acls"]
+
+
+class Node(AsksController, HasAuthority, HasMetadata, Protocol):
+    """What these routes touch of their broker."""
+
 
 NO_AUTHORIZER = "No Authorizer is configured."
 NO_AUTHORIZER_HERE = "No Authorizer is configured on the broker"

@@ -9,16 +9,18 @@ implicitly (both KIP-890), 13 names topics by id.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from odradek.log.machine import Refused
 from odradek.log.partition import NOT_ENOUGH_REPLICAS
 from odradek.node.coordinators import INTERNAL_TOPICS
-from odradek.node.hosting.replicas import lost
+from odradek.node.hosting.replication import HasReplication
 from odradek.node.routes.leaders import current_leader
+from odradek.node.routes.transactional_produce import Node as VerifyingNode
 from odradek.node.routes.transactional_produce import verify
+from odradek.node.seams import HasAside, HasLog, HasMetadata, HasPartitions, HasTurns
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.records.batch import InvalidBatch, parse_batch
 from odradek.records.validate import Rejected, TakesLong, validate_produce
@@ -34,12 +36,16 @@ from odradek.wire.messages.produce_response import (
 
 if TYPE_CHECKING:
     from odradek.log.partition import Guard, Partition
-    from odradek.node.node import Node
     from odradek.records.batch import Batch
     from odradek.records.validate import Validated
     from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 __all__ = ["Write", "produce"]
+
+
+class Node(VerifyingNode, HasAside, HasLog, HasMetadata, HasPartitions, HasReplication, HasTurns, Protocol):
+    """What a Produce touches of its broker."""
+
 
 ACKS_ALL = -1
 LEADERS_SINCE = 10
@@ -148,7 +154,7 @@ def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call)
         return _refused(data.index, NO_NAME_FOR_ID)
     partition = node.partitions.get((name, data.index))
     if partition is None:
-        refused = node.partition(name, data.index)
+        refused = node.replicas.led(name, data.index)
         assert isinstance(refused, Refused)
         return _refused(data.index, refused)
     records = data.records
@@ -199,7 +205,7 @@ def _closed(index: int, partition: Partition, records: memoryview | None) -> Wri
 
 def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduceResponse:
     partition = write.partition
-    refused = write.refused or lost(node, partition) or _unwritable(node, partition, call)
+    refused = write.refused or node.replicas.lost(partition) or _unwritable(node, partition, call)
     if refused is not None:
         return _refused(index, refused)
     batch = write.batch
@@ -208,13 +214,13 @@ def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduc
             batch,
             now=node.now,
             guard=write.guard,
-            verification_enabled=node.verifies_records,
+            verification_enabled=node.config.verifies_records,
         )
     else:
         appended = partition.append_client(batch, now=node.now)
     if isinstance(appended, Refused):
         return _refused(index, appended, log_start_offset=_start_told(partition, appended.error))
-    node.appended(partition)
+    node.replicas.appended(partition)
     if partition.log.mark is not None:
         write.end_offset = appended.next_offset
     return PartitionProduceResponse(index, 0, appended.base_offset, appended.log_append_time, appended.log_start_offset)

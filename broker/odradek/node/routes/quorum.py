@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.metadata.features import KRAFT_VERSION
 from odradek.metadata.topic_names import CLUSTER_METADATA
-from odradek.node.routes.forwarding import ask_controller
+from odradek.node.routes.forwarding import AsksController, ask_controller
+from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasMetadata
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_raft_voter_response import AddRaftVoterResponse
 from odradek.wire.messages.describe_quorum_response import (
@@ -28,7 +29,6 @@ from odradek.wire.messages.unregister_broker_response import UnregisterBrokerRes
 from odradek.wire.messages.unregister_controller_response import UnregisterControllerResponse
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.add_raft_voter_request import AddRaftVoterRequest
     from odradek.wire.messages.describe_quorum_request import DescribeQuorumRequest
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from odradek.wire.messages.unregister_controller_request import UnregisterControllerRequest
 
 __all__ = ["add_raft_voter", "describe_quorum", "remove_raft_voter", "unregister_broker", "unregister_controller"]
+
+
+class Node(AsksController, HasClock, HasConfig, HasIdentity, HasMetadata, Protocol):
+    """What these routes touch of their broker."""
+
 
 NODES_SINCE = 2
 """The first version of DescribeQuorum that tells where the voters are."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from odradek.node.routes.forwarding import ask_controller
+from odradek.node.routes.forwarding import AsksController, ask_controller
 from odradek.wire.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
 from odradek.wire.messages.alter_partition_response import AlterPartitionResponse
 from odradek.wire.messages.elect_leaders_response import ElectLeadersResponse
 from odradek.wire.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
@@ -20,6 +19,10 @@ if TYPE_CHECKING:
     from odradek.wire.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 
 __all__ = ["alter_partition", "alter_partition_reassignments", "elect_leaders", "list_partition_reassignments"]
+
+
+class Node(AsksController, Protocol):
+    """What these routes touch of their broker."""
 
 
 async def elect_leaders(node: Node, call: Call) -> ElectLeadersResponse:

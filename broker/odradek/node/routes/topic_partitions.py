@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.node.routes.metadata import TOPIC_OPERATIONS, offline
+from odradek.node.seams import HasConfig, HasMetadata
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_topic_partitions_response import (
     Cursor,
@@ -16,11 +17,14 @@ from odradek.wire.messages.describe_topic_partitions_response import (
 )
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 
 __all__ = ["describe_topic_partitions"]
+
+
+class Node(HasConfig, HasMetadata, Protocol):
+    """What this route touches of its broker."""
 
 
 async def describe_topic_partitions(node: Node, call: Call) -> DescribeTopicPartitionsResponse:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from odradek.node.routes.forwarding import ask_controller
+from odradek.node.routes.forwarding import AsksController, ask_controller
+from odradek.node.seams import HasTurns
 from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from odradek.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from odradek.wire.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -15,7 +16,6 @@ from odradek.wire.messages.delete_topics_response import DeletableTopicResult, D
 if TYPE_CHECKING:
     from odradek.log.machine import Decision
     from odradek.metadata.controller import Controller
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
 
 __all__ = ["create_partitions", "create_topics", "delete_topics"]
+
+
+class Node(AsksController, HasTurns, Protocol):
+    """What these routes touch of their broker."""
 
 
 async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:

@@ -7,11 +7,12 @@ may have been deleted, or another broker may lead it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
 from odradek.log.partition import AlreadyOpen
-from odradek.node.hosting.replicas import lost
+from odradek.node.hosting.replicas import HasReplicas
+from odradek.node.seams import HasClock, HasConfig, HasKernel, HasRules
 from odradek.txn.verification_errors import (
     ERROR_DESCRIPTIONS,
     TransactionOperation,
@@ -21,13 +22,25 @@ from odradek.txn.verification_errors import (
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.routes.produce import Write
+    from odradek.node.verification import Verification
     from odradek.txn.rules import Rules
     from odradek.txn.verification import Failures
     from odradek.wire.messages.produce_request import ProduceRequest
 
 __all__ = ["verify"]
+
+
+class HasVerifier(Protocol):
+    """Questions to transaction coordinators."""
+
+    @property
+    def verification(self) -> Verification: ...
+
+
+class Node(HasVerifier, HasClock, HasConfig, HasKernel, HasReplicas, HasRules, Protocol):
+    """What asking a coordinator about a Produce touches of the broker."""
+
 
 SEVERAL_PRODUCERS = Refused(
     ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
@@ -49,7 +62,7 @@ async def verify(node: Node, request: ProduceRequest, writes: list[Write], versi
         _refuse_all(writes, SEVERAL_PRODUCERS)
         return
     operation = produce_operation(version, node.rules.since)
-    if not producing or (operation.verifies_only and not node.verifies_records):
+    if not producing or (operation.verifies_only and not node.config.verifies_records):
         return
     started = node.now
     while True:
@@ -72,7 +85,7 @@ async def verify(node: Node, request: ProduceRequest, writes: list[Write], versi
         )
         if backoff_ms is None:
             break
-        await node.sleep(backoff_ms)
+        await node.kernel.sleep(backoff_ms)
     if asked:
         _judge(asked, failures, operation, node.rules)
     if node.release.verification.explains_errors:
@@ -84,7 +97,7 @@ def _begin(node: Node, writes: list[Write], operation: TransactionOperation) -> 
     asked = []
     for write in writes:
         batch = write.batch
-        write.guard, write.refused = None, lost(node, write.partition)
+        write.guard, write.refused = None, node.replicas.lost(write.partition)
         if write.refused is not None:
             continue
         begun = write.partition.begin_verification(

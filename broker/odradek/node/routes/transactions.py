@@ -9,10 +9,13 @@ EndTxn: 5 bumps the epoch and answers with the id and epoch to go on with (KIP-8
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.log.machine import Decision, Refused
 from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind, partition_for
+from odradek.node.hosting.coordinators import HasCoordinators
+from odradek.node.hosting.producer_ids import HasProducerIds
+from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasRules, HasTurns
 from odradek.txn.checks import Claim
 from odradek.txn.init_table import request_refusal
 from odradek.txn.listing import TransactionFilter
@@ -34,7 +37,6 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.hosting.transactions import TransactionShard
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
     from odradek.txn.coordinator import TxnCoordinator
     from odradek.txn.entry import TopicPartition
@@ -53,6 +55,11 @@ __all__ = [
     "init_producer_id",
     "list_transactions",
 ]
+
+
+class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasProducerIds, HasRules, HasTurns, Protocol):
+    """What these routes touch of their broker."""
+
 
 T = TypeVar("T")
 
@@ -81,7 +88,7 @@ async def init_producer_id(node: Node, call: Call) -> InitProducerIdResponse:
         node,
         request.transactional_id,
         lambda coordinator: coordinator.init_producer_id(
-            request, now=node.now, tv=node.transaction_version, ids=node.producer_ids
+            request, now=node.now, tv=node.image.transaction_version, ids=node.producer_ids
         ),
     )
     return _init_refused(outcome.error, call.version) if isinstance(outcome, Refused) else outcome
@@ -161,7 +168,7 @@ async def _added(
             node,
             claim.transactional_id,
             lambda coordinator: coordinator.add_partitions(
-                claim, partitions, client_version=client_version, now=node.now, tv=node.transaction_version
+                claim, partitions, client_version=client_version, now=node.now, tv=node.image.transaction_version
             ),
         )
         # None: it has waited for an end of the transaction before, and is judged again.
@@ -203,7 +210,7 @@ async def end_txn(node: Node, call: Call) -> EndTxnResponse:
         node,
         request.transactional_id,
         lambda coordinator: coordinator.end_txn(
-            request, call.version, now=node.now, tv=node.transaction_version, ids=node.producer_ids
+            request, call.version, now=node.now, tv=node.image.transaction_version, ids=node.producer_ids
         ),
     )
     if isinstance(outcome, Refused):

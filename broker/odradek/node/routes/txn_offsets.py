@@ -7,11 +7,14 @@ partition of the offsets to the transaction implicitly, 6 names topics by id (KI
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
 from odradek.log.partition import Guard
+from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import group_shard
+from odradek.node.routes.transactional_produce import HasVerifier
+from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasRules
 from odradek.txn.verification_errors import offset_commit_error, offset_commit_operation
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
@@ -24,10 +27,14 @@ from odradek.wire.messages.txn_offset_commit_response import (
 if TYPE_CHECKING:
     from odradek.metadata.image import TopicImage
     from odradek.node.hosting.groups import GroupShard
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
 
 __all__ = ["txn_offset_commit"]
+
+
+class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasRules, HasVerifier, Protocol):
+    """What this route touches of its broker."""
+
 
 BY_TOPIC_ID_SINCE = 6
 NO_SEQUENCE = -1
@@ -129,7 +136,7 @@ async def _verify(
 ) -> Guard | Refused | None:
     """The partition of the offsets is a partition of the transaction like any other (KIP-890)."""
     operation = offset_commit_operation(version, node.rules.since)
-    if operation.verifies_only and not node.verifies_offsets:
+    if operation.verifies_only and not node.config.verifies_offsets:
         return None
     partition = shard.partition
     begun = partition.begin_verification(

@@ -7,19 +7,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import translate
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from odradek.node.rules.carried import carried
 from odradek.node.rules.model import Rule, RuleError, Scripted
+from odradek.node.seams import HasClock, HasIdentity, HasMetadata
 
 if TYPE_CHECKING:
     from odradek.node.kernel.flow import Wait
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
 
 __all__ = ["Armed", "Held", "NearMiss", "RuleReport", "SeenRequest"]
+
+
+class Node(HasClock, HasIdentity, HasMetadata, Protocol):
+    """What a rule looks at to see whether a request is meant."""
+
 
 Failed = Callable[[Exception], None]
 """Takes what a function of a rule has raised."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from odradek.node.faults import Faults
+from odradek.node.faults import Node as FaultyNode
 from odradek.node.rules.armed import Armed, Held, RuleReport, SeenRequest, arm
 from odradek.node.rules.model import Rule, RuleError, Step
-
-if TYPE_CHECKING:
-    from odradek.node.node import Node
+from odradek.node.transport.serving import HasFaults
 
 __all__ = ["RuleSet"]
+
+
+class Node(FaultyNode, HasFaults, Protocol):
+    """A broker that is to consult the rules."""
+
 
 Act = Callable[[int, Callable[[], None]], None]
 """Runs something in a step of the broker with this id, if it runs, so that what follows from it is carried out."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable
 from struct import Struct as Layout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.node.kernel.flow import Flow
 from odradek.node.kernel.turns import Pause, TooManyEntries
+from odradek.node.seams import HasClock, HasConfig, HasKernel, HasLog, HasOutbox, HasRouter, HasTurns
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.router import Handler
+from odradek.node.transport.serving import Node as ServingNode
 from odradek.node.transport.serving import begin
 from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire.errors import DecodeError, EncodeError
@@ -24,10 +26,16 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.events import Chunk
-    from odradek.node.node import Node
-    from odradek.node.transport.gate import Gate
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "HasConnections"]
+
+
+class HasConnections(Protocol):
+    """The connections of clients and of other brokers."""
+
+    @property
+    def connections(self) -> dict[int, Connection]: ...
+
 
 _HEADER = Layout(">hhih")
 _LENGTH_AND_CORRELATION = Layout(">ii")
@@ -38,6 +46,23 @@ WAITING_BYTES_MAX = 1024 * 1024
 """Nothing more is read from a connection while so much of it waits to be served."""
 ANSWER_BYTES_MAX = 256 * 1024
 """A turn of a connection is over when it has been answered so much, however soon that was."""
+
+
+class Node(ServingNode, HasClock, HasConfig, HasKernel, HasLog, HasOutbox, HasRouter, HasTurns, Protocol):
+    """What a connection touches of its broker."""
+
+    @property
+    def node_id(self) -> int: ...
+
+
+class Gate(Protocol):
+    """What stands before a connection until the client is known."""
+
+    def frame_bytes_max(self) -> int:
+        """How long a frame may be at present."""
+
+    def admits(self, connection: Connection, frame: memoryview) -> bool:
+        """Whether the request is to be served; else it has been dealt with."""
 
 
 Finish = Callable[[Handler, Call, Any, BaseException | None], None]
@@ -161,7 +186,7 @@ class Connection:
             return
         self._node.log.warning("connection_closed", reason=reason, host=self.host, port=self.port, **fields)
         self.disconnected()
-        self._node.hang_up(self)
+        self._node.outbox.part_with(self)
 
     @property
     def idle(self) -> bool:
@@ -185,7 +210,7 @@ class Connection:
             try:
                 self._serve(frame)
             except Exception as error:
-                self._node.broken(error)
+                self._node.log.error("step_failed", node=self._node.node_id, exc_info=error)
                 self.close("internal_error")
             if self.closing:
                 return
@@ -204,7 +229,7 @@ class Connection:
             self._hold()
         elif self._held and frame is None and not self.closing:
             self._held = False
-            self._node.resume(self)
+            self._node.outbox.resume(self.conn)
 
     def _take(self) -> memoryview | None:
         """The next request that has arrived as a whole."""
@@ -220,7 +245,7 @@ class Connection:
     def _hold(self) -> None:
         if not self._held:
             self._held = True
-            self._node.hold(self)
+            self._node.outbox.hold(self.conn)
 
     def guard(self, gate: Gate) -> None:
         """Let nothing pass that this does not admit."""
@@ -418,7 +443,7 @@ class Connection:
             self.disconnected()
             return
         if not self.out:
-            self._node.dirty.append(self)
+            self._node.outbox.gather(self)
         self.out_bytes += size
         self.out.extend(chunks)
 

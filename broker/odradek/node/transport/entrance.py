@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
-
+from odradek.node.seams import (
+    HasClock,
+    HasConfig,
+    HasCounters,
+    HasIdentity,
+    HasLog,
+    HasMetadata,
+    HasRandom,
+    HasRouter,
+    HasTimers,
+)
 from odradek.security.listeners import SecurityProtocol
 from odradek.security.principal import SOMEBODY, MappingRules, Peer
 
 if TYPE_CHECKING:
     from odradek.node.cluster_spec import Endpoint
     from odradek.node.events import Connected
-    from odradek.node.node import Node
     from odradek.node.transport.gate import Gate
-    from odradek.security.mechanisms import Accounts
+    from odradek.node.transport.logins import SaslListener
 
-__all__ = ["Entrance", "LoginsRefused", "SaslListener"]
-
-
-class LoginsRefused(ValueError):
-    """Logins that cannot be configured so; the text is one clear sentence, and holds no secret."""
+__all__ = ["Entrance"]
 
 
-class SaslListener(Struct, frozen=True):
-    """How clients log in over one listener."""
-
-    mechanisms: tuple[str, ...]
-    accounts: Accounts
-    reauth_ms: Mapping[str, int]
-    """For how long a login holds, by mechanism; 0 is for ever."""
-    receive_bytes_max: int
-    failed_delay_ms: int
+class Node(
+    HasClock,
+    HasConfig,
+    HasCounters,
+    HasIdentity,
+    HasLog,
+    HasMetadata,
+    HasRandom,
+    HasRouter,
+    HasTimers,
+    Protocol,
+):
+    """What the entrance of a broker touches of it."""
 
 
 class Entrance:

@@ -10,8 +10,9 @@ from enum import Enum
 from functools import partial
 from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from odradek.node.seams import HasClock, HasCounters, HasRandom, HasRouter, HasTimers
 from odradek.node.transport.call import Call
 from odradek.node.transport.failures import error_response
 from odradek.security.logins import begin_login
@@ -24,13 +25,17 @@ from odradek.wire.primitives import Malformed, unknown_tags
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.connection import Connection
-    from odradek.node.transport.entrance import SaslListener
+    from odradek.node.transport.logins import SaslListener
     from odradek.node.transport.router import Handler
     from odradek.security.mechanisms import Exchange, Outcome
 
 __all__ = ["Gate"]
+
+
+class Node(HasClock, HasCounters, HasRandom, HasRouter, HasTimers, Protocol):
+    """What a gate touches of its broker."""
+
 
 _HEADER = Layout(">hhih")
 _LENGTH = Layout(">i")
@@ -242,5 +247,5 @@ class Gate:
 
     def _close(self, connection: Connection, reason: str, **fields: object) -> None:
         self._state = State.OVER
-        self._node.logins_refused += 1
+        self._node.metrics.logins_refused += 1
         connection.close(reason, listener=connection.peer.listener, **fields)

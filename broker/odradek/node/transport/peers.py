@@ -11,25 +11,35 @@ from __future__ import annotations
 from collections import deque
 from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from odradek.node.events import Chunk, Dial, Hangup, Send
+from odradek.node.events import Chunk
 from odradek.node.kernel.flow import Flow
+from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasLog, HasOutbox, HasRouter
 from odradek.node.transport.call import Call, CloseConnection
+from odradek.node.transport.serving import Node as ServingNode
 from odradek.node.transport.serving import begin
 from odradek.wire import registry
+from odradek.wire.codecs import PLAIN
 from odradek.wire.errors import DecodeError
 from odradek.wire.frame import FrameBuffer
 from odradek.wire.primitives import Malformed, unknown_tags
 
 if TYPE_CHECKING:
     from odradek.node.kernel.flow import Wait
-    from odradek.node.node import Node
     from odradek.wire.registry import ApiKey
 
-__all__ = ["Peers"]
+__all__ = ["HasPeers", "Peers"]
+
+
+class HasPeers(Protocol):
+    """Calls to brokers, this one included."""
+
+    @property
+    def peers(self) -> Peers: ...
+
 
 R = TypeVar("R", bound=Struct)
 
@@ -37,6 +47,13 @@ _REQUEST_HEADER = Layout(">ihhih")
 _CORRELATION = Layout(">i")
 RESPONSE_BYTES_MAX = 1 << 30
 HERE = "127.0.0.1"
+
+
+class Node(ServingNode, HasClock, HasConfig, HasIdentity, HasKernel, HasLog, HasOutbox, HasRouter, Protocol):
+    """What calls to other brokers touch of the one that makes them."""
+
+    @property
+    def calls_itself(self) -> bool: ...
 
 
 class _Link:
@@ -59,6 +76,7 @@ class Peers:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._codecs = node.release.codecs or PLAIN
         self._links: dict[tuple[int, ApiKey], _Link] = {}
         self._by_conn: dict[int, _Link] = {}
         self._next_conn = -1
@@ -77,7 +95,7 @@ class Peers:
         if (
             node_id == self._node.node_id
             and self._node.calls_itself
-            and version == self._node.codecs.newest_version(api_key)
+            and version == self._codecs.newest_version(api_key)
         ):
             response = await self._call_here(api_key, version, correlation_id, request, deadline)
             assert response is None or isinstance(response, answer), f"{api_key.name}: {response}"
@@ -88,7 +106,7 @@ class Peers:
         wait: Wait[Any] = self._node.kernel.wait(deadline=deadline)
         link.waits[correlation_id] = (version, wait)
         if link.open:
-            self._node.effects.append(Send(link.conn, (frame,)))
+            self._node.outbox.send(link.conn, (frame,))
         else:
             link.unsent.append(frame)
         try:
@@ -97,10 +115,16 @@ class Peers:
             link.waits.pop(correlation_id, None)
         if response is None and self._by_conn.get(link.conn) is link:
             # Too late: answers come in order, so on this connection the next call would wait behind it.
-            self._node.effects.append(Hangup(link.conn))
+            self._node.outbox.hang_up(link.conn)
             self.disconnected(link.conn)
         assert response is None or isinstance(response, answer), f"{api_key.name} is answered with {answer.__name__}"
         return response
+
+    async def call_controller(self, api_key: ApiKey, request: Struct, version: int, answer: type[R]) -> R | None:
+        """Have the controller serve a request; None if it cannot be reached in time."""
+        node = self._node
+        deadline = node.now + node.config.request_timeout_ms
+        return await self.call(node.cluster.controller_id, api_key, version, request, answer, deadline=deadline)
 
     async def _call_here(
         self, api_key: ApiKey, version: int, correlation_id: int, request: Struct, deadline: int
@@ -109,7 +133,9 @@ class Peers:
         node = self._node
         handler = node.router.handler(api_key, version, broker=True)
         assert handler is not None, "a node serves what it asks"
-        call = Call(api_key, version, correlation_id, self._client_name, node.codecs.own(request), HERE, is_broker=True)
+        call = Call(
+            api_key, version, correlation_id, self._client_name, self._codecs.own(request), HERE, is_broker=True
+        )
         serving, _ = begin(node, handler, call)
         try:
             parked = serving.send(None)
@@ -139,7 +165,7 @@ class Peers:
             return  # whoever wanted it has given up meanwhile
         link.open = True
         if link.unsent:
-            self._node.effects.append(Send(conn, tuple(link.unsent)))
+            self._node.outbox.send(conn, tuple(link.unsent))
             link.unsent.clear()
 
     def received(self, conn: int, data: bytes) -> None:
@@ -152,7 +178,7 @@ class Peers:
                 self._answered(link, frame)
         except (DecodeError, Malformed, IndexError, LayoutError) as error:
             self._node.log.warning("peer_answer_malformed", peer=link.node_id, error=str(error))
-            self._node.effects.append(Hangup(conn))
+            self._node.outbox.hang_up(conn)
             self.disconnected(conn)
 
     def disconnected(self, conn: int) -> None:
@@ -168,13 +194,13 @@ class Peers:
         link = _Link(self._next_conn, node_id, api_key)
         self._next_conn -= 1
         self._links[node_id, api_key] = self._by_conn[link.conn] = link
-        self._node.effects.append(Dial(link.conn, node_id))
+        self._node.outbox.dial(link.conn, node_id)
         return link
 
     def _frame(self, api_key: ApiKey, version: int, correlation_id: int, request: Struct) -> bytearray:
         out = bytearray(_REQUEST_HEADER.pack(0, api_key, version, correlation_id, len(self._client_id)))
         out += self._client_id
-        codecs = self._node.codecs
+        codecs = self._codecs
         if codecs.request_header_version(api_key, version) >= 2:
             out.append(0)
         out += codecs.encode(request, version)
@@ -189,7 +215,7 @@ class Peers:
         version, wait = waiting
         api_key = link.api_key
         position = 4
-        codecs = self._node.codecs
+        codecs = self._codecs
         if codecs.response_header_version(api_key, version) >= 1:
             _, position = unknown_tags(frame, position + 1, frame[position])
         response, _ = codecs.reader(registry.response_type(api_key), version)(frame, position)

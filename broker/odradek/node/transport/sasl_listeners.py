@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from odradek.node.transport.entrance import LoginsRefused, SaslListener
+from odradek.node.seams import HasConfig, HasLog, HasMetadata
+from odradek.node.transport.logins import LoginsRefused, SaslListener
 from odradek.security.jaas import JaasError, parse_users, plain_users
 from odradek.security.logins import MECHANISMS, OAUTHBEARER
 from odradek.security.mechanisms import NOT_SERVED, Accounts
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.security.credential import ScramCredential
 
 __all__ = ["configured_users", "sasl_listener"]
+
+
+class Node(HasConfig, HasLog, HasMetadata, Protocol):
+    """What the logins of a broker are made of."""
 
 
 def sasl_listener(node: Node, name: str) -> SaslListener:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.log.machine import Fact
+from odradek.node.seams import HasCounters, HasFacts
 from odradek.node.transport.call import Call
 from odradek.node.transport.router import Handler
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
+    from odradek.node.faults import Faults
 
-__all__ = ["begin"]
+__all__ = ["HasFaults", "Node", "begin"]
+
+
+class HasFaults(Protocol):
+    """What the rules of the cluster do at this node; None where there are none."""
+
+    faults: Faults | None
+
+
+class Node(HasCounters, HasFacts, HasFaults, Protocol):
+    """What the beginning of every request touches of a broker."""
 
 
 def begin(node: Node, handler: Handler, call: Call) -> tuple[Coroutine[Any, Any, Any], bool]:
@@ -22,8 +33,8 @@ def begin(node: Node, handler: Handler, call: Call) -> tuple[Coroutine[Any, Any,
     was already on the wire.
     """
     node.metrics.requests += 1
-    if node.events is not None:
-        node.emit((_request_fact(call),))
+    if node.facts.told:
+        node.facts.emit((_request_fact(call),))
     if node.faults is not None and node.faults.intercepts(call):
         postponed = node.faults.postpones
         return node.faults.serve(handler, call), postponed

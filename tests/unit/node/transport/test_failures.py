@@ -209,7 +209,7 @@ def test_a_flow_of_the_nodes_own_that_fails_is_logged() -> None:
     async def fail() -> None:
         _break()
 
-    world.post(1, Command(partial(world.nodes[1].spawn, fail())))
+    world.post(1, Command(partial(world.nodes[1].kernel.spawn, fail())))
     world.run()
     assert "flow_failed" in {event for _, event, _ in world.log.lines}
 

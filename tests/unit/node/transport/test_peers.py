@@ -30,7 +30,7 @@ def call(world: World, api_key: ApiKey, *, within_ms: int) -> list[object]:
         answer = response_type(api_key)
         heard.append(await node.peers.call(1, api_key, version, request, answer, deadline=world.now + within_ms))
 
-    world.post(2, Command(lambda: node.spawn(ask())))
+    world.post(2, Command(lambda: node.kernel.spawn(ask())))
     world.run()
     return heard
 
@@ -68,7 +68,7 @@ def asked_of_itself(world: World, *, within_ms: int) -> list[object]:
             )
         )
 
-    world.post(1, Command(lambda: node.spawn(ask())))
+    world.post(1, Command(lambda: node.kernel.spawn(ask())))
     world.run()
     return heard
 

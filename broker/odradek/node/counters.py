@@ -1,0 +1,15 @@
+"""What a broker counts while it serves."""
+
+from __future__ import annotations
+
+__all__ = ["Counters"]
+
+
+class Counters:
+    """Plain numbers that only grow."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.markers_written = 0
+        self.coordinator_loads = 0
+        self.logins_refused = 0

@@ -1,0 +1,27 @@
+"""The service of an API for those who may have it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.node.guards.table import GUARDS
+
+if TYPE_CHECKING:
+    from odradek.node.authority import Authority
+    from odradek.node.guards.parts import Node
+    from odradek.node.transport.call import Call, Serve
+    from odradek.wire.registry import ApiKey
+
+__all__ = ["guarded"]
+
+
+def guarded(authority: Authority, api_key: ApiKey, serve: Serve) -> Serve:
+    """The same service, behind the guard of its API; brokers pass."""
+    guard = GUARDS[api_key]
+    if guard is None:
+        return serve
+
+    async def served(node: Node, call: Call) -> object:
+        return await (serve(node, call) if call.is_broker else guard(authority, node, call, serve))
+
+    return served

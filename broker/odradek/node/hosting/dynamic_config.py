@@ -1,0 +1,35 @@
+"""What a newly published image means for the configuration of a broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from odradek.metadata.image import MetadataImage, ResourceType
+from odradek.node.seams import HasIdentity, HasStaticConfig
+
+if TYPE_CHECKING:
+    from odradek.config.table import Config
+    from odradek.node.housekeeping import Housekeeping
+
+__all__ = ["adopt"]
+
+
+class Node(HasIdentity, HasStaticConfig, Protocol):
+    """A broker whose configuration may become another."""
+
+    config: Config
+
+    @property
+    def housekeeping(self) -> Housekeeping: ...
+
+
+def adopt(node: Node, before: MetadataImage, after: MetadataImage) -> None:
+    """Take over what is set for this broker, or for all, and plan the chores anew."""
+    if before.configs is after.configs:
+        return
+    cluster = after.config(ResourceType.BROKER, "")
+    broker = after.config(ResourceType.BROKER, str(node.node_id))
+    config = node.static_config.dynamic(cluster=cluster, broker=broker) if cluster or broker else node.static_config
+    if config.layers != node.config.layers:
+        node.config = config
+        node.housekeeping.adopt()

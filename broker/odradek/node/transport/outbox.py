@@ -1,0 +1,90 @@
+"""What a node asks of its driver: the one place where effects are written.
+
+The answers of a step are gathered by connection, and leave at its end as one `Send` for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from odradek.node.events import Announce, Chunk, Compute, Dial, Effect, Hangup, Hold, NextTurn, Resume, Send, Work
+
+__all__ = ["Outbox", "Outgoing"]
+
+
+class Outgoing(Protocol):
+    """A connection that has something to say."""
+
+    @property
+    def conn(self) -> int: ...
+
+    out: list[Chunk]
+    out_bytes: int
+
+
+class Outbox:
+    """The effects of the step that is under way, in order."""
+
+    def __init__(self) -> None:
+        self._effects: list[Effect] = []
+        self._dirty: list[Outgoing] = []
+
+    def begin(self) -> list[Effect]:
+        """A step begins; its effects come into this list."""
+        self._effects = []
+        return self._effects
+
+    def flush(self) -> None:
+        """The step is over: what connections have to say leaves."""
+        if self._dirty:
+            effects = self._effects
+            for connection in self._dirty:
+                effects.append(Send(connection.conn, connection.out))
+                connection.out = []
+                connection.out_bytes = 0
+            self._dirty.clear()
+
+    def gather(self, connection: Outgoing) -> None:
+        """It has its first words in this step."""
+        self._dirty.append(connection)
+
+    def send(self, conn: int, chunks: Sequence[Chunk]) -> None:
+        """Write these at once."""
+        self._effects.append(Send(conn, chunks))
+
+    def dial(self, conn: int, node_id: int) -> None:
+        """Open a connection to another broker."""
+        self._effects.append(Dial(conn, node_id))
+
+    def hang_up(self, conn: int) -> None:
+        """Close a connection after what was sent."""
+        self._effects.append(Hangup(conn))
+
+    def part_with(self, connection: Outgoing) -> None:
+        """Close an accepted connection after what it was answered."""
+        if connection.out:
+            self.send(connection.conn, connection.out)
+            connection.out = []
+            self._dirty.remove(connection)
+        self.hang_up(connection.conn)
+
+    def hold(self, conn: int) -> None:
+        """Read nothing more from it for now."""
+        self._effects.append(Hold(conn))
+
+    def resume(self, conn: int) -> None:
+        """Read from it again."""
+        self._effects.append(Resume(conn))
+
+    def announce(self, offset: int) -> None:
+        """The metadata log is committed up to this offset."""
+        self._effects.append(Announce(offset))
+
+    def compute(self, works: Sequence[Work]) -> None:
+        """Have these done where they hold nobody up."""
+        self._effects += [Compute(work) for work in works]
+
+    def next_turn(self) -> None:
+        """There is more to do when the sockets have been looked at."""
+        self._effects.append(NextTurn())
