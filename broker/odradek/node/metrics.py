@@ -11,7 +11,7 @@ from odradek.node.transport.connection import HasConnections
 from odradek.txn.verification_metrics import BUCKETS_MS
 
 if TYPE_CHECKING:
-    from odradek.node.verification import Verification
+    from odradek.node.admission import Admission
 
 __all__ = ["Metrics"]
 
@@ -20,7 +20,7 @@ class Node(HasConnections, HasCoordinators, HasPartitions, HasPurgatory, HasStor
     """What is counted when somebody looks."""
 
     @property
-    def verification(self) -> Verification: ...
+    def admission(self) -> Admission: ...
 
 
 class Metrics(Counters):
@@ -50,7 +50,7 @@ class Metrics(Counters):
 
     def _verification(self) -> dict[str, float]:
         """VerificationTimeMs and VerificationFailureRate (KIP-890, "Metrics") as what both are made of."""
-        verification = self._node.verification.verifier.metrics
+        verification = self._node.admission.verifier.metrics
         return {
             "verifications_total": verification.verifications,
             "verification_failures_total": verification.failures,
@@ -62,7 +62,7 @@ class Metrics(Counters):
         """Verifications by how long they took: pairs of an upper bound (ms) and the number up to it."""
         counted = 0
         buckets: list[tuple[float, int]] = []
-        counts = self._node.verification.verifier.metrics.counts
+        counts = self._node.admission.verifier.metrics.counts
         for bound, count in zip((*BUCKETS_MS, float("inf")), counts, strict=True):
             counted += count
             buckets.append((bound, counted))

@@ -49,6 +49,7 @@ from odradek.node.transport.entrance import Entrance
 from odradek.node.transport.outbox import Outbox
 from odradek.node.transport.peers import Peers
 from odradek.node.transport.router import Guard, Router
+from odradek.wire.codecs import PLAIN
 
 if TYPE_CHECKING:
     from random import Random
@@ -57,10 +58,10 @@ if TYPE_CHECKING:
     from odradek.log.log_store import LogStore
     from odradek.log.partition import Partition
     from odradek.metadata.image import MetadataImage
+    from odradek.node.admission import Admission
     from odradek.node.authority import Authority
     from odradek.node.cluster_spec import ClusterSpec
     from odradek.node.faults import Faults
-    from odradek.node.verification import Verification
     from odradek.txn.rules import Rules
 
 __all__ = ["EventSink", "Logger", "Node"]
@@ -105,6 +106,7 @@ class Node(OldNames):
         self.pumps = Pumps(self.timers)
         self.purgatory = Purgatory(self.kernel)
         self.release = config.release
+        self.codecs = self.release.codecs or PLAIN
         self.authority = _authority(config)
         """Who decides what clients may do; None lets everybody do everything, and nobody is asked."""
         self.router = Router(
@@ -280,11 +282,11 @@ class Node(OldNames):
         return rules_of(self.release)
 
     @cached_property
-    def verification(self) -> Verification:
-        """The questions to transaction coordinators; imported by the first transaction."""
-        from odradek.node.verification import Verification
+    def admission(self) -> Admission:
+        """How a write gets into a transaction; imported by the first one."""
+        from odradek.node.admission import Admission
 
-        return Verification(self)
+        return Admission(self)
 
     def _published(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image is there."""

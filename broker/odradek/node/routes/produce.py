@@ -11,19 +11,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
-
 from odradek.log.machine import Refused
 from odradek.log.partition import NOT_ENOUGH_REPLICAS
+from odradek.node.admission import Applicant, HasAdmission
 from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.hosting.replication import HasReplication
 from odradek.node.routes.leaders import current_leader
-from odradek.node.routes.transactional_produce import Node as VerifyingNode
-from odradek.node.routes.transactional_produce import verify
-from odradek.node.seams import HasAside, HasLog, HasMetadata, HasPartitions, HasTurns
+from odradek.node.seams import HasAside, HasClock, HasConfig, HasLog, HasMetadata, HasPartitions, HasRules, HasTurns
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.records.batch import InvalidBatch, parse_batch
 from odradek.records.validate import Rejected, TakesLong, validate_produce
+from odradek.txn.verification_errors import ERROR_DESCRIPTIONS, produce_operation
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.produce_response import (
     BatchIndexAndErrorMessage,
@@ -35,15 +34,29 @@ from odradek.wire.messages.produce_response import (
 )
 
 if TYPE_CHECKING:
-    from odradek.log.partition import Guard, Partition
+    from odradek.log.partition import Partition
     from odradek.records.batch import Batch
     from odradek.records.validate import Validated
+    from odradek.txn.verification_errors import TransactionOperation
     from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 __all__ = ["Write", "produce"]
 
 
-class Node(VerifyingNode, HasAside, HasLog, HasMetadata, HasPartitions, HasReplication, HasTurns, Protocol):
+class Node(
+    HasAdmission,
+    HasAside,
+    HasClock,
+    HasConfig,
+    HasLog,
+    HasMetadata,
+    HasPartitions,
+    HasReplicas,
+    HasReplication,
+    HasRules,
+    HasTurns,
+    Protocol,
+):
     """What a Produce touches of its broker."""
 
 
@@ -63,16 +76,16 @@ WITHOUT_LOG_START = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
+SEVERAL_PRODUCERS = Refused(
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
+)
 NO_NAME_FOR_ID = Refused(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-class Write(Struct):
+class Write(Applicant, kw_only=True):
     """What one partition of the request comes to: a batch that may be appended, or a refusal."""
 
-    partition: Partition
     batch: Batch
-    guard: Guard | None = None
-    refused: Refused | None = None
     end_offset: int = -1
     """Where the replicas in sync have to get to, if they take their time."""
 
@@ -101,7 +114,7 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
                 transactional.append(write)
         admitted.append(writes)
     if transactional:
-        await verify(node, request, transactional, version)
+        await _admit_to_transaction(node, request, transactional, version)
     failed = False
     leaders: dict[int, NodeEndpoint] = {}
     unacknowledged: list[tuple[Write, PartitionProduceResponse]] = []
@@ -192,13 +205,57 @@ def _judged(node: Node, partition: Partition, validated: Validated | Rejected) -
     if isinstance(validated, Rejected):
         node.log.debug("records_refused", topic=partition.topic, partition=partition.index, reason=validated.reason)
         return _rejected(partition.index, validated, partition)
-    return Write(partition, validated.batch)
+    return _write(partition, validated.batch)
+
+
+def _write(partition: Partition, batch: Batch) -> Write:
+    return Write(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence, batch=batch)
+
+
+async def _admit_to_transaction(node: Node, request: ProduceRequest, writes: list[Write], version: int) -> None:
+    """Give each transactional write its guard, or its refusal (KIP-890)."""
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        _refuse_all(writes, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return
+    if not node.release.verification.records:
+        return
+    # A batch without a producer id is plain data, whatever its transactional bit says.
+    producing = [write for write in writes if write.producer_id >= 0]
+    if len({(write.producer_id, write.producer_epoch) for write in producing}) > 1:
+        _refuse_all(writes, SEVERAL_PRODUCERS)
+        return
+    rules = node.rules
+    operation = produce_operation(version, rules.since)
+    if not producing or (operation.verifies_only and not node.config.verifies_records):
+        return
+
+    def judge(operation: TransactionOperation, failure: ErrorCode) -> Refused:
+        error = rules.produce_error(operation, failure)
+        return Refused(error.error, error.message)
+
+    await node.admission.admit(
+        producing,
+        transactional_id=transactional_id,
+        operation=operation,
+        judge=judge,
+        retry_within_ms=min(node.config.add_partitions_to_txn_retry_backoff_max_ms, request.timeout_ms),
+    )
+    if node.release.verification.explains_errors:
+        for write in producing:
+            if write.refused is not None and write.refused.message is None:
+                write.refused = Refused(write.refused.error, ERROR_DESCRIPTIONS.get(write.refused.error))
+
+
+def _refuse_all(writes: list[Write], refused: Refused) -> None:
+    for write in writes:
+        write.refused = refused
 
 
 def _closed(index: int, partition: Partition, records: memoryview | None) -> Write | PartitionProduceResponse:
     """A transactional batch is verified all the same before it is refused."""
     try:
-        return Write(partition, parse_batch(records or memoryview(b"")))
+        return _write(partition, parse_batch(records or memoryview(b"")))
     except InvalidBatch:
         return _refused(index, CLOSED_TOPIC)
 

@@ -10,10 +10,9 @@ from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
-from odradek.log.partition import Guard
+from odradek.node.admission import Applicant, HasAdmission
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import group_shard
-from odradek.node.routes.transactional_produce import HasVerifier
 from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasRules
 from odradek.txn.verification_errors import offset_commit_error, offset_commit_operation
 from odradek.wire.errors import ErrorCode
@@ -25,6 +24,7 @@ from odradek.wire.messages.txn_offset_commit_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.log.partition import Guard
     from odradek.metadata.image import TopicImage
     from odradek.node.hosting.groups import GroupShard
     from odradek.node.transport.call import Call
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["txn_offset_commit"]
 
 
-class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasRules, HasVerifier, Protocol):
+class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasRules, HasAdmission, Protocol):
     """What this route touches of its broker."""
 
 
@@ -114,7 +114,7 @@ async def _commit(
     shard = group_shard(node, request.group_id)
     if isinstance(shard, Refused):
         return shard
-    guard = await _verify(node, shard, request, call.version)
+    guard = await _admit(node, shard, request, call.version)
     if isinstance(guard, Refused):
         return guard
     # While the request was parked the coordinator may have moved. If it came back it is another one: the guard was
@@ -131,33 +131,19 @@ async def _commit(
     return await shard.carry_out(decision, guard=guard)
 
 
-async def _verify(
+async def _admit(
     node: Node, shard: GroupShard, request: TxnOffsetCommitRequest, version: int
 ) -> Guard | Refused | None:
     """The partition of the offsets is a partition of the transaction like any other (KIP-890)."""
-    operation = offset_commit_operation(version, node.rules.since)
+    rules = node.rules
+    operation = offset_commit_operation(version, rules.since)
     if operation.verifies_only and not node.config.verifies_offsets:
         return None
-    partition = shard.partition
-    begun = partition.begin_verification(
-        request.producer_id,
-        request.producer_epoch,
-        NO_SEQUENCE,
-        supports_epoch_bump=not operation.verifies_only,
-        now=node.now,
-    )
-    if isinstance(begun, Refused):
-        return begun
-    if not isinstance(begun, Guard):
-        return None
-    key = (partition.topic, partition.index)
-    failures = await node.verification.ask(
+    applicant = Applicant(shard.partition, request.producer_id, request.producer_epoch, NO_SEQUENCE)
+    await node.admission.admit(
+        [applicant],
         transactional_id=request.transactional_id,
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
-        partitions=[key],
         operation=operation,
+        judge=lambda operation, failure: Refused(rules.offset_commit_error(operation, failure)),
     )
-    if key in failures:
-        return Refused(node.rules.offset_commit_error(operation, failures[key]))
-    return begun
+    return applicant.refused or applicant.guard
