@@ -66,6 +66,8 @@ _HIGHEST: Mapping[str, tuple[int | None, ...]] = {
     "ALTER_PARTITION_REASSIGNMENTS": (0, 0, 0, 0, 0, 1),
     "LIST_PARTITION_REASSIGNMENTS": (0, 0, 0, 0, 0, 0),
     "OFFSET_DELETE": (0, 0, 0, 0, 0, 0),
+    "DESCRIBE_CLIENT_QUOTAS": (1, 1, 1, 1, 1, 1),
+    "ALTER_CLIENT_QUOTAS": (1, 1, 1, 1, 1, 1),
     "DESCRIBE_USER_SCRAM_CREDENTIALS": (0, None, 0, 0, 0, 0),
     "ALTER_USER_SCRAM_CREDENTIALS": (0, None, 0, 0, 0, 0),
     "UNREGISTER_BROKER": (None, 0, 0, 0, 0, 0),

@@ -15,6 +15,7 @@ from odradek.wire.messages import (
     add_offsets_to_txn_request,
     add_partitions_to_txn_request,
     add_raft_voter_request,
+    alter_client_quotas_request,
     alter_configs_request,
     alter_partition_reassignments_request,
     alter_replica_log_dirs_request,
@@ -28,6 +29,7 @@ from odradek.wire.messages import (
     delete_records_request,
     delete_topics_request,
     describe_acls_request,
+    describe_client_quotas_request,
     describe_cluster_request,
     describe_configs_request,
     describe_groups_request,
@@ -453,6 +455,13 @@ def _acls(version: int) -> Struct:
     )
 
 
+def _quotas(_: int) -> Struct:
+    entity = [alter_client_quotas_request.EntityData(entity_type="user", entity_name="alice")]
+    ops = [alter_client_quotas_request.OpData(key="producer_byte_rate", value=1.0)]
+    entry = alter_client_quotas_request.EntryData(entity=entity, ops=ops)
+    return alter_client_quotas_request.AlterClientQuotasRequest(entries=[entry])
+
+
 ASKED: Mapping[str, Asking] = {
     "produce": Asking(_produce, (3, 9, 12)),
     "produce_transactional": Asking(_produce_transactional, (3, 12)),
@@ -545,6 +554,10 @@ ASKED: Mapping[str, Asking] = {
         ),
         (0,),
     ),
+    "describe_client_quotas": Asking(
+        lambda _: describe_client_quotas_request.DescribeClientQuotasRequest(), (0, 1)
+    ),
+    "alter_client_quotas": Asking(_quotas, (0, 1)),
     "elect_leaders": Asking(
         lambda _: elect_leaders_request.ElectLeadersRequest(topic_partitions=None, timeout_ms=1000), (0, 2)
     ),

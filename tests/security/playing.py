@@ -8,6 +8,7 @@ from msgspec import Struct
 from tests.security.credentials import CREDENTIALS
 from tests.security.logins import LOGINS
 from tests.security.permissions import ACLS, DENIALS, login
+from tests.security.quotas import QUOTAS, THROTTLES
 from tests.security.wire import Raw
 
 __all__ = ["BOOKS", "Book", "play_book", "play_story"]
@@ -26,6 +27,8 @@ BOOKS: Mapping[str, Book] = {
     "logins": Book("SASL_PLAINTEXT", LOGINS),
     "credentials": Book("PLAINTEXT", CREDENTIALS),
     "acls": Book("PLAINTEXT", ACLS),
+    "quotas": Book("PLAINTEXT", QUOTAS),
+    "throttles": Book("PLAINTEXT", THROTTLES),
     "denials": Book("SASL_PLAINTEXT", DENIALS, login),
 }
 """All there are, by the name of the file that holds the answers."""

@@ -68,6 +68,7 @@ class Raw:
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
         self.lines: list[str] = []
+        self.client_id = "c"
         self._connection = socket.create_connection(address, timeout=TIMEOUT_S)
         self._stream = self._connection.makefile("rb")
         self._correlation_id = 0
@@ -102,7 +103,7 @@ class Raw:
         api_key = _API_OF[type(request).__module__]
         self._correlation_id += 1
         told = version if api_version is None else api_version
-        header = RequestHeader(int(api_key), told, self._correlation_id, "c")
+        header = RequestHeader(int(api_key), told, self._correlation_id, self.client_id)
         message = registry.encode(header, registry.request_header_version(api_key, version))
         message += registry.encode(request, version)
         self.send(len(message).to_bytes(4) + message)

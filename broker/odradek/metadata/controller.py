@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from odradek.records.batch import Batch
     from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
     from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+    from odradek.wire.messages.alter_client_quotas_request import AlterClientQuotasRequest
+    from odradek.wire.messages.alter_client_quotas_response import AlterClientQuotasResponse
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
     from odradek.wire.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
@@ -305,6 +307,12 @@ class Controller(Machine[Activation]):
         from odradek.metadata.permissions import delete_acls
 
         return self._carry_out("DeleteAcls", lambda: delete_acls(request, self.image))
+
+    def alter_quotas(self, request: AlterClientQuotasRequest) -> Decision[AlterClientQuotasResponse]:
+        """AlterClientQuotas."""
+        from odradek.metadata.quotas import alter_quotas
+
+        return self._carry_out("AlterClientQuotas", lambda: alter_quotas(request, self.image))
 
     def put_records(self, name: str, records: Sequence[Struct]) -> Decision[None]:
         """Write what a new cluster is to hold from the start."""

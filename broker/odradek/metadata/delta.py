@@ -13,6 +13,7 @@ from odradek.metadata.image import (
     EndpointImage,
     MetadataImage,
     PartitionImage,
+    QuotaEntity,
     ResourceType,
     TopicImage,
 )
@@ -22,6 +23,7 @@ from odradek.security.credential import ScramCredential
 if TYPE_CHECKING:
     from odradek.wire.messages.access_control_entry_record import AccessControlEntryRecord
     from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+    from odradek.wire.messages.client_quota_record import ClientQuotaRecord
     from odradek.wire.messages.config_record import ConfigRecord
     from odradek.wire.messages.feature_level_record import FeatureLevelRecord
     from odradek.wire.messages.fence_broker_record import FenceBrokerRecord
@@ -61,6 +63,7 @@ class Delta:
         """Partitions of topics that changed: copied once for many records."""
         self._next_producer_id = base.next_producer_id
         self._acls: dict[bytes, Acl] | None = None
+        self._quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
         self._scram: dict[tuple[str, int], ScramCredential] | None = None
 
     def replay(self, record: Struct) -> bool:
@@ -86,6 +89,7 @@ class Delta:
             features=base.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
             acls=base.acls if self._acls is None else self._acls,
+            quotas=base.quotas if self._quotas is None else self._quotas,
             scram=base.scram if self._scram is None else self._scram,
         )
 
@@ -296,6 +300,22 @@ class Delta:
         """RemoveAccessControlEntryRecord: it is gone."""
         self._own_acls().pop(record.id, None)
 
+    def quota_set(self, record: ClientQuotaRecord) -> None:
+        """ClientQuotaRecord: one limit of an entity, or that it has it no more."""
+        if self._quotas is None:
+            self._quotas = dict(self.base.quotas)
+        named = {part.entity_type: part.entity_name for part in record.entity}
+        entity: QuotaEntity = tuple(sorted(named.items(), key=lambda part: part[0]))
+        values = dict(self._quotas.get(entity, {}))
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+        if values:
+            self._quotas[entity] = values
+        else:
+            self._quotas.pop(entity, None)
+
     def nothing(self, record: NoOpRecord) -> None:
         """NoOpRecord: only the offset moves."""
 
@@ -304,6 +324,7 @@ class Delta:
 _HANDLERS: dict[str, Callable[[Delta, Any], None]] = {
     "AccessControlEntryRecord": Delta.acl_created,
     "BrokerRegistrationChangeRecord": Delta.broker_changed,
+    "ClientQuotaRecord": Delta.quota_set,
     "ConfigRecord": Delta.config_set,
     "FeatureLevelRecord": Delta.feature_set,
     "FenceBrokerRecord": Delta.broker_fenced,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -17,20 +17,28 @@ from odradek.security.acls import Acl
 from odradek.security.credential import ScramCredential
 
 __all__ = [
+    "CLIENT_ID",
     "EMPTY",
+    "IP",
     "NO_LEADER",
+    "USER",
     "BrokerImage",
     "EndpointImage",
     "MetadataImage",
     "PartitionImage",
-    "TRANSACTION_VERSION",
+    "QuotaEntity",
     "ResourceType",
+    "TRANSACTION_VERSION",
     "TopicImage",
 ]
 
 NO_LEADER = -1
 TRANSACTION_VERSION = "transaction.version"
 """Leader of a partition none of whose replicas is there."""
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+"""Whose limits they are: types and names in the order of the types; the name None is for all that have no own."""
 
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -136,6 +144,8 @@ class MetadataImage(Struct, frozen=True):
     """What is kept of passwords, by user and number of the mechanism."""
     acls: Mapping[bytes, Acl] = _NOTHING
     """The permissions, by id."""
+    quotas: Mapping[QuotaEntity, Mapping[str, float]] = _NOTHING
+    """The limits of clients, by entity and key."""
 
     def topic(self, name: str) -> TopicImage | None:
         """A topic by name."""

@@ -43,6 +43,10 @@ def snapshot_records(image: MetadataImage) -> Iterator[Struct]:
 
         for acl_id, acl in image.acls.items():
             yield acl_record(acl_id, acl)
+    if image.quotas:
+        from odradek.metadata.quotas import quota_records  # likewise
+
+        yield from quota_records(image.quotas)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
 

@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.metadata.image import ResourceType
-from odradek.node.guards import groups, topics, transactions
+from odradek.node.guards import groups, quotas, topics, transactions
 from odradek.node.guards.log_dirs import alter_replica_log_dirs
 from odradek.node.guards.parts import DENIED, TEXTS, Guard, entries, in_series, of_cluster, of_entries, whole
 from odradek.security.acls import CLUSTER_NAME, AclOperation, AclResource
@@ -117,6 +117,8 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: of_cluster(DESCRIBE, names_itself=True),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _altered(),
     ApiKey.OFFSET_DELETE: in_series(whole(DELETE, GROUP, _group), of_entries("topics", "topics", READ)),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: quotas.describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: quotas.alter_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: of_cluster(DESCRIBE),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: transactions.alter_credentials,
     ApiKey.DESCRIBE_QUORUM: of_cluster(DESCRIBE, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),

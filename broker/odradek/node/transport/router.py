@@ -77,6 +77,8 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "replicas:alter_partition_reassignments"),
     Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "replicas:list_partition_reassignments"),
     Route(ApiKey.OFFSET_DELETE, 0, 0, "offsets:offset_delete"),
+    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, "quotas:describe_client_quotas"),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, "quotas:alter_client_quotas"),
     Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "credentials:describe_user_scram_credentials"),
     Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "credentials:alter_user_scram_credentials"),
     Route(ApiKey.DESCRIBE_QUORUM, 0, 2, "quorum:describe_quorum"),
