@@ -151,6 +151,43 @@ def test_transactions(run: Tool, name: str, advertised: set[int]) -> None:
     assert f"{name}-id" not in hanging
 
 
+def test_limits_of_users_clients_and_addresses() -> None:
+    """`kafka-configs` with quotas; and Kafka's own producer, which is slowed down to what is left of them."""
+    config = {"quota.window.num": 2}
+    with Cluster(config=config, topics=["t"]) as cluster, with_toolchains("tools"):
+
+        def run(java_class: str, *arguments: str) -> str:
+            return tool(java_class, "--bootstrap-server", cluster.bootstrap, *arguments)
+
+        entities = {
+            ("--entity-type", "users", "--entity-default"): "producer_byte_rate=1000000,request_percentage=40",
+            ("--entity-type", "clients", "--entity-name", "perf-producer-client"): "producer_byte_rate=100000",
+            ("--user", "alice", "--client", "app"): "consumer_byte_rate=77777",
+            ("--entity-type", "ips", "--entity-name", "10.0.0.7"): "connection_creation_rate=9",
+        }
+        for entity, limits in entities.items():
+            assert "Completed updating" in run(CONFIGS, "--alter", *entity, "--add-config", limits)
+        users = run(CONFIGS, "--describe", "--entity-type", "users")
+        assert re.search(r"default user-principal .*producer_byte_rate=1000000.0", users)
+        assert "request_percentage=40.0" in users
+        both = run(CONFIGS, "--describe", "--entity-type", "users", "--entity-type", "clients")
+        assert re.search(r"user-principal 'alice', client-id 'app' are .*consumer_byte_rate=77777.0", both)
+        ips = ("--entity-type", "ips")
+        assert re.search(r"ip '10.0.0.7' are .*connection_creation_rate=9.0", run(CONFIGS, "--describe", *ips))
+        with pytest.raises(Failure):
+            run(CONFIGS, "--alter", *ips, "--entity-name", "10.0.0.300", "--add-config", "connection_creation_rate=9")
+        user = ("--entity-type", "users", "--entity-default")
+        run(CONFIGS, "--alter", *user, "--delete-config", "producer_byte_rate,request_percentage")
+        assert "producer_byte_rate" not in run(CONFIGS, "--describe", *user)
+
+        # 400 KB at 100 KB a second, of which one second's are free.
+        settings = ["--command-property", "client.id=perf-producer-client", "--command-property", "batch.size=8000"]
+        size = ["--num-records", "400", "--record-size", "1000", "--throughput", "-1"]
+        report = run("ProducerPerformance", "--topic", "t", *size, *settings)
+        found = re.findall(r"([\d.]+) records/sec", report)
+        assert 60 < float(found[-1]) < 220, report
+
+
 def test_permissions_and_users_over_tls(tmp_path: Path) -> None:
     """`kafka-acls` and `kafka-configs --entity-type users`, by who may do everything, and by who may not."""
     users = {"admin": "admin-secret", "alice": "alice-secret"}

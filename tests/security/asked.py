@@ -554,9 +554,7 @@ ASKED: Mapping[str, Asking] = {
         ),
         (0,),
     ),
-    "describe_client_quotas": Asking(
-        lambda _: describe_client_quotas_request.DescribeClientQuotasRequest(), (0, 1)
-    ),
+    "describe_client_quotas": Asking(lambda _: describe_client_quotas_request.DescribeClientQuotasRequest(), (0, 1)),
     "alter_client_quotas": Asking(_quotas, (0, 1)),
     "elect_leaders": Asking(
         lambda _: elect_leaders_request.ElectLeadersRequest(topic_partitions=None, timeout_ms=1000), (0, 2)

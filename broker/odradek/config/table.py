@@ -73,6 +73,10 @@ class Config(Struct, frozen=True, kw_only=True):
     max_connections_per_ip: Annotated[int, integer(0, scope=CLUSTER)] = INT_MAX
     queued_max_requests: Annotated[int, integer(1)] = 500
     queued_max_request_bytes: Annotated[int, long()] = -1
+    quota_window_num: Annotated[int, integer(1)] = 11
+    quota_window_size_seconds: Annotated[int, integer(1)] = 1
+    controller_quota_window_num: Annotated[int, integer(1)] = 11
+    controller_quota_window_size_seconds: Annotated[int, integer(1)] = 1
     request_timeout_ms: Annotated[int, integer()] = 30_000
     unstable_api_versions_enable: Annotated[bool, boolean()] = False
     broker_rack: Annotated[str | None, string()] = None

@@ -66,6 +66,10 @@ max.connections  How many connections there may be at once; they are not counted
 max.connections.per.ip  How many connections one address may have; they are not counted here.
 queued.max.requests  How many requests may wait for a thread; there are no threads here.
 queued.max.request.bytes  How many bytes may wait for a thread; there are no threads here.
+quota.window.num  Over how many windows the use of a client is measured, the one that is being filled included.
+quota.window.size.seconds  How long each of these windows is; nobody is throttled for longer for what their requests or connections use.
+controller.quota.window.num  How many windows of a client's rate of changes to topics may be saved up.
+controller.quota.window.size.seconds  How long each of these windows is.
 request.timeout.ms  How long a broker waits for the answer of another.
 unstable.api.versions.enable  Whether versions of requests are served that may still change.
 broker.rack  The rack of the broker, by which replicas are spread.

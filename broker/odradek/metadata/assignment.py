@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from odradek.config.table import Config
-from odradek.metadata.change import Failure
+from odradek.metadata.change import Failure, Spend, unlimited
 from odradek.metadata.image import MetadataImage, PartitionImage
 from odradek.metadata.placement import Dice, elect, in_sync
 from odradek.wire.errors import ErrorCode
@@ -35,6 +35,7 @@ class Cluster(Struct, frozen=True):
     config: Config
     dice: Dice
     partitions_max: int = PARTITIONS_PER_REQUEST_MAX
+    spend: Spend = unlimited
 
 
 def bad_assignment(message: str) -> Failure:

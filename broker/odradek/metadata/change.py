@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -9,7 +10,7 @@ from msgspec import Struct
 from odradek.log.machine import Fact
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["Change", "Failure"]
+__all__ = ["Change", "Failure", "Spend", "unlimited"]
 
 T = TypeVar("T")
 
@@ -20,6 +21,15 @@ class Change(Struct, Generic[T]):
     reply: T
     records: list[Struct] = []
     facts: list[Fact] = []
+
+
+Spend = Callable[[int], bool]
+"""Whether so many partitions more may be made or deleted now (KIP-599)."""
+
+
+def unlimited(_: int) -> bool:
+    """Whoever has no limit may change as many partitions as they want."""
+    return True
 
 
 class Failure(Struct, frozen=True):

@@ -18,7 +18,7 @@ from odradek.config.table import Config
 from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
 from odradek.metadata import brokers
 from odradek.metadata.assignment import PARTITIONS_PER_REQUEST_MAX, Cluster
-from odradek.metadata.change import Change, Failure
+from odradek.metadata.change import Change, Failure, Spend, unlimited
 from odradek.metadata.elections import ElectionRules, election_rules
 from odradek.metadata.features import (
     ELIGIBLE_REPLICAS,
@@ -208,22 +208,26 @@ class Controller(Machine[Activation]):
     # What a start does not need is imported when it is first asked for: message classes take their time.
 
     def create_topics(
-        self, request: CreateTopicsRequest, *, whole: CreateTopicsRequest | None = None
+        self, request: CreateTopicsRequest, *, whole: CreateTopicsRequest | None = None, spend: Spend = unlimited
     ) -> Decision[CreateTopicsResponse]:
         """CreateTopics, or a part of it."""
-        return self._carry_out("CreateTopics", lambda: create_topics(request, self._cluster(), whole=whole))
+        return self._carry_out("CreateTopics", lambda: create_topics(request, self._cluster(spend), whole=whole))
 
-    def create_partitions(self, request: CreatePartitionsRequest) -> Decision[CreatePartitionsResponse]:
+    def create_partitions(
+        self, request: CreatePartitionsRequest, spend: Spend = unlimited
+    ) -> Decision[CreatePartitionsResponse]:
         """CreatePartitions."""
         from odradek.metadata.partitions import create_partitions
 
-        return self._carry_out("CreatePartitions", lambda: create_partitions(request, self._cluster()))
+        return self._carry_out("CreatePartitions", lambda: create_partitions(request, self._cluster(spend)))
 
-    def delete_topics(self, request: DeleteTopicsRequest, version: int) -> Decision[DeleteTopicsResponse]:
+    def delete_topics(
+        self, request: DeleteTopicsRequest, version: int, spend: Spend = unlimited
+    ) -> Decision[DeleteTopicsResponse]:
         """DeleteTopics."""
         from odradek.metadata.deletion import delete_topics
 
-        return self._carry_out("DeleteTopics", lambda: delete_topics(request, version, self.image, self.config))
+        return self._carry_out("DeleteTopics", lambda: delete_topics(request, version, self.image, self.config, spend))
 
     def alter_configs(self, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
         """AlterConfigs."""
@@ -318,11 +322,11 @@ class Controller(Machine[Activation]):
         """Write what a new cluster is to hold from the start."""
         return self._carry_out(name, lambda: Change(None, list(records)))
 
-    def _cluster(self) -> Cluster:
+    def _cluster(self, spend: Spend) -> Cluster:
         largest = PARTITIONS_PER_REQUEST_MAX
         if self.image.feature(METADATA_VERSION) < METADATA_TRANSACTIONS:
             largest = self.config.odradek_metadata_batch_records_max
-        return Cluster(self.image, self._effective_config(), self._dice, largest)
+        return Cluster(self.image, self._effective_config(), self._dice, largest, spend)
 
     # ------------------------------------------------------------------ brokers and leaders
 

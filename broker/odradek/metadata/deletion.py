@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from odradek.config.table import Config
-from odradek.metadata.change import Change, Failure
+from odradek.metadata.change import Change, Failure, Spend, unlimited
 from odradek.metadata.image import MetadataImage, TopicImage
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -23,7 +23,7 @@ TWICE = Failure(ErrorCode.INVALID_REQUEST, "The provided topic name maps to an I
 
 
 def delete_topics(
-    request: DeleteTopicsRequest, version: int, image: MetadataImage, config: Config
+    request: DeleteTopicsRequest, version: int, image: MetadataImage, config: Config, spend: Spend = unlimited
 ) -> Change[DeleteTopicsResponse]:
     """Each topic is deleted or refused by itself."""
     change: Change[DeleteTopicsResponse] = Change(DeleteTopicsResponse())
@@ -38,8 +38,12 @@ def delete_topics(
             continue
         seen.add(key)
         outcome = failed or _malformed(state, names, ids, image) or _find(state, image)
-        change.reply.responses.append(_result(state, outcome, image))
+        result = _result(state, outcome, image)
+        change.reply.responses.append(result)
         if isinstance(outcome, TopicImage):
+            if not spend(len(outcome.partitions)):
+                result.error_code, result.error_message = ErrorCode.THROTTLING_QUOTA_EXCEEDED, None
+                continue
             change.records.append(RemoveTopicRecord(topic_id=outcome.id))
     return change
 

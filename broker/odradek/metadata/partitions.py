@@ -65,6 +65,8 @@ def _grow(topic: CreatePartitionsTopic, cluster: Cluster) -> list[Struct] | Fail
         )
     if added > cluster.partitions_max:
         return Failure(ErrorCode.POLICY_VIOLATION, "Excessively large number of additional partitions per request.")
+    if not cluster.spend(added):
+        return Failure(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     assigned = _assign_more(topic, added, old, cluster)
     if isinstance(assigned, Failure):
         return assigned

@@ -146,9 +146,7 @@ def _unusable(keys: Mapping[str, Number], op: OpData) -> Failure | None:
     if op.value <= 0:
         return Failure(ErrorCode.INVALID_REQUEST, f"Quota {op.key} must be greater than 0")
     if op.value > number.largest:
-        return Failure(
-            ErrorCode.INVALID_REQUEST, f"Proposed value for {op.key} is too large for {number.type_name}."
-        )
+        return Failure(ErrorCode.INVALID_REQUEST, f"Proposed value for {op.key} is too large for {number.type_name}.")
     if number.type_name and abs(math.floor(op.value + EPSILON) - op.value) > EPSILON:
         return Failure(ErrorCode.INVALID_REQUEST, f"{op.key} cannot be a fractional value.")
     return None

@@ -89,6 +89,8 @@ def _create(
     assigned = failure or _assign(topic, cluster, change)
     if isinstance(assigned, Failure):
         return assigned
+    if not cluster.spend(len(assigned)):
+        return Failure(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     values = {name: value for name, value in overrides.items() if value is not None}
     created = _topic(topic.name, random_id(cluster.dice), assigned, cluster.image)
     head, *partitions = topic_records(created)

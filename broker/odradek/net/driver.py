@@ -85,6 +85,7 @@ class Driver:
         self._worker: ThreadPoolExecutor | None = None
         """One thread, so that what clients have unpacked at a time is bounded; none until there is work for it."""
         node.turns.is_over = self._turn_is_over
+        node.thread_clock = time.thread_time_ns
         self._carry_out: dict[type, Callable[[Any], None]] = {
             Send: self._send,
             Dial: self._dial,

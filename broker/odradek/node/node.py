@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from odradek.node.authority import Authority
     from odradek.node.cluster_spec import ClusterSpec
     from odradek.node.faults import Faults
+    from odradek.node.quotas.quotas import Quotas
     from odradek.txn.rules import Rules
 
 __all__ = ["EventSink", "Logger", "Node"]
@@ -92,6 +93,10 @@ class Node(OldNames):
         self.random = random
         self.secrets = secrets or random
         """What nobody may foresee is drawn from here."""
+        self.thread_clock: Callable[[], int] = no_time
+        """The time that the thread of the node has worked (ns); whoever runs the node may put a clock here."""
+        self.quotas: Quotas | None = None
+        """What clients use, as soon as anything of it is limited."""
         self.log = log
         self.now = now
         self.calls_itself = calls_itself
@@ -206,12 +211,20 @@ class Node(OldNames):
             self.log.warning("certificate_unmapped", node=self.node_id, listener=event.listener, name=event.certified)
             self.outbox.hang_up(event.conn)
             return
+        if self.quotas is not None and not event.broker and (wait_ms := self.quotas.connected(event.host)):
+            self._turn_away(event.conn, wait_ms)
+            return
         self.connections[event.conn] = Connection(
             self, event.conn, host=event.host, port=event.port, broker=event.broker, peer=peer
         )
         gate = self.entrance.gate(event)
         if gate is not None:
             self.connections[event.conn].guard(gate)
+
+    def _turn_away(self, conn: int, wait_ms: int) -> None:
+        """Too many have connected from there: this one is not heard, and hung up on a while later (KIP-612)."""
+        self.outbox.hold(conn)
+        self.timers.set(("turned away", conn), self.now + wait_ms, partial(self.outbox.hang_up, conn))
 
     def _dialled(self, event: Dialled) -> None:
         self.peers.dialled(event.conn)
@@ -292,11 +305,25 @@ class Node(OldNames):
         """A new image is there."""
         if self.authority is not None:
             self.authority.adopt(before, after)
+        if before.quotas is not after.quotas:
+            self._adopt_quotas(after)
         dynamic_config.adopt(self, before, after)
         self.replicas.adopt(before, after)
 
+    def _adopt_quotas(self, image: MetadataImage) -> None:
+        if self.quotas is None:
+            from odradek.node.quotas.quotas import Quotas  # most clusters limit nothing
+
+            self.quotas = Quotas(self)
+        self.quotas.adopt(image.quotas)
+
     def _flow_failed(self, error: BaseException) -> None:
         self.log.error("flow_failed", node=self.node_id, exc_info=error)
+
+
+def no_time() -> int:
+    """The clock of a node that nobody measures."""
+    return 0
 
 
 def _authority(config: Config) -> Authority | None:

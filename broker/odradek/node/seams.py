@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.node.kernel.purgatory import Purgatory
     from odradek.node.kernel.timers import Timers
     from odradek.node.kernel.turns import Turns
+    from odradek.node.quotas.quotas import Quotas
     from odradek.node.transport.outbox import Outbox
     from odradek.node.transport.router import Router
     from odradek.releases import Release
@@ -54,6 +55,7 @@ __all__ = [
     "HasPartitions",
     "HasPumps",
     "HasPurgatory",
+    "HasQuotas",
     "HasRandom",
     "HasRouter",
     "HasRules",
@@ -208,6 +210,13 @@ class HasAuthority(Protocol):
 
     @property
     def authority(self) -> Authority | None: ...
+
+
+class HasQuotas(Protocol):
+    """What clients use; None where nothing of it was ever limited."""
+
+    @property
+    def quotas(self) -> Quotas | None: ...
 
 
 class HasFetchSessions(Protocol):

@@ -142,5 +142,6 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.UNREGISTER_CONTROLLER: of_cluster(ALTER, names_itself=True),
     ApiKey.ALTER_PARTITION: of_cluster(AclOperation.CLUSTER_ACTION),
     ApiKey.ALLOCATE_PRODUCER_IDS: of_cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.ENVELOPE: of_cluster(AclOperation.CLUSTER_ACTION),
 }
 """Every API that is served; a test holds it to the list of routes."""

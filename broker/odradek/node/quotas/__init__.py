@@ -1,1 +1,5 @@
-"""What the limits of clients do: how much was used, for how long who is beyond must wait (KIP-13, 124, 219, 599, 612)."""
+"""What the limits of clients do: how much was used, and for how long who is beyond must wait.
+
+KIP-13 and KIP-55 limit bytes, KIP-124 the time of requests, KIP-599 changes of topics, KIP-612 connections; KIP-219
+says how a client is made to wait.
+"""

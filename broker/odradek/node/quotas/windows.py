@@ -74,7 +74,7 @@ class Rate:
         return total / (self.size_ms(windows, now) / 1000)
 
     def size_ms(self, windows: Windows, now: int) -> int:
-        """Over how long it is measured: what has passed since the oldest sample, and as if the windows before were full."""
+        """Over how long it is measured: since the oldest sample, or as if the windows before were full."""
         self._forget(windows, now)
         began = min((sample.began_ms for sample in self._samples), default=now)
         passed = now - began
@@ -98,7 +98,7 @@ class Rate:
 
 
 class TokenBucket:
-    """Tokens that come at the limit's rate and are spent by the piece; whoever has any may spend more than there are."""
+    """Tokens come at the limit's rate and are spent; who owes none may spend any number."""
 
     __slots__ = ("_at_ms", "_tokens")
 

@@ -22,6 +22,7 @@ from odradek.node.seams import (
     HasMetadata,
     HasPartitions,
     HasPurgatory,
+    HasQuotas,
     HasTurns,
 )
 from odradek.records.batch import InvalidBatch
@@ -54,6 +55,7 @@ class Node(
     HasMetadata,
     HasPartitions,
     HasPurgatory,
+    HasQuotas,
     HasReplicas,
     HasTurns,
     Protocol,
@@ -77,20 +79,27 @@ async def fetch(node: Node, call: Call) -> FetchResponse:
     if error is not ErrorCode.NONE:
         return FetchResponse(error_code=error)
     deadline = node.now + request.max_wait_ms
+    bytes_max = None if call.meter is None or node.quotas is None else node.quotas.fetch_bytes_max(call)
+    bytes_min = request.min_bytes if bytes_max is None else min(request.min_bytes, bytes_max)
     while True:
         reading = _Reading(node, request, call)
+        if bytes_max is not None:
+            reading.room = min(reading.room, bytes_max)
         async for some in node.turns.share(call, list(wanted.values())):
             for partition in some:
                 reading.read(partition)
-        if reading.size >= request.min_bytes or reading.failed or node.now >= deadline or not wanted:
+        if reading.size >= bytes_min or reading.failed or node.now >= deadline or not wanted:
             break
         if call.is_long and reading.is_stale():
             continue
         keys = [("readable", (partition.topic, partition.index)) for partition in wanted.values()]
         await node.purgatory.park(keys, deadline=deadline)
-    return await _answer(
-        node, call, reading, session, incremental=session is not None and request.session_epoch > EPOCH_INITIAL
-    )
+    incremental = session is not None and request.session_epoch > EPOCH_INITIAL
+    if call.meter is not None and node.quotas is not None:
+        throttle_ms = node.quotas.fetched(call, _would_answer(reading, session, incremental=incremental))
+        if throttle_ms:
+            return _throttled(node, session, throttle_ms, incremental=incremental)
+    return await _answer(node, call, reading, session, incremental=incremental)
 
 
 async def _wanted(
@@ -342,11 +351,35 @@ async def _answer(
     )
 
 
-def _has_news(wanted: SessionPartition, data: PartitionData) -> bool:
-    """Whether an incremental answer names this partition; remembers what was told."""
-    failed = data.error_code != ErrorCode.NONE
-    news = (
-        failed
+def _would_answer(reading: _Reading, session: FetchSession | None, *, incremental: bool) -> FetchResponse:
+    """The answer as it would be, for its size: the session does not hear of it."""
+    topics: list[FetchableTopicResponse] = []
+    for wanted, data in reading.results:
+        if incremental and not _is_news(wanted, data):
+            continue
+        if not topics or (topics[-1].topic, topics[-1].topic_id) != (wanted.topic, wanted.topic_id):
+            topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id))
+        topics[-1].partitions.append(data)
+    return FetchResponse(
+        session_id=session.session_id if session is not None else 0,
+        responses=topics,
+        node_endpoints=list(reading.leaders.values()),
+    )
+
+
+def _throttled(node: Node, session: FetchSession | None, throttle_ms: int, *, incremental: bool) -> FetchResponse:
+    """An empty answer (KIP-219); a session that would begin does not."""
+    if session is not None and not incremental:
+        node.fetch_sessions.close(session.session_id)
+    return FetchResponse(
+        throttle_time_ms=throttle_ms, session_id=session.session_id if session is not None and incremental else 0
+    )
+
+
+def _is_news(wanted: SessionPartition, data: PartitionData) -> bool:
+    """Whether an incremental answer names this partition."""
+    return (
+        data.error_code != ErrorCode.NONE
         or wanted.told_error
         or data.diverging_epoch.epoch != NO_EPOCH
         or bool(data.records)
@@ -354,10 +387,15 @@ def _has_news(wanted: SessionPartition, data: PartitionData) -> bool:
         or data.last_stable_offset != wanted.told_last_stable_offset
         or data.log_start_offset != wanted.told_log_start_offset
     )
+
+
+def _has_news(wanted: SessionPartition, data: PartitionData) -> bool:
+    """Whether an incremental answer names this partition; remembers what is told."""
+    news = _is_news(wanted, data)
     wanted.told_high_watermark = data.high_watermark
     wanted.told_last_stable_offset = data.last_stable_offset
     wanted.told_log_start_offset = data.log_start_offset
-    wanted.told_error = failed
+    wanted.told_error = data.error_code != ErrorCode.NONE
     return news
 
 

@@ -9,8 +9,10 @@ from msgspec import Struct
 
 from odradek.log.machine import Decision, Refused
 from odradek.node.hosting.controller import HasControlling
+from odradek.node.seams import HasConfig, HasQuotas
 from odradek.node.transport.peers import HasPeers
 from odradek.wire.errors import ErrorCode
+from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.metadata.controller import Controller
@@ -19,11 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["AsksController", "ask_controller"]
 
 
-class AsksController(HasControlling, HasPeers, Protocol):
+class AsksController(HasConfig, HasControlling, HasPeers, HasQuotas, Protocol):
     """The controller, here or at another broker."""
 
 
 R = TypeVar("R", bound=Struct)
+
+COUNTED = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS})
+"""What the controller counts for each client, and has to know the client of (KIP-599)."""
 
 
 async def ask_controller(
@@ -44,5 +49,10 @@ async def ask_controller(
         # Who passed this on thinks that we are the controller; passing it on once more could go around for ever.
         return refuse(ErrorCode.NOT_CONTROLLER, None)
     asked: Struct = call.request if request is None else request
-    response = await node.peers.call_controller(call.api_key, asked, call.version, answer)
+    if call.api_key in COUNTED and node.quotas is not None:
+        from odradek.node.routes.envelopes import ask_in_an_envelope  # most clusters limit nothing
+
+        response = await ask_in_an_envelope(node, call, asked, answer)
+    else:
+        response = await node.peers.call_controller(call.api_key, asked, call.version, answer)
     return refuse(ErrorCode.REQUEST_TIMED_OUT, None) if response is None else response

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.metadata.quotas import describe_quotas
-from odradek.node.routes.forwarding import ask_controller
+from odradek.node.routes.forwarding import AsksController, ask_controller
+from odradek.node.seams import HasMetadata
 from odradek.wire.messages.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
-    from odradek.node.transport.router import Call
+    from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.alter_client_quotas_request import AlterClientQuotasRequest
     from odradek.wire.messages.describe_client_quotas_request import DescribeClientQuotasRequest
     from odradek.wire.messages.describe_client_quotas_response import DescribeClientQuotasResponse
 
 __all__ = ["alter_client_quotas", "describe_client_quotas", "refused"]
+
+
+class Node(AsksController, HasMetadata, Protocol):
+    """What these routes touch of their broker."""
 
 
 async def describe_client_quotas(node: Node, call: Call) -> DescribeClientQuotasResponse:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from odradek.metadata.change import unlimited
 from odradek.node.routes.forwarding import AsksController, ask_controller
 from odradek.node.seams import HasTurns
 from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
@@ -15,7 +16,9 @@ from odradek.wire.messages.delete_topics_response import DeletableTopicResult, D
 
 if TYPE_CHECKING:
     from odradek.log.machine import Decision
+    from odradek.metadata.change import Spend
     from odradek.metadata.controller import Controller
+    from odradek.node.quotas.quotas import MutationQuota
     from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
@@ -46,24 +49,45 @@ async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
     named: dict[str, list[CreatableTopic]] = {}
     for topic in request.topics:
         named.setdefault(topic.name, []).append(topic)
+    quota = _quota(node, call)
     if node.controlling.office is None:
         # It is passed on as a whole, and shared out there.
         return await ask_controller(
-            node, call, partial(_create, request, request), partial(refuse, request), CreateTopicsResponse
+            node, call, partial(_create, request, request, quota), partial(refuse, request), CreateTopicsResponse
         )
     response = CreateTopicsResponse()
     async for some in node.turns.share(call, list(named.values())):
         part = replace(request, topics=[topic for of_one_name in some for topic in of_one_name])
-        decide = partial(_create, part, request)
+        decide = partial(_create, part, request, quota)
         decided = await ask_controller(node, call, decide, partial(refuse, part), CreateTopicsResponse)
         response.topics += decided.topics
-    return response
+    return _throttled(response, quota)
 
 
 def _create(
-    part: CreateTopicsRequest, whole: CreateTopicsRequest, controller: Controller
+    part: CreateTopicsRequest, whole: CreateTopicsRequest, quota: MutationQuota | None, controller: Controller
 ) -> Decision[CreateTopicsResponse]:
-    return controller.create_topics(part, whole=whole)
+    return controller.create_topics(part, whole=whole, spend=_spend(quota))
+
+
+def _quota(node: Node, call: Call) -> MutationQuota | None:
+    """What the client may change (KIP-599): the controller counts, for whoever it was that asked."""
+    if node.quotas is None or node.controlling.office is None or (call.is_broker and not call.passed_on):
+        return None
+    return node.quotas.of_mutations(call)
+
+
+def _spend(quota: MutationQuota | None) -> Spend:
+    return unlimited if quota is None else quota.spend
+
+
+R = TypeVar("R", CreateTopicsResponse, CreatePartitionsResponse, DeleteTopicsResponse)
+
+
+def _throttled(response: R, quota: MutationQuota | None) -> R:
+    if quota is not None:
+        response.throttle_time_ms = quota.throttle_ms
+    return response
 
 
 async def delete_topics(node: Node, call: Call) -> DeleteTopicsResponse:
@@ -80,9 +104,15 @@ async def delete_topics(node: Node, call: Call) -> DeleteTopicsResponse:
         ]
         return DeleteTopicsResponse(responses=results)
 
-    return await ask_controller(
-        node, call, lambda controller: controller.delete_topics(request, call.version), refuse, DeleteTopicsResponse
+    quota = _quota(node, call)
+    response = await ask_controller(
+        node,
+        call,
+        lambda controller: controller.delete_topics(request, call.version, _spend(quota)),
+        refuse,
+        DeleteTopicsResponse,
     )
+    return _throttled(response, quota)
 
 
 async def create_partitions(node: Node, call: Call) -> CreatePartitionsResponse:
@@ -96,6 +126,12 @@ async def create_partitions(node: Node, call: Call) -> CreatePartitionsResponse:
         ]
         return CreatePartitionsResponse(results=results)
 
-    return await ask_controller(
-        node, call, lambda controller: controller.create_partitions(request), refuse, CreatePartitionsResponse
+    quota = _quota(node, call)
+    response = await ask_controller(
+        node,
+        call,
+        lambda controller: controller.create_partitions(request, _spend(quota)),
+        refuse,
+        CreatePartitionsResponse,
     )
+    return _throttled(response, quota)

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from odradek.node.quotas.meter import Meter
 from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire.registry import ApiKey
 
@@ -33,6 +34,10 @@ class Call(Struct):
     """Whether it gave way while it was served, so that its answer may be long too."""
     peer: Peer = SOMEBODY
     """Who asks."""
+    meter: Meter | None = None
+    """What it uses, where anybody looks at that."""
+    passed_on: bool = False
+    """Whether a broker has passed it on for its client, who is the one that asks."""
 
 
 Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.node.kernel.flow import Flow
 from odradek.node.kernel.turns import Pause, TooManyEntries
-from odradek.node.seams import HasClock, HasConfig, HasKernel, HasLog, HasOutbox, HasRouter, HasTurns
+from odradek.node.quotas.meter import Metered
+from odradek.node.seams import (
+    HasClock,
+    HasConfig,
+    HasKernel,
+    HasLog,
+    HasOutbox,
+    HasQuotas,
+    HasRouter,
+    HasTimers,
+    HasTurns,
+)
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.router import Handler
 from odradek.node.transport.serving import Node as ServingNode
@@ -48,7 +59,9 @@ ANSWER_BYTES_MAX = 256 * 1024
 """A turn of a connection is over when it has been answered so much, however soon that was."""
 
 
-class Node(ServingNode, HasClock, HasConfig, HasKernel, HasLog, HasOutbox, HasRouter, HasTurns, Protocol):
+class Node(
+    ServingNode, HasClock, HasConfig, HasKernel, HasLog, HasOutbox, HasQuotas, HasRouter, HasTimers, HasTurns, Protocol
+):
     """What a connection touches of its broker."""
 
     @property
@@ -87,6 +100,7 @@ class Connection:
         "_gave_way",
         "_gone",
         "_held",
+        "_muted",
         "_next",
         "_node",
         "_parked",
@@ -126,6 +140,8 @@ class Connection:
         self._waits_to_read = False
         """Whether the request that parked is a Fetch."""
         self._held = False
+        self._muted = False
+        """Whether it is not heard because its client has used too much (KIP-219)."""
         self._clogged = False
         self._gate: Gate | None = None
         self._client_id_bytes = b""
@@ -137,7 +153,7 @@ class Connection:
             return
         self.last_active = self._node.now
         self._frames.feed(data)
-        if self._flow is None and not self._gave_way and not self._clogged:
+        if self._flow is None and not self._gave_way and not self._clogged and not self._muted:
             self._go_on()
         elif self._frames.held >= WAITING_BYTES_MAX:
             self._hold()
@@ -165,7 +181,8 @@ class Connection:
         A producer with acks=0 sends and hangs up, and nothing of that is lost; a Produce that waits for its coordinator
         is appended. Only a Fetch ends at once, because nobody is left to read what it waits for.
         """
-        if (self.idle and not self._gave_way) or self._clogged or self._waits_to_read:
+        waits = self._gave_way or (self._muted and self._frames.held > 0)
+        if (self.idle and not waits) or self._clogged or self._waits_to_read:
             self.disconnected()
         else:
             self._gone = True
@@ -173,6 +190,8 @@ class Connection:
     def disconnected(self) -> None:
         """The connection is over at once; a parked request ends, what it has appended stands."""
         self.closing = True
+        if self._muted:
+            self._node.timers.set(("muted", self.conn), None, self._unmute)
         self._next = None
         self._frames = FrameBuffer(0)
         if self._flow is not None:
@@ -203,7 +222,7 @@ class Connection:
 
     def _go_on(self) -> None:
         """Serve what has arrived until a request parks or the turn is over."""
-        if self._clogged:
+        if self._clogged or self._muted:
             return
         frame = self._take()
         while frame is not None:
@@ -214,7 +233,7 @@ class Connection:
                 self.close("internal_error")
             if self.closing:
                 return
-            if self._flow is not None:
+            if self._flow is not None or self._muted:
                 break
             frame = self._take()
             if frame is not None and (self.out_bytes >= ANSWER_BYTES_MAX or self._node.turns.is_over()):
@@ -223,7 +242,7 @@ class Connection:
                 self._node.turns.later(self.turn)
                 break
         if self._gone:
-            if self._flow is None and not self._gave_way:
+            if self._flow is None and not self._gave_way and not self._muted:
                 self.disconnected()
         elif frame is not None and self._frames.held >= WAITING_BYTES_MAX:
             self._hold()
@@ -246,6 +265,19 @@ class Connection:
         if not self._held:
             self._held = True
             self._node.outbox.hold(self.conn)
+
+    def mute(self, milliseconds: int) -> None:
+        """Hear nothing more of the client for so long; what it was answered leaves at once."""
+        if self.closing:
+            return
+        self._muted = True
+        self._node.timers.set(("muted", self.conn), self._node.now + milliseconds, self._unmute)
+        self._hold()
+
+    def _unmute(self) -> None:
+        self._muted = False
+        if not self.closing and self._flow is None and not self._gave_way:
+            self._go_on()
 
     def guard(self, gate: Gate) -> None:
         """Let nothing pass that this does not admit."""
@@ -273,6 +305,7 @@ class Connection:
             self.close("malformed_header", error=f"a frame of {len(frame)} bytes holds no request header")
             return
         node = self._node
+        meter = None if node.quotas is None or self.broker else node.quotas.meter(len(frame))
         handler = node.router.handler(api_key, version, broker=self.broker)
         if handler is None:
             if api_key == ApiKey.API_VERSIONS:
@@ -300,7 +333,16 @@ class Connection:
                     _, position = unknown_tags(frame, position, tag_count)
             if len(frame) > LONG_BYTES:
                 call = Call(
-                    handler.api_key, version, correlation_id, client_id, None, self.host, self.broker, False, self.peer
+                    handler.api_key,
+                    version,
+                    correlation_id,
+                    client_id,
+                    None,
+                    self.host,
+                    self.broker,
+                    False,
+                    self.peer,
+                    meter,
                 )
                 reading = node.turns.run_long(handler.read_long(frame, position), entries_max=handler.entries_max)
                 self._run(reading, self._read, handler, call)
@@ -312,7 +354,16 @@ class Connection:
         self._call(
             handler,
             Call(
-                handler.api_key, version, correlation_id, client_id, request, self.host, self.broker, False, self.peer
+                handler.api_key,
+                version,
+                correlation_id,
+                client_id,
+                request,
+                self.host,
+                self.broker,
+                False,
+                self.peer,
+                meter,
             ),
         )
 
@@ -342,6 +393,9 @@ class Connection:
         except Exception as error:
             finish(handler, call, None, error)
         else:
+            if call.meter is not None:
+                call.meter.pause()
+                coroutine = Metered(coroutine, call.meter)
             self._waits_to_read = handler.api_key is ApiKey.FETCH and not isinstance(wait, Pause)
             flow = Flow(coroutine, lambda value, error: self._done(finish, handler, call, value, error))
             self._flow = flow
@@ -361,10 +415,23 @@ class Connection:
     def _served(self, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
         if error is not None:
             self._failed(handler, call, error)
-        elif call.is_long and value is not None:
+            return
+        if call.meter is not None or self._node.faults is not None:
+            value = self._throttled(call, value)
+        if call.is_long and value is not None:
             self._run(self._write_long(handler, value), self._written, handler, call)
         else:
             self._respond(handler, call, value)
+
+    def _throttled(self, call: Call, response: Any) -> Any:
+        """The answer of who has used too much, and whom a rule throttles; the connection is muted for that long."""
+        if call.meter is not None and self._node.quotas is not None:
+            response, milliseconds = self._node.quotas.served(call, response)
+        else:
+            milliseconds = getattr(response, "throttle_time_ms", 0)
+        if milliseconds > 0 and not call.is_broker:
+            self.mute(milliseconds)
+        return response
 
     async def _write_long(self, handler: Handler, response: Any) -> tuple[bytearray, Splices]:
         out, splices = _head(handler), Splices()
@@ -376,6 +443,8 @@ class Connection:
             self._failed(handler, call, error)
         else:
             self._send_response(call, *value)
+            if call.meter is not None and self._node.quotas is not None:
+                self._node.quotas.written(call)
 
     def _failed(self, handler: Handler, call: Call, error: BaseException) -> None:
         if isinstance(error, CloseConnection):
@@ -412,6 +481,8 @@ class Connection:
             self._write(handler, call, response)
         except Exception as error:
             self._failed(handler, call, error)
+        if call.meter is not None and self._node.quotas is not None:
+            self._node.quotas.written(call)
 
     def _write(self, handler: Handler, call: Call, response: Any) -> None:
         out, splices = _head(handler), Splices()

@@ -101,6 +101,7 @@ ROUTES: tuple[Route, ...] = (
 BROKER_ROUTES: tuple[Route, ...] = (
     Route(ApiKey.ALTER_PARTITION, 3, 3, "replicas:alter_partition"),
     Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "features:allocate_producer_ids"),
+    Route(ApiKey.ENVELOPE, 0, 0, "envelopes:envelope"),
 )
 """What only brokers ask of one another; not advertised."""
 
