@@ -82,6 +82,9 @@ _HIGHEST: Mapping[str, tuple[int | None, ...]] = {
     "LIST_TRANSACTIONS": (None, 0, 0, 1, 1, 2),
     "CONSUMER_GROUP_HEARTBEAT": (None, None, None, 0, 1, 1),
     "CONSUMER_GROUP_DESCRIBE": (None, None, None, 0, 1, 1),
+    "STREAMS_GROUP_HEARTBEAT": (None, None, None, None, None, 1),
+    "STREAMS_GROUP_DESCRIBE": (None, None, None, None, None, 1),
+    "STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE": (None, None, None, None, None, 0),
     "LIST_CONFIG_RESOURCES": (None, None, None, 0, 0, 1),
     "DESCRIBE_TOPIC_PARTITIONS": (None, None, None, 0, 0, 0),
 }
@@ -194,24 +197,29 @@ def _apis(name: str) -> dict[str, Range]:
 
 _GROUPS = "group.version"
 _METADATA = "metadata.version"
+_STREAMS = "streams.version"
 _TRANSACTIONS = "transaction.version"
 _ELIGIBLE = "eligible.leader.replicas.version"
 _KRAFT = "kraft.version"
 
-FEATURES = (_METADATA, _GROUPS, _TRANSACTIONS, _ELIGIBLE, _KRAFT)
+FEATURES = (_METADATA, _GROUPS, _TRANSACTIONS, _ELIGIBLE, _KRAFT, _STREAMS)
 """The features that Odradek has.
 
-Kafka also has share.version and streams.version: there are no share groups and no streams groups here.
+Kafka also has share.version: there are no share groups here.
 """
 
 _LATEST_FEATURES: Mapping[str, Range] = {
     _GROUPS: (0, 1),
     _KRAFT: (0, 1),
     _METADATA: (7, 33),
+    _STREAMS: (0, 1),
     _TRANSACTIONS: (0, 2),
     _ELIGIBLE: (0, 1),
 }
-_LATEST_LEVELS: Mapping[str, int] = {_GROUPS: 1, _METADATA: 33, _TRANSACTIONS: 2, _ELIGIBLE: 1}
+_LATEST_LEVELS: Mapping[str, int] = {_GROUPS: 1, _METADATA: 33, _TRANSACTIONS: 2, _ELIGIBLE: 1, _STREAMS: 1}
+
+_SINCE_4_4 = frozenset({_STREAMS})
+"""Features that 4.0 does not know."""
 
 WIDEST = Release(name=LATEST, apis=None, features=_LATEST_FEATURES, levels=_LATEST_LEVELS)
 """Kafka 4.4, and the versions beside it that clients from 0.11 on speak."""
@@ -250,7 +258,8 @@ RELEASES: Mapping[str, Release] = {
         name="4.0",
         apis=_apis("4.0"),
         lowest_produce=_LOWEST_PRODUCE_SINCE_4_0,
-        features={**_LATEST_FEATURES, _METADATA: (7, 25)},
+        features={name: levels for name, levels in _LATEST_FEATURES.items() if name not in _SINCE_4_4}
+        | {_METADATA: (7, 25)},
         levels={_GROUPS: 1, _METADATA: 25, _TRANSACTIONS: 2},
         producers=ProducerRules(refuses_older_epochs=False, begins_at_zero=False),
     ),

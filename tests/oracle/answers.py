@@ -34,8 +34,8 @@ CLOCK_TIME_MIN = 1_000_000_000_000
 NOISE = frozenset({"throttle_time_ms"})
 RUNNING_NUMBERS = frozenset({"finalized_features_epoch", "broker_epoch", "controller_id"})
 FEATURES = frozenset({"supported_features", "finalized_features"})
-# Odradek has no share or streams groups, and does not claim their features.
-FOREIGN_FEATURES = frozenset({"share.version", "streams.version"})
+# Odradek has no share groups, and does not claim their feature.
+FOREIGN_FEATURES = frozenset({"share.version"})
 # Over which topics a broker hashes is its own affair.
 HASHES = frozenset({"metadata_hash"})
 LEADERSHIP = frozenset({"coordinator_epoch", "leader_epoch", "committed_leader_epoch"})

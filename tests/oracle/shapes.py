@@ -31,6 +31,7 @@ CAPTURED: Mapping[str, tuple[str, ...]] = {
     "EndTxn": ("producer_id", "producer_epoch"),
     "JoinGroup": ("member_id", "generation_id"),
     "ConsumerGroupHeartbeat": ("member_epoch",),
+    "StreamsGroupHeartbeat": ("member_epoch",),
 }
 """What `-> a b` takes from an answer, if it does not say."""
 
@@ -333,6 +334,34 @@ def consumer_group_heartbeat(words: Words) -> Fields:
     return fields | ({"topic_partitions": owned} if owned else {})
 
 
+TASK_TYPES = ("active", "standby", "warmup")
+
+
+def streams_group_heartbeat(words: Words) -> Fields:
+    """StreamsGroupHeartbeat v1 group member epoch topology active="0_0 0_1" standby="1_0": having these tasks"""
+    if not words.values:
+        return {}
+    group, member, epoch, *topology = words.values
+    fields: Fields = {"group_id": group, "member_id": member, "member_epoch": epoch}
+    owned = {kind: tasks(words.fields.pop(kind)) for kind in TASK_TYPES if kind in words.fields}
+    if owned or epoch == 0:
+        fields |= {f"{kind}_tasks": owned.get(kind, []) for kind in TASK_TYPES}
+    if epoch == 0:
+        fields |= {"rebalance_timeout_ms": 30000, "process_id": f"p-{member}"}
+    if topology:
+        fields["topology"] = topology[0]
+    return fields
+
+
+def tasks(text: str) -> list[Fields]:
+    """Tasks as Kafka Streams calls them, by subtopology: `0_1` is partition 1 of subtopology 0."""
+    found = sorted(task.rsplit("_", 1) for task in text.split())
+    return [
+        {"subtopology_id": subtopology, "partitions": [int(index) for _, index in members]}
+        for subtopology, members in groupby(found, key=lambda task: task[0])
+    ]
+
+
 def leave_group(words: Words) -> Fields:
     """LeaveGroup v3 group member..."""
     group, *members = words.values
@@ -358,6 +387,7 @@ SHAPES: Mapping[str, Callable[[Words], Fields]] = {
     "OffsetCommit": offset_commit,
     "OffsetFetch": offset_fetch,
     "Produce": produce,
+    "StreamsGroupHeartbeat": streams_group_heartbeat,
     "SyncGroup": sync_group,
     "TxnOffsetCommit": txn_offset_commit,
     "WriteTxnMarkers": write_txn_markers,

@@ -338,6 +338,12 @@ def pause(player: Player, step: Step) -> Iterable[str]:
     return []
 
 
+def settle(player: Player, step: Step) -> Iterable[str]:
+    """settle: until the coordinators have heard of topics and of configs of groups; a real broker tells them late"""
+    time.sleep(player.broker.settle_s)
+    return []
+
+
 def let(player: Player, step: Step) -> Iterable[str]:
     """let n=e+1"""
     for word in step.words:
@@ -368,5 +374,6 @@ VERBS: Mapping[str, Verb] = {
     "release": release,
     "restart": restart,
     "seed": seeded,
+    "settle": settle,
     "topic": topic,
 }

@@ -64,10 +64,11 @@ def test_the_levels_of_a_new_cluster_are_the_release_s(release: str) -> None:
 def test_the_levels_without_a_release() -> None:
     config = Config.parse({})
 
-    assert (33, 1, 2) == (
+    assert (33, 1, 2, 1) == (
         config.odradek_metadata_version,
         config.odradek_group_version,
         config.odradek_transaction_version,
+        config.odradek_streams_version,
     )
     assert 2 == Config().odradek_transaction_version
 

@@ -94,21 +94,6 @@ group.share.min.session.timeout.ms int = 45000
 group.share.partition.max.record.locks int = 2000
 group.share.record.lock.duration.ms int = 30000
 group.share.session.timeout.ms int = 45000
-group.streams.assignment.interval.ms int = 1000
-group.streams.assignors list = sticky
-group.streams.heartbeat.interval.ms int = 5000
-group.streams.initial.rebalance.delay.ms int = 3000
-group.streams.max.assignment.interval.ms int = 15000
-group.streams.max.heartbeat.interval.ms int = 15000
-group.streams.max.session.timeout.ms int = 60000
-group.streams.max.size int = 2147483647
-group.streams.max.standby.replicas int = 2
-group.streams.min.assignment.interval.ms int = 0
-group.streams.min.heartbeat.interval.ms int = 5000
-group.streams.min.session.timeout.ms int = 45000
-group.streams.num.standby.replicas int = 0
-group.streams.rack.aware.assignment.tags list =
-group.streams.session.timeout.ms int = 45000
 group.streams.topology.description.plugin.class class
 initial.broker.registration.timeout.ms int = 60000
 inter.broker.listener.name string

@@ -148,7 +148,7 @@ class Config(Struct, frozen=True, kw_only=True):
     # Kafka also has "streams" and "share" here; what is not served is not named.
     group_coordinator_rebalance_protocols: Annotated[
         tuple[str, ...], listing("consumer", "classic", "share", "streams")
-    ] = ("classic", "consumer")
+    ] = ("classic", "consumer", "streams")
     # Kafka waits 3000 ms for more members of a new group; a test does not want to.
     group_initial_rebalance_delay_ms: Annotated[int, integer(0)] = 0
     group_min_session_timeout_ms: Annotated[int, integer()] = 6000
@@ -169,6 +169,25 @@ class Config(Struct, frozen=True, kw_only=True):
     group_consumer_min_assignment_interval_ms: Annotated[int, integer(0)] = 0
     group_consumer_max_assignment_interval_ms: Annotated[int, integer(0)] = 15_000
     group_consumer_regex_refresh_interval_ms: Annotated[int, integer(10_000)] = 600_000
+    group_streams_assignors: Annotated[tuple[str, ...], listing("sticky")] = ("sticky",)
+    group_streams_max_size: Annotated[int, integer(1)] = INT_MAX
+    group_streams_heartbeat_interval_ms: Annotated[int, integer(1)] = 5000
+    group_streams_min_heartbeat_interval_ms: Annotated[int, integer(1)] = 5000
+    group_streams_max_heartbeat_interval_ms: Annotated[int, integer(1)] = 15_000
+    group_streams_session_timeout_ms: Annotated[int, integer(1)] = 45_000
+    group_streams_min_session_timeout_ms: Annotated[int, integer(1)] = 45_000
+    group_streams_max_session_timeout_ms: Annotated[int, integer(1)] = 60_000
+    group_streams_assignment_interval_ms: Annotated[int, integer(0, scope=CLUSTER)] = 1000
+    group_streams_min_assignment_interval_ms: Annotated[int, integer(0)] = 0
+    group_streams_max_assignment_interval_ms: Annotated[int, integer(0)] = 15_000
+    # Kafka waits 3000 ms for more members of a new group; a test does not want to.
+    group_streams_initial_rebalance_delay_ms: Annotated[int, integer(0)] = 0
+    group_streams_num_standby_replicas: Annotated[int, integer(0)] = 0
+    group_streams_max_standby_replicas: Annotated[int, integer(0)] = 2
+    group_streams_rack_aware_assignment_tags: Annotated[tuple[str, ...], listing()] = ()
+    group_streams_task_offset_interval_ms: Annotated[int, integer(1)] = 60_000
+    group_streams_min_task_offset_interval_ms: Annotated[int, integer(1)] = 15_000
+    group_streams_acceptable_recovery_lag: Annotated[int, long(0)] = 10_000
 
     # producers and transactions
     producer_id_expiration_ms: Annotated[int, integer(1, scope=CLUSTER)] = 86_400_000
@@ -211,6 +230,7 @@ class Config(Struct, frozen=True, kw_only=True):
     odradek_group_version: Annotated[int, integer(0, 1)] = 1
     odradek_eligible_leader_replicas_version: Annotated[int, integer(0, 1)] = 1
     odradek_kraft_version: Annotated[int, integer(0, 1)] = 0
+    odradek_streams_version: Annotated[int, integer(0, 1)] = 1
     odradek_metadata_batch_records_max: Annotated[int, integer(1)] = 10_000
     """Records of one operation beyond which it becomes a metadata transaction (Kafka's maxRecordsPerBatch)."""
 

@@ -109,6 +109,24 @@ group.consumer.assignment.interval.ms  The time between two assignments of a con
 group.consumer.min.assignment.interval.ms  The least that a group may set its assignment interval to.
 group.consumer.max.assignment.interval.ms  The most that a group may set its assignment interval to.
 group.consumer.regex.refresh.interval.ms  How often the patterns of a consumer group are resolved again at least.
+group.streams.assignors  The assignors of streams groups; the first is that of groups which name none.
+group.streams.max.size  The most members of a streams group.
+group.streams.heartbeat.interval.ms  How often a member of a streams group reports.
+group.streams.min.heartbeat.interval.ms  The least that a group may set its heartbeat interval to.
+group.streams.max.heartbeat.interval.ms  The most that a group may set its heartbeat interval to.
+group.streams.session.timeout.ms  How long a silent member of a streams group stays.
+group.streams.min.session.timeout.ms  The least that a group may set its session timeout to.
+group.streams.max.session.timeout.ms  The most that a group may set its session timeout to.
+group.streams.assignment.interval.ms  The time between two assignments of a streams group.
+group.streams.min.assignment.interval.ms  The least that a group may set its assignment interval to.
+group.streams.max.assignment.interval.ms  The most that a group may set its assignment interval to.
+group.streams.initial.rebalance.delay.ms  How long the first assignment of a streams group waits for members.
+group.streams.num.standby.replicas  How many copies of the state of a task are kept.
+group.streams.max.standby.replicas  The most copies that a group may ask for.
+group.streams.rack.aware.assignment.tags  Tags that every client of a streams group has to have; the assignor does not look at them.
+group.streams.task.offset.interval.ms  How often a member tells how far its tasks are.
+group.streams.min.task.offset.interval.ms  The least that a group may set that interval to.
+group.streams.acceptable.recovery.lag  How far behind a copy may be that counts as caught up, as members are told.
 producer.id.expiration.ms  A partition forgets a producer that has written nothing for this time.
 producer.id.expiration.check.interval.ms  How often it is looked for producers to forget.
 transactional.id.expiration.ms  A transactional id is forgotten when it was not used for this time.
@@ -142,12 +160,32 @@ odradek.transaction.version  The level of transaction.version of a new cluster.
 odradek.group.version  The level of group.version of a new cluster.
 odradek.eligible.leader.replicas.version  The level of eligible.leader.replicas.version of a new cluster.
 odradek.kraft.version  The level of kraft.version of a new cluster.
+odradek.streams.version  The level of streams.version of a new cluster.
 odradek.metadata.batch.records.max  How many records an operation on the metadata writes before it becomes a metadata transaction.
 """)  # noqa: E501
 
 GROUP_TEXTS: Mapping[str, str] = _table("""
 consumer.heartbeat.interval.ms  How often a member of the group reports, where the group has its own time for it.
 consumer.session.timeout.ms  How long a silent member stays in the group, where the group has its own time for it.
+consumer.assignment.interval.ms  The time between two assignments, where the group has its own.
+errors.deadletterqueue.copy.record.enable  Whether records that are given up are copied; no queue takes them here.
+errors.deadletterqueue.topic.name  Where records go that are given up; no queue takes them here.
+share.assignment.interval.ms  The time between two assignments, where the share group has its own.
+share.auto.offset.reset  Where a share group begins to read a partition.
+share.delivery.count.limit  How often a record is delivered at most.
+share.heartbeat.interval.ms  How often a member of the share group reports, where it has its own time for it.
+share.isolation.level  Whether a share group sees records of transactions that were aborted.
+share.partition.max.record.locks  How many records of a partition may be locked at once.
+share.record.lock.duration.ms  How long a record is locked for who acquired it.
+share.renew.acknowledge.enable  Whether the lock of a record may be renewed.
+share.session.timeout.ms  How long a silent member stays in the share group, where it has its own time for it.
+streams.assignment.interval.ms  The time between two assignments, where the streams group has its own.
+streams.assignor.name  The assignor of the streams group.
+streams.heartbeat.interval.ms  How often a member of the streams group reports, where it has its own time for it.
+streams.initial.rebalance.delay.ms  How long the first assignment waits for members, where the group has its own.
+streams.num.standby.replicas  How many copies of the state of a task are kept, where the group has its own number.
+streams.rack.aware.assignment.tags  Tags that every client of the group has to have; the assignor does not look at them.
+streams.session.timeout.ms  How long a silent member stays in the streams group, where it has its own time for it.
 """)
 
 

@@ -8,7 +8,7 @@ __all__ = [
     "NOMINAL_KEYS",
 ]
 
-# Not in `table.py`: threads, tiered storage, security, replication, the quorum, share and streams groups.
+# Not in `table.py`: threads, tiered storage, security, replication, the quorum, share groups.
 _INERT = """
 advertised.listeners alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.leader.rebalance.enable
@@ -34,13 +34,7 @@ group.share.max.share.sessions group.share.max.size group.share.min.assignment.i
 group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
 group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.partition.max.record.locks
 group.share.persister.class.name group.share.record.lock.duration.ms group.share.session.timeout.ms
-group.streams.acceptable.recovery.lag group.streams.assignment.interval.ms group.streams.assignor.offload.enable
-group.streams.assignors group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms
-group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
-group.streams.max.size group.streams.max.standby.replicas group.streams.max.warmup.replicas
-group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
-group.streams.min.task.offset.interval.ms group.streams.num.standby.replicas group.streams.num.warmup.replicas
-group.streams.rack.aware.assignment.tags group.streams.session.timeout.ms group.streams.task.offset.interval.ms
+group.streams.assignor.offload.enable group.streams.max.warmup.replicas group.streams.num.warmup.replicas
 group.streams.topology.description.plugin.class initial.broker.registration.timeout.ms inter.broker.listener.name
 internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
 kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
@@ -67,15 +61,15 @@ remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks re
 remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
 remote.log.storage.system.enable replica.alter.log.dirs.io.max.bytes.per.second replica.fetch.backoff.ms
 replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-replica.high.watermark.checkpoint.interval.ms replica.selector.class
-replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
-replication.quota.window.size.seconds sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config
-sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
-sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
-sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
-sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
-sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
-sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol sasl.oauthbearer.allow.unverified.audience
+replica.high.watermark.checkpoint.interval.ms replica.selector.class replica.socket.receive.buffer.bytes
+replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
+sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
+sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class
+sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol
+sasl.mechanism.inter.broker.protocol sasl.oauthbearer.allow.unverified.audience
 sasl.oauthbearer.allow.unverified.issuer sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
 sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
 sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
@@ -119,12 +113,11 @@ _INERT_DYNAMIC = """
 background.threads config.providers errors.deadletterqueue.auto.create.topics.enable
 errors.deadletterqueue.topic.name.prefix follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate
 group.consumer.assignor.offload.enable group.coordinator.cached.buffer.max.bytes group.share.assignment.interval.ms
-group.share.assignor.offload.enable group.streams.assignment.interval.ms group.streams.assignor.offload.enable
-leader.replication.throttled.rate log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
-log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads max.connection.creation.rate
-max.connections.per.ip.overrides metric.reporters num.io.threads num.network.threads
-num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms
-remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
+group.share.assignor.offload.enable group.streams.assignor.offload.enable leader.replication.throttled.rate
+log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+log.cleaner.io.max.bytes.per.second log.cleaner.threads max.connection.creation.rate max.connections.per.ip.overrides
+metric.reporters num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers
+remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
 remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
 remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
 remote.log.manager.follower.thread.pool.size remote.log.reader.threads replica.alter.log.dirs.io.max.bytes.per.second

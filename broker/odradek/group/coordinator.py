@@ -1,7 +1,7 @@
 """The group coordinator: the machine over one partition of `__consumer_offsets`.
 
 It finds the group that a request is about and lets its protocol decide:
-`classic_protocol` and, for groups of KIP-848, `consumer` about members, `offset_protocol` about offsets.
+`classic_protocol`, `consumer` (KIP-848) and `streams` (KIP-1071) about members, `offset_protocol` about offsets.
 Durable are committed and pending offsets and each group's last generation, as `apply` folds them from the log;
 who waits for a rebalance, and for how long, is volatile and begins anew with each coordinator.
 """
@@ -9,6 +9,7 @@ who waits for a rebalance, and for how long, is volatile and begins anew with ea
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.group.alarms import Alarms
@@ -28,16 +29,20 @@ from odradek.group.offsets import Offsets
 from odradek.group.rebalance import Rebalance
 from odradek.group.records import group_tombstone, offset_tombstone
 from odradek.group.states import GroupState
+from odradek.group.streams.group import StreamsGroup
 from odradek.group.waits import Waits
 from odradek.group.work import ExpireOffsets, GroupDue, ResolvePatterns, Work
 from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult
+from odradek.wire.messages.join_group_response import JoinGroupResponse
 from odradek.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from odradek.wire.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
+    from odradek.group.streams.groups import StreamsGroups
+    from odradek.group.streams.heartbeat import Beat
     from odradek.records.batch import Batch
     from odradek.wire.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
     from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -46,7 +51,6 @@ if TYPE_CHECKING:
     from odradek.wire.messages.heartbeat_request import HeartbeatRequest
     from odradek.wire.messages.heartbeat_response import HeartbeatResponse
     from odradek.wire.messages.join_group_request import JoinGroupRequest
-    from odradek.wire.messages.join_group_response import JoinGroupResponse
     from odradek.wire.messages.list_groups_response import ListedGroup
     from odradek.wire.messages.offset_commit_request import OffsetCommitRequest
     from odradek.wire.messages.offset_commit_response import OffsetCommitResponse
@@ -54,6 +58,8 @@ if TYPE_CHECKING:
     from odradek.wire.messages.offset_delete_response import OffsetDeleteResponse
     from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
     from odradek.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
+    from odradek.wire.messages.streams_group_describe_response import DescribedGroup as DescribedStreamsGroup
+    from odradek.wire.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
     from odradek.wire.messages.sync_group_request import SyncGroupRequest
     from odradek.wire.messages.sync_group_response import SyncGroupResponse
     from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
@@ -83,13 +89,19 @@ class GroupCoordinator(Machine[Work]):
         self._offsets = Offsets()
         self._offset_protocol = OffsetProtocol(config, self._offsets)
         self._groups: dict[str, Group] = {}
-        around = surroundings or Surroundings(lambda: NO_TOPICS, lambda _: ConsumerSettings(), member_suffix)
-        self._consumer = ConsumerGroups(self._groups, around, self._end_waits)
-        self._folding = Folding(self._groups, self._offsets, self._rebalance, self._consumer)
+        self._around = surroundings or Surroundings(lambda: NO_TOPICS, lambda _: ConsumerSettings(), member_suffix)
+        self._consumer = ConsumerGroups(self._groups, self._around, self._end_waits)
+        self._folding = Folding(self._groups, self._offsets, self._rebalance, self._consumer, lambda: self._streams)
         self._alarms = Alarms(self._deadline)
         self._to_begin: set[str] = set()
         """Groups with sessions that begin at the next look at the clock."""
         self._next_expiry: int | None = None
+
+    @cached_property
+    def _streams(self) -> StreamsGroups:
+        from odradek.group.streams.groups import StreamsGroups  # few clusters have any
+
+        return StreamsGroups(self._groups, self._around)
 
     # ------------------------------------------------------------------ members
 
@@ -107,6 +119,9 @@ class GroupCoordinator(Machine[Work]):
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             client = Client(client_id, client_host)
             return self._moved(group, self._consumer.join(group, request, version, client, now))
+        if isinstance(group, StreamsGroup) and not group.is_empty:
+            # Unlike a classic group, this one does not hand back the member id of the request.
+            return Answered(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if not isinstance(group, ClassicGroup):
             if request.member_id:
                 return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -126,6 +141,8 @@ class GroupCoordinator(Machine[Work]):
             return group
         if isinstance(group, ConsumerGroup):
             return self._moved(group, self._consumer.sync(group, request, now))
+        if isinstance(group, StreamsGroup):
+            return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
         return self._conclude(group, self._classic.sync(group, request))
 
     def heartbeat(self, request: HeartbeatRequest, now: int) -> Decision[HeartbeatResponse]:
@@ -136,6 +153,8 @@ class GroupCoordinator(Machine[Work]):
             return group
         if isinstance(group, ConsumerGroup):
             return self._moved(group, self._consumer.classic_heartbeat(group, request, now))
+        if isinstance(group, StreamsGroup):
+            return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
         decision = self._classic.heartbeat(group, request)
         if not isinstance(decision, Refused):
             self._alarms.arm_at(group.group_id, group.renew(request.member_id, now))
@@ -149,7 +168,7 @@ class GroupCoordinator(Machine[Work]):
             return Refused(ErrorCode.INVALID_GROUP_ID)
         group = self._groups.get(request.group_id)
         decision: Decision[LeaveGroupResponse]
-        if group is None:
+        if group is None or isinstance(group, StreamsGroup):
             decision = Answered(LeaveGroupResponse(members=[_unknown(each) for each in leaving]))
         elif isinstance(group, ConsumerGroup):
             decision = self._moved(group, self._consumer.leave(group, leaving, now))
@@ -164,11 +183,11 @@ class GroupCoordinator(Machine[Work]):
             return Refused(ErrorCode.INVALID_GROUP_ID)
         return self._groups.get(group_id) or Refused(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    def _begin_group(self, group_id: str, now: int, before: ConsumerGroup | None) -> ClassicGroup:
+    def _begin_group(self, group_id: str, now: int, before: ConsumerGroup | StreamsGroup | None) -> ClassicGroup:
         """A group that the log does not know of yet; it is owed a record, and the end of an empty group before it."""
         group = self._groups[group_id] = ClassicGroup(group_id)
         group.state_timestamp = group.record_deadline = now
-        group.debts = () if before is None else tuple(group_tombstones(before))
+        group.debts = () if before is None else tuple(self._tombstones(before))
         return group
 
     def consumer_heartbeat(
@@ -183,7 +202,18 @@ class GroupCoordinator(Machine[Work]):
         self._publish()
         return decision
 
-    def _moved(self, group: ConsumerGroup, decision: Decision[T]) -> Decision[T]:
+    def streams_heartbeat(
+        self, request: StreamsGroupHeartbeatRequest, version: int, client_id: str, client_host: str, now: int
+    ) -> Decision[Beat]:
+        """StreamsGroupHeartbeat (KIP-1071)."""
+        self._serve(now)
+        decision = self._streams.heartbeat(request, version, Client(client_id, client_host), now)
+        group = self._groups.get(request.group_id)
+        if isinstance(group, StreamsGroup) and not isinstance(decision, Refused):
+            return self._moved(group, decision)
+        return decision
+
+    def _moved(self, group: ConsumerGroup | StreamsGroup, decision: Decision[T]) -> Decision[T]:
         """The times of members may have changed."""
         self._alarms.arm(group.group_id)
         return decision
@@ -244,6 +274,10 @@ class GroupCoordinator(Machine[Work]):
         """ConsumerGroupDescribe, for one group."""
         return self._consumer.describe(group_id)
 
+    def describe_streams_group(self, group_id: str) -> DescribedStreamsGroup | Refused:
+        """StreamsGroupDescribe, for one group."""
+        return self._streams.describe(group_id)
+
     def listed(self, states_filter: Sequence[str], types_filter: Sequence[str]) -> Iterator[ListedGroup]:
         """ListGroups, for the groups of this partition."""
         matching = matches(states_filter, types_filter)
@@ -257,7 +291,7 @@ class GroupCoordinator(Machine[Work]):
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND)
         if not group.is_empty:
             return Refused(ErrorCode.NON_EMPTY_GROUP)
-        records = [*self._offset_protocol.tombstones(group_id), *_tombstones(group)]
+        records = [*self._offset_protocol.tombstones(group_id), *self._tombstones(group)]
         return Proposed(tuple(records), DeletableGroupResult(group_id=group_id))
 
     # ------------------------------------------------------------------ the log
@@ -297,6 +331,7 @@ class GroupCoordinator(Machine[Work]):
             self._to_begin
             or self._consumer.to_begin
             or self._consumer.to_resolve
+            or (self._has_streams and self._streams.to_begin)
             or (self._groups and self._next_expiry is None)
         ):
             return 0
@@ -315,6 +350,8 @@ class GroupCoordinator(Machine[Work]):
             return Answered(None)
         if isinstance(group, ConsumerGroup):
             return self._consumer.advance(group, now)
+        if isinstance(group, StreamsGroup):
+            return self._streams.advance(group, now)
         records = self._rebalance.advance(group, now)
         decision: Decision[None] = Proposed(tuple(records), None) if records else Answered(None)
         return self._conclude(group, decision)
@@ -326,8 +363,14 @@ class GroupCoordinator(Machine[Work]):
             expired, gone = self._offset_protocol.expire(group, now)
             records += expired
             if gone and group.is_empty:
-                records += _tombstones(group)
+                records += self._tombstones(group)
         return Proposed(tuple(records), None) if records else Answered(None)
+
+    def _tombstones(self, group: Group) -> list[LogRecord]:
+        """There is no such group any more."""
+        if isinstance(group, StreamsGroup):
+            return self._streams.tombstones(group)
+        return group_tombstones(group) if isinstance(group, ConsumerGroup) else [group_tombstone(group.group_id)]
 
     def abandoned(self, token: Hashable) -> None:
         """A client that waited has gone away."""
@@ -361,6 +404,17 @@ class GroupCoordinator(Machine[Work]):
             if isinstance(group, ConsumerGroup):
                 self._consumer.begin(group, now)
                 self._alarms.arm(group_id)
+        while self._has_streams and self._streams.to_begin:
+            group_id = self._streams.to_begin.pop()
+            group = self._groups.get(group_id)
+            if isinstance(group, StreamsGroup):
+                self._streams.begin(group, now)
+                self._alarms.arm(group_id)
+
+    @property
+    def _has_streams(self) -> bool:
+        """Whether streams groups have been asked for: nothing is owed to them before."""
+        return "_streams" in self.__dict__
 
     def _deadline(self, group_id: str) -> int | None:
         group = self._groups.get(group_id)
@@ -405,8 +459,3 @@ def _unknown(leaving: MemberIdentity) -> MemberResponse:
         group_instance_id=leaving.group_instance_id,
         error_code=ErrorCode.UNKNOWN_MEMBER_ID,
     )
-
-
-def _tombstones(group: Group) -> list[LogRecord]:
-    """There is no such group any more."""
-    return group_tombstones(group) if isinstance(group, ConsumerGroup) else [group_tombstone(group.group_id)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING
 
 from odradek.group.classic import ClassicGroup
@@ -10,10 +10,11 @@ from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.consumer.records import ConsumerKey
 from odradek.group.records import group_of
 from odradek.group.states import GroupState
+from odradek.group.streams.group import StreamsGroup
 from odradek.log.machine import Fact
 from odradek.records.control import read_marker
 from odradek.records.record import Record, iterate_records
-from odradek.records.state import GROUP_RECORDS, Unknown, decode_key, decode_record, decode_value
+from odradek.records.state import GROUP_RECORDS, Unknown, decode_key, decode_record, decode_value, kind_of
 from odradek.wire.errors import DecodeError
 from odradek.wire.messages.group_metadata_key import GroupMetadataKey
 from odradek.wire.messages.group_metadata_value import GroupMetadataValue
@@ -24,21 +25,32 @@ if TYPE_CHECKING:
     from odradek.group.consumer.groups import ConsumerGroups, Group
     from odradek.group.offsets import Offsets
     from odradek.group.rebalance import Rebalance
+    from odradek.group.streams.groups import StreamsGroups
     from odradek.records.batch import Batch
 
 __all__ = ["Folding"]
+
+STREAMS_KINDS = frozenset(kind for kind, stem in GROUP_RECORDS.items() if stem.startswith("StreamsGroup"))
+"""The kinds of record that are about streams groups."""
 
 
 class Folding:
     """Folds committed batches into the groups and offsets that it is given."""
 
     def __init__(
-        self, groups: MutableMapping[str, Group], offsets: Offsets, rebalance: Rebalance, consumer: ConsumerGroups
+        self,
+        groups: MutableMapping[str, Group],
+        offsets: Offsets,
+        rebalance: Rebalance,
+        consumer: ConsumerGroups,
+        streams: Callable[[], StreamsGroups],
     ) -> None:
         self._groups = groups
         self._offsets = offsets
         self._rebalance = rebalance
         self._consumer = consumer
+        self._streams = streams
+        """Streams groups; imported by the first of them."""
         self._recorded: dict[str, GroupMetadataValue] = {}
         """The last generation of each group that the log knows of."""
         self.serving = False
@@ -83,7 +95,10 @@ class Folding:
             if group_value is not None or value is None:
                 self._apply_group(group_key.group, group_value)
             return
-        # Records of share and streams groups are passed over.
+        if kind_of(key) in STREAMS_KINDS:
+            self._streams().apply(key, value)
+            return
+        # Records of share groups are passed over.
         other_key, other_value = decode_record(GROUP_RECORDS, key, value)
         if isinstance(other_key, ConsumerKey) and not isinstance(other_value, Unknown):
             self._consumer.fold(other_key.group_id, other_key, other_value)
@@ -117,8 +132,14 @@ class Folding:
             for group_id, group in self._groups.items()
             if isinstance(group, ConsumerGroup)
         }
+        streams = {
+            group_id: group.durable_state()
+            for group_id, group in self._groups.items()
+            if isinstance(group, StreamsGroup)
+        }
         return {
             "groups": dict(self._recorded),
             "consumer_groups": consumers,
+            "streams_groups": streams,
             "offsets": self._offsets.durable_state(),
         }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.group.classic import ClassicGroup
+from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.states import GroupState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["described", "listed", "matches"]
 
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
+STATES_FOR_FILTERS = {"NotReady": "not_ready"}
+"""States that a filter does not name as they are shown in lower case."""
 NOT_FOUND_ERROR_FROM = 6
 """DescribeGroups version that tells a group that does not exist from one that is dead (KIP-1043)."""
 
@@ -58,7 +61,7 @@ def _not_found(group_id: str, version: int, message: str) -> DescribedGroup:
 def listed(group: Group) -> ListedGroup:
     return ListedGroup(
         group_id=group.group_id,
-        protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else CONSUMER,
+        protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else _type_of(group),
         group_state=group.state.value,
         group_type=_type_of(group),
     )
@@ -70,10 +73,13 @@ def matches(states_filter: Sequence[str], types_filter: Sequence[str]) -> Callab
     types = {name.lower() for name in types_filter}
 
     def matching(group: Group) -> bool:
-        return (not states or group.state.value.lower() in states) and (not types or _type_of(group) in types)
+        state = STATES_FOR_FILTERS.get(group.state.value, group.state.value.lower())
+        return (not states or state in states) and (not types or _type_of(group) in types)
 
     return matching
 
 
 def _type_of(group: Group) -> str:
-    return CLASSIC if isinstance(group, ClassicGroup) else CONSUMER
+    if isinstance(group, ClassicGroup):
+        return CLASSIC
+    return CONSUMER if isinstance(group, ConsumerGroup) else STREAMS

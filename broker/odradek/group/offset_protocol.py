@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.group.classic import ClassicGroup
-from odradek.group.consumer.offsets import refusal_of_commit, refusal_of_fetch
+from odradek.group.consumer import offsets as of_consumers
+from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.records import NO_EXPIRY, offset_record, offset_tombstone
 from odradek.group.states import GroupState
+from odradek.group.streams import offsets as of_streams
+from odradek.group.streams.group import StreamsGroup
 from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused, TransactionalAppend
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit_response import (
@@ -131,9 +134,10 @@ class OffsetProtocol:
             if generation < 0:
                 return None
             return ErrorCode.GROUP_ID_NOT_FOUND if known_error else ErrorCode.ILLEGAL_GENERATION
-        if not isinstance(group, ClassicGroup):
-            refused = refusal_of_commit(group, request, known_error=known_error)
-            return None if refused is None else refused.error
+        if isinstance(group, ConsumerGroup):
+            return _error_of(of_consumers.refusal_of_commit(group, request, known_error=known_error))
+        if isinstance(group, StreamsGroup):
+            return _error_of(of_streams.refusal_of_commit(group, request, known_error=known_error))
         if group.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and group.state is GroupState.EMPTY:
@@ -162,7 +166,9 @@ class OffsetProtocol:
 
     def refusal_of_fetch(self, group: Group | None, request: OffsetFetchRequestGroup) -> Refused | None:
         """Why a member may not fetch; classic groups and groups that are not there refuse nobody."""
-        return None if group is None or isinstance(group, ClassicGroup) else refusal_of_fetch(group, request)
+        if isinstance(group, ConsumerGroup):
+            return of_consumers.refusal_of_fetch(group, request)
+        return of_streams.refusal_of_fetch(group, request) if isinstance(group, StreamsGroup) else None
 
     def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
         """Committed offsets; whatever is not there has none, be it a partition, a topic or a group."""
@@ -263,6 +269,10 @@ class OffsetProtocol:
         if group.state is GroupState.STABLE and group.is_consumer_group and group.subscribed_topics is not None:
             return -1
         return None
+
+
+def _error_of(refused: Refused | None) -> ErrorCode | None:
+    return None if refused is None else refused.error
 
 
 def _expiry(retention_time_ms: int, now: int) -> int:

@@ -13,8 +13,8 @@ from odradek.config.keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_o
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
 from odradek.metadata.change import Change, Failure
-from odradek.metadata.describe import GROUP_KEYS, INERT_GROUP_KEYS
 from odradek.metadata.features import ELIGIBLE_REPLICAS, MIN_INSYNC
+from odradek.metadata.group_configs import invalid_group_configs
 from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.metadata.topic_configs import invalid_topic_configs
 from odradek.wire.errors import ErrorCode
@@ -258,24 +258,8 @@ def _refused(message: str) -> Failure:
 
 
 def _invalid_group(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
-    for key, text in values.items():
-        inert = INERT_GROUP_KEYS.get(key)
-        if inert is None and key not in GROUP_KEYS:
-            return Failure(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {key}")
-        default = inert or BROKER_KEYS[GROUP_KEYS[key]]
-        try:
-            value = default.parse(text)
-        except BadValue as error:
-            return Failure(ErrorCode.INVALID_CONFIG, str(error).replace(default.name, key))
-        if inert is not None:
-            continue
-        low, high = (
-            getattr(config, default.attribute.replace("consumer_", f"consumer_{bound}_")) for bound in ("min", "max")
-        )
-        assert isinstance(value, int), "keys of groups are numbers"
-        if not low <= value <= high:
-            return Failure(ErrorCode.INVALID_CONFIG, f"{key} must be in the range {low} to {high} inclusive.")
-    return None
+    complaint = invalid_group_configs(values, config)
+    return None if complaint is None else Failure(ErrorCode.INVALID_CONFIG, complaint)
 
 
 _VALIDATORS: Mapping[int, Callable[[Values, Sequence[str], str, Config], Failure | None]] = {

@@ -28,6 +28,7 @@ from odradek.metadata.features import (
     METADATA_TRANSACTIONS,
     METADATA_VERSION,
     MIN_INSYNC,
+    STREAMS_VERSION,
     TRANSACTION_VERSION,
     record_version,
 )
@@ -187,6 +188,7 @@ class Controller(Machine[Activation]):
             TRANSACTION_VERSION: config.odradek_transaction_version,
             ELIGIBLE_REPLICAS: config.odradek_eligible_leader_replicas_version,
             KRAFT_VERSION: config.odradek_kraft_version,
+            STREAMS_VERSION: config.odradek_streams_version,
         }
         if levels[METADATA_VERSION] < ELIGIBLE_REPLICAS_SINCE:
             levels[ELIGIBLE_REPLICAS] = 0

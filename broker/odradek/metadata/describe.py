@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from msgspec import Struct
 
 from odradek.config.inert_defaults import INERT_DEFAULTS
-from odradek.config.keys import Key, Kind, Rule, Scope, boolean, choices, integer, name_of, string, text_of
+from odradek.config.keys import Kind, Scope, name_of, text_of
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config, ConfigSource, inherited
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
+from odradek.metadata.group_configs import GROUP_KEYS, HIDDEN_GROUP_KEYS, default_text
 
 __all__ = ["Entry", "Synonym", "broker_default_entries", "broker_entries", "group_entries", "topic_entries"]
 
@@ -39,31 +40,6 @@ _BROKER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     )
     for name in names
 }
-
-GROUP_KEYS: Mapping[str, str] = {
-    "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
-    "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
-}
-"""Keys of a group, and the broker key of the default."""
-
-_INERT_OF_GROUPS: Mapping[str, Rule] = {
-    """
-    consumer.assignment.interval.ms share.session.timeout.ms share.heartbeat.interval.ms share.record.lock.duration.ms
-    share.delivery.count.limit share.partition.max.record.locks share.assignment.interval.ms streams.session.timeout.ms
-    streams.heartbeat.interval.ms streams.assignment.interval.ms
-    """: integer(1),
-    "streams.num.standby.replicas streams.initial.rebalance.delay.ms": integer(0),
-    """
-    consumer.assignor.offload.enable share.assignor.offload.enable share.renew.acknowledge.enable
-    streams.assignor.offload.enable
-    """: boolean(),
-    "share.isolation.level": choices("read_committed", "read_uncommitted"),
-    "share.auto.offset.reset": string(),
-}
-INERT_GROUP_KEYS: Mapping[str, Key] = {
-    name: Key(name, "", None, rule) for names, rule in _INERT_OF_GROUPS.items() for name in names.split()
-}
-"""Keys of a group that change nothing here, most of them for share and streams groups: kept, and shown if set."""
 
 
 class Synonym(Struct, frozen=True):
@@ -149,14 +125,20 @@ def broker_default_entries(defaults: Mapping[str, str]) -> list[Entry]:
 def group_entries(overrides: Mapping[str, str], config: Config) -> list[Entry]:
     """All keys of a group with these overrides."""
     entries = []
-    for name, default in GROUP_KEYS.items():
-        value = overrides.get(name, text_of(getattr(config, BROKER_KEYS[default].attribute)))
+    for name, group_key in sorted({**GROUP_KEYS, **HIDDEN_GROUP_KEYS}.items()):
+        if name in HIDDEN_GROUP_KEYS and name not in overrides:
+            continue
+        key, behind = group_key.key, group_key.broker_key
+        value = overrides.get(name, default_text(group_key, config))
         own = (Synonym(name, value, ConfigSource.GROUP),) if name in overrides else ()
-        entries.append(_entry(name, value, Kind.INT, own + _of_broker((default,), config)))
-    for name, value in overrides.items():
-        if name in INERT_GROUP_KEYS:
-            own = (Synonym(name, value, ConfigSource.GROUP),)
-            entries.append(_entry(name, value, INERT_GROUP_KEYS[name].rule.kind, own))
+        of_broker: tuple[Synonym, ...] = ()
+        if behind is not None and behind in BROKER_KEYS:
+            of_broker = _of_broker((behind,), config)
+        elif behind is not None:
+            of_broker = _of_inert(behind, config) or (Synonym(behind, text_of(key.default), ConfigSource.DEFAULT),)
+        elif value is not None:
+            of_broker = (Synonym(name, text_of(key.default), ConfigSource.DEFAULT),)
+        entries.append(_entry(name, value, key.rule.kind, own + of_broker))
     return entries
 
 
@@ -176,11 +158,16 @@ def _others(config: Config, known: Iterable[str]) -> Iterator[Entry]:
                 yield _inert(name, source, config) if plain else _hidden(name, source)
 
 
-def _inert(name: str, source: int, config: Config) -> Entry:
+def _of_inert(name: str, config: Config) -> tuple[Synonym, ...]:
     synonyms = tuple(Synonym(name, texts[name], source) for source, texts in config.layers if name in texts)
     known = INERT_DEFAULTS.get(name)
     if known is not None and known.default is not None:
         synonyms += (Synonym(name, known.default, ConfigSource.DEFAULT),)
+    return synonyms
+
+
+def _inert(name: str, source: int, config: Config) -> Entry:
+    synonyms, known = _of_inert(name, config), INERT_DEFAULTS.get(name)
     kind = Kind.STRING if known is None else known.kind
     return Entry(name, synonyms[0].value, source, kind, name not in _INERT_CHANGEABLE, False, synonyms)
 

@@ -16,6 +16,7 @@ __all__ = [
     "MIN_INSYNC",
     "METADATA_TRANSACTIONS",
     "METADATA_VERSION",
+    "STREAMS_VERSION",
     "TRANSACTION_VERSION",
     "record_version",
     "unsupported_levels",
@@ -27,6 +28,7 @@ ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
 """Whether there are eligible leader replicas (KIP-966)."""
 KRAFT_VERSION = "kraft.version"
 """Whether voters may come and go while the quorum runs (KIP-853)."""
+STREAMS_VERSION = "streams.version"
 MIN_INSYNC = "min.insync.replicas"
 """The config key that eligible leader replicas make one for the whole cluster (KIP-966)."""
 

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from odradek.node.authority import Authority
     from odradek.node.cluster_spec import ClusterSpec
     from odradek.node.faults import Faults
+    from odradek.node.hosting.streams_topics import StreamsTopics
     from odradek.node.quotas.quotas import Quotas
     from odradek.txn.rules import Rules
 
@@ -300,6 +301,13 @@ class Node(OldNames):
         from odradek.node.admission import Admission
 
         return Admission(self)
+
+    @cached_property
+    def streams_topics(self) -> StreamsTopics:
+        """Has topics made for Kafka Streams applications; imported by the first that needs one."""
+        from odradek.node.hosting.streams_topics import StreamsTopics
+
+        return StreamsTopics(self)
 
     def _published(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image is there."""

@@ -30,6 +30,7 @@ __all__ = [
     "encode_key",
     "encode_metadata",
     "encode_value",
+    "kind_of",
 ]
 
 M = TypeVar("M", bound=msgspec.Struct)
@@ -100,6 +101,11 @@ def encode_value(message: msgspec.Struct, version: int) -> bytes:
     out = bytearray(_INT16.pack(version))
     writer(type(message), version)(message, out, [])
     return bytes(out)
+
+
+def kind_of(key: bytes) -> int:
+    """The kind of record that a coordinator's key says."""
+    return _int16(key, "kind")
 
 
 def decode_key(data: bytes, cls: type[M]) -> M | None:

@@ -33,7 +33,6 @@ PLAYED = [
 RECORDED = json.loads(RANGES.read_text())
 INSIDE = "brokers of one release ask it of one another, in a process where they need not"
 SHARE = "share groups (KIP-932) are being built"
-STREAMS = "streams groups (KIP-1071) are being built"
 QUOTAS = "client quotas are being built"
 LACKING: Mapping[str, str] = {
     "ALTER_CLIENT_QUOTAS": QUOTAS,
@@ -57,14 +56,11 @@ LACKING: Mapping[str, str] = {
     "SHARE_GROUP_DESCRIBE": SHARE,
     "SHARE_GROUP_HEARTBEAT": SHARE,
     "STOP_REPLICA": INSIDE,
-    "STREAMS_GROUP_DESCRIBE": STREAMS,
-    "STREAMS_GROUP_HEARTBEAT": STREAMS,
-    "STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE": STREAMS,
     "UPDATE_METADATA": INSIDE,
     "WRITE_SHARE_GROUP_STATE": SHARE,
 }
 """The APIs that real brokers tell and Odradek does not, and why: what is built goes from here."""
-LACKING_FEATURES: Mapping[str, str] = {"share.version": SHARE, "streams.version": STREAMS}
+LACKING_FEATURES: Mapping[str, str] = {"share.version": SHARE}
 """The same for features."""
 
 

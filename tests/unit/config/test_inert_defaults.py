@@ -17,8 +17,8 @@ RECORDED = {
     each["name"]: each for each in json.loads((Path(__file__).parent / "broker_keys_of_kafka.json").read_text())
 }
 OTHER_DEFAULTS = {
-    "group.coordinator.rebalance.protocols",
     "group.initial.rebalance.delay.ms",
+    "group.streams.initial.rebalance.delay.ms",
 }
 """Where Odradek begins otherwise than Kafka; see docs/skipped.md."""
 

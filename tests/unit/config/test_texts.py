@@ -7,7 +7,7 @@ import pytest
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS
 from odradek.config.texts import BROKER_TEXTS, GROUP_TEXTS, TOPIC_TEXTS, broker_text
 from odradek.config.without_effect import INERT_KEYS, NOMINAL_KEYS
-from odradek.metadata.describe import GROUP_KEYS
+from odradek.metadata.group_configs import GROUP_KEYS
 
 FACTS = {"advertised.listeners", "broker.id", "listeners", "node.id", "process.roles"}
 """What a broker tells of itself beside its configuration."""

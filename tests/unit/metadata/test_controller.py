@@ -25,7 +25,13 @@ from odradek.wire.messages.update_features_request import FeatureUpdateKey, Upda
 
 MINUTE = 60_000
 
-LEVELS = {"metadata.version": 33, "group.version": 1, "transaction.version": 2, "eligible.leader.replicas.version": 1}
+LEVELS = {
+    "metadata.version": 33,
+    "group.version": 1,
+    "transaction.version": 2,
+    "eligible.leader.replicas.version": 1,
+    "streams.version": 1,
+}
 
 
 def create(*names: str, partitions: int = 1, replicas: int = 1) -> CreateTopicsRequest:
@@ -59,6 +65,7 @@ def test_a_new_cluster_begins_with_a_transaction() -> None:
         FeatureLevelRecord(name="group.version", feature_level=1),
         FeatureLevelRecord(name="transaction.version", feature_level=2),
         FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
+        FeatureLevelRecord(name="streams.version", feature_level=1),
         ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
         EndTransactionRecord(),
     ] == proposed(decision)
@@ -76,7 +83,7 @@ def test_a_feature_at_level_zero_is_left_out() -> None:
 def test_before_kip_868_the_bootstrap_is_one_plain_batch() -> None:
     world = World(brokers=0, odradek_metadata_version="12")
 
-    assert ["FeatureLevelRecord"] * 3 == kinds(world.controller.activate())
+    assert ["FeatureLevelRecord"] * 4 == kinds(world.controller.activate())
 
 
 def test_a_controller_serves_only_when_active() -> None:
@@ -123,7 +130,7 @@ def test_a_bootstrap_that_was_cut_short_is_aborted_and_begun_again() -> None:
     assert [
         "AbortTransactionRecord",
         "BeginTransactionRecord",
-        *["FeatureLevelRecord"] * 4,
+        *["FeatureLevelRecord"] * 5,
         "ConfigRecord",
         "EndTransactionRecord",
     ] == kinds(decision)
@@ -281,7 +288,7 @@ def test_the_epoch_of_a_broker_is_the_offset_of_its_registration() -> None:
     world = World(brokers=0)
     world.carry_out(world.controller.activate())
 
-    assert 7 == world.admit(1)
+    assert 8 == world.admit(1)
     assert not world.image.brokers[1].fenced
 
 

@@ -51,6 +51,7 @@ def test_api_versions_lists_what_is_routed(world: World, version: int) -> None:
                 ("group.version", 0, 1),
                 ("kraft.version", 0, 1),
                 ("metadata.version", 7, 33),
+                ("streams.version", 0, 1),
                 ("transaction.version", 0, 2),
                 ("eligible.leader.replicas.version", 0, 1),
             ],
@@ -67,6 +68,7 @@ def test_features(world: World, version: int, supported: list[tuple[str, int, in
         "group.version": (1, 1),
         "transaction.version": (2, 2),
         "eligible.leader.replicas.version": (1, 1),
+        "streams.version": (1, 1),
     }
     assert (told if version >= 3 else {}) == finalized
     assert (world.nodes[1].image.offset if version >= 3 else -1) == response.finalized_features_epoch

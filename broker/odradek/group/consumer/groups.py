@@ -22,6 +22,7 @@ from odradek.group.consumer.subscriptions import resolved, resolved_records
 from odradek.group.consumer.validation import refusal_of_heartbeat
 from odradek.group.records import group_record, group_tombstone
 from odradek.group.states import GroupState
+from odradek.group.streams.group import StreamsGroup
 from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsumerGroups", "Group"]
 
-Group: TypeAlias = ClassicGroup | ConsumerGroup
+Group: TypeAlias = ClassicGroup | ConsumerGroup | StreamsGroup
 
 LEAVING_EPOCHS = frozenset({LEAVING_EPOCH, LEAVING_STATIC_EPOCH})
 
@@ -111,7 +112,7 @@ class ConsumerGroups:
             if joins:
                 return ConsumerGroup(group_id), []
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-        if not joins:
+        if not joins or not isinstance(group, ClassicGroup):
             return _not_consumer(group_id)
         if group.state is GroupState.EMPTY:
             return ConsumerGroup(group_id), [group_tombstone(group_id)]

@@ -8,6 +8,7 @@ from enum import Enum
 from msgspec import Struct
 
 from odradek.group.consumer.topics import Topics
+from odradek.group.streams.settings import StreamsSettings
 
 __all__ = ["ConsumerSettings", "MigrationPolicy", "Surroundings"]
 
@@ -44,10 +45,12 @@ class ConsumerSettings(Struct, frozen=True):
 
 
 class Surroundings(Struct, frozen=True):
-    """What a coordinator of consumer groups asks for at each request, because it changes under way."""
+    """What a coordinator of groups asks for at each request, because it changes under way."""
 
     topics: Callable[[], Topics]
     settings: Callable[[str], ConsumerSettings]
     """By the id of the group."""
     member_id: Callable[[], str]
     """A random id of a member."""
+    streams: Callable[[str], StreamsSettings] = lambda _: StreamsSettings()
+    """By the id of a streams group."""

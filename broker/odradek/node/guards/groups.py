@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.node.guards.parts import DENIED, NO_OPERATIONS, TEXTS, denied, part_of, resource_name
 from odradek.security.acls import AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
@@ -25,11 +27,14 @@ if TYPE_CHECKING:
     from odradek.node.guards.parts import Node
     from odradek.node.transport.call import Call, Serve
     from odradek.wire.messages.list_groups_response import ListGroupsResponse
+    from odradek.wire.messages.streams_group_describe_response import StreamsGroupDescribeResponse
 
 __all__ = [
+    "describe_streams",
     "find_coordinator",
     "join",
     "list_groups",
+    "of_topology",
     "offset_fetch",
     "subscribed",
     "sync_protocol",
@@ -44,6 +49,7 @@ NULL_PROTOCOL_FROM = 7
 MESSAGE_SINCE = 1
 PROTOCOL_SINCE = 5
 FORBIDDEN_GROUP, FORBIDDEN_TOPIC = DENIED[GROUP], DENIED[TOPIC]
+HIDDEN_TOPIC = "The described group uses topics that the client is not authorized to describe."
 KINDS = {0: GROUP, 1: AclResource.TRANSACTIONAL_ID}
 """What a key of FindCoordinator names, by its type."""
 
@@ -111,6 +117,40 @@ async def subscribed(authority: Authority, node: Node, call: Call, serve: Serve)
     if not all(authority.allows(call, DESCRIBE, TOPIC, name) for name in names):
         return denied(call, FORBIDDEN_TOPIC)
     return await serve(node, call)
+
+
+async def of_topology(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    """The topics of an application must be its member's to see; names that no topic can have are looked at before."""
+    topology = call.request.topology
+    subtopologies = () if topology is None else topology.subtopologies
+    names = {name for each in subtopologies for name in _topics_of(each)}
+    hidden = [name for name in names if not authority.allows(call, DESCRIBE, TOPIC, name)]
+    if hidden and not names & INTERNAL_TOPICS and all(invalid_name(name) is None for name in names):
+        return denied(call, FORBIDDEN_TOPIC)
+    return await serve(node, call)
+
+
+async def describe_streams(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    """A group is described to who may describe every topic of its application, too."""
+    response: StreamsGroupDescribeResponse = await serve(node, call)
+    groups = []
+    for group in response.groups:
+        subtopologies = None if group.topology is None else group.topology.subtopologies
+        names = {name for each in subtopologies or () for name in _topics_of(each)}
+        if not all(authority.allows(call, DESCRIBE, TOPIC, name) for name in names):
+            from odradek.wire.messages.streams_group_describe_response import DescribedGroup  # few are refused
+
+            group = DescribedGroup(group_id=group.group_id, error_code=FORBIDDEN_TOPIC, error_message=HIDDEN_TOPIC)
+        groups.append(group)
+    response.groups = groups
+    return response
+
+
+def _topics_of(subtopology: Any) -> Iterator[str]:
+    yield from subtopology.source_topics
+    yield from subtopology.repartition_sink_topics
+    for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
+        yield topic.name
 
 
 # ---------------------------------------------------------------------- OffsetFetch

@@ -134,6 +134,11 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: in_series(
         groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
     ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: in_series(_MEMBER, groups.of_topology),
+    ApiKey.STREAMS_GROUP_DESCRIBE: in_series(
+        groups.describe_streams, groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
+    ),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: _MEMBER,
     ApiKey.LIST_CONFIG_RESOURCES: of_cluster(AclOperation.DESCRIBE_CONFIGS),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
     ApiKey.ADD_RAFT_VOTER: of_cluster(ALTER, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),

@@ -1,0 +1,91 @@
+"""Tasks of a Kafka Streams application: a partition of a subtopology, run by somebody or kept warm for them.
+
+Partitions stand by the id of their subtopology; a subtopology without any is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+__all__ = [
+    "NO_HELD_TASKS",
+    "NO_TASKS",
+    "Epochs",
+    "HeldTasks",
+    "Indexes",
+    "Tasks",
+    "contains",
+    "indexes_of",
+    "pairs",
+]
+
+Indexes = Mapping[str, frozenset[int]]
+"""Partitions by subtopology."""
+Epochs = Mapping[str, Mapping[int, int]]
+"""The same, each with the epoch in which it was assigned (KIP-1251)."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Tasks(Struct, frozen=True):
+    """What a member shall have, or says that it has."""
+
+    active: Indexes = _NOTHING
+    standby: Indexes = _NOTHING
+    warmup: Indexes = _NOTHING
+
+
+class HeldTasks(Struct, frozen=True):
+    """What a member has; active tasks with the epochs since when."""
+
+    active: Epochs = _NOTHING
+    standby: Indexes = _NOTHING
+    warmup: Indexes = _NOTHING
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.active or self.standby or self.warmup)
+
+    @property
+    def plain(self) -> Tasks:
+        """The tasks without the epochs."""
+        active = {subtopology: frozenset(epochs) for subtopology, epochs in self.active.items()}
+        return Tasks(active, self.standby, self.warmup)
+
+
+NO_TASKS = Tasks()
+NO_HELD_TASKS = HeldTasks()
+
+
+class TaskIds(Protocol):
+    """Partitions of a subtopology as requests and records have them."""
+
+    @property
+    def subtopology_id(self) -> str: ...
+
+    @property
+    def partitions(self) -> list[int]: ...
+
+
+def indexes_of(listed: Iterable[TaskIds]) -> dict[str, frozenset[int]]:
+    """What a request or a record lists."""
+    found: dict[str, frozenset[int]] = {}
+    for each in listed:
+        found[each.subtopology_id] = found.get(each.subtopology_id, frozenset()) | frozenset(each.partitions)
+    return found
+
+
+def pairs(tasks: Mapping[str, Iterable[int]]) -> Iterator[tuple[str, int]]:
+    """Each task by itself."""
+    for subtopology, indexes in tasks.items():
+        for index in indexes:
+            yield subtopology, index
+
+
+def contains(tasks: Mapping[str, Container[int]], subtopology: str, index: int) -> bool:
+    """Whether this task is among these."""
+    return index in tasks.get(subtopology, ())
