@@ -7,7 +7,7 @@ from msgspec import Struct
 from odradek.config.table import Config
 from odradek.metadata.change import Failure, Spend, unlimited
 from odradek.metadata.image import MetadataImage, PartitionImage
-from odradek.metadata.placement import Dice, elect, in_sync
+from odradek.metadata.placement import Rng, elect, in_sync
 from odradek.wire.errors import ErrorCode
 
 __all__ = [
@@ -33,7 +33,7 @@ class Cluster(Struct, frozen=True):
 
     image: MetadataImage
     config: Config
-    dice: Dice
+    rng: Rng
     partitions_max: int = PARTITIONS_PER_REQUEST_MAX
     spend: Spend = unlimited
 

@@ -34,7 +34,7 @@ from odradek.metadata.features import (
 )
 from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
-from odradek.metadata.placement import Dice
+from odradek.metadata.placement import Rng
 from odradek.metadata.topics import create_topics
 from odradek.records.state import encode_metadata
 from odradek.wire.errors import ErrorCode
@@ -117,7 +117,7 @@ class Fencing(Struct, frozen=True):
 class Controller(Machine[Activation]):
     """Decides about topics, configs, features, brokers and blocks of producer ids."""
 
-    def __init__(self, *, node_id: int, cluster_id: str, config: Config, dice: Dice, loader: MetadataLoader) -> None:
+    def __init__(self, *, node_id: int, cluster_id: str, config: Config, rng: Rng, loader: MetadataLoader) -> None:
         super().__init__()
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -126,7 +126,7 @@ class Controller(Machine[Activation]):
         self.loader = loader
         self.published: list[MetadataImage] = []
         """Images that came out of folding; drained by whoever shows them."""
-        self._dice = dice
+        self._rng = rng
         self._writing = False
         """Whether the transaction that is open is our own and still being written."""
 
@@ -306,7 +306,7 @@ class Controller(Machine[Activation]):
         """CreateAcls."""
         from odradek.metadata.permissions import create_acls
 
-        return self._carry_out("CreateAcls", lambda: create_acls(request, self.image, self._dice))
+        return self._carry_out("CreateAcls", lambda: create_acls(request, self.image, self._rng))
 
     def delete_acls(self, request: DeleteAclsRequest) -> Decision[DeleteAclsResponse]:
         """DeleteAcls."""
@@ -328,7 +328,7 @@ class Controller(Machine[Activation]):
         largest = PARTITIONS_PER_REQUEST_MAX
         if self.image.feature(METADATA_VERSION) < METADATA_TRANSACTIONS:
             largest = self.config.odradek_metadata_batch_records_max
-        return Cluster(self.image, self._effective_config(), self._dice, largest, spend)
+        return Cluster(self.image, self._effective_config(), self._rng, largest, spend)
 
     # ------------------------------------------------------------------ brokers and leaders
 

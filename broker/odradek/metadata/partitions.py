@@ -101,6 +101,4 @@ def _assign_more(topic: CreatePartitionsTopic, added: int, old: TopicImage, clus
     failure = all_fenced(replicas, image)
     if failure is not None:
         return failure
-    return place(
-        image.brokers.values(), partitions=added, replicas=min(replicas, len(image.brokers)), dice=cluster.dice
-    )
+    return place(image.brokers.values(), partitions=added, replicas=min(replicas, len(image.brokers)), rng=cluster.rng)

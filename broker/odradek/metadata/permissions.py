@@ -30,7 +30,7 @@ from odradek.wire.messages.remove_access_control_entry_record import RemoveAcces
 
 if TYPE_CHECKING:
     from odradek.metadata.image import MetadataImage
-    from odradek.metadata.placement import Dice
+    from odradek.metadata.placement import Rng
     from odradek.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
     from odradek.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 
@@ -39,7 +39,7 @@ __all__ = ["acl_record", "create_acls", "delete_acls", "read_creation", "read_fi
 PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
 
 
-def create_acls(request: CreateAclsRequest, image: MetadataImage, dice: Dice) -> Change[CreateAclsResponse]:
+def create_acls(request: CreateAclsRequest, image: MetadataImage, rng: Rng) -> Change[CreateAclsResponse]:
     """Create permissions; one that is there already is not made a second time."""
     known = set(image.acls.values())
     results: list[AclCreationResult] = []
@@ -52,7 +52,7 @@ def create_acls(request: CreateAclsRequest, image: MetadataImage, dice: Dice) ->
             continue
         if acl not in known:
             known.add(acl)
-            records.append(acl_record(random_id(dice), acl))
+            records.append(acl_record(random_id(rng), acl))
         results.append(AclCreationResult(error_message=""))
     return Change(CreateAclsResponse(results=results), records)
 

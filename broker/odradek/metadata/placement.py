@@ -8,30 +8,30 @@ from typing import Protocol
 
 from odradek.metadata.image import NO_LEADER, BrokerImage, MetadataImage
 
-__all__ = ["Dice", "elect", "in_sync", "place", "random_id"]
+__all__ = ["Rng", "elect", "in_sync", "place", "random_id"]
 
 _DASH = 62
 """The first six bits of an id whose text begins with a dash."""
 
 
-class Dice(Protocol):
+class Rng(Protocol):
     """Where random numbers come from: the node's seeded generator."""
 
     def randrange(self, stop: int, /) -> int: ...
     def getrandbits(self, k: int, /) -> int: ...
 
 
-def random_id(dice: Dice) -> bytes:
+def random_id(rng: Rng) -> bytes:
     """A version 4 UUID; Kafka's `Uuid.randomUuid` avoids texts that a command line would take for an option."""
     while True:
-        drawn = bytearray(dice.getrandbits(128).to_bytes(16, "big"))
+        drawn = bytearray(rng.getrandbits(128).to_bytes(16, "big"))
         drawn[6] = drawn[6] & 0x0F | 0x40
         drawn[8] = drawn[8] & 0x3F | 0x80
         if drawn[0] >> 2 != _DASH:
             return bytes(drawn)
 
 
-def place(brokers: Iterable[BrokerImage], *, partitions: int, replicas: int, dice: Dice) -> list[list[int]]:
+def place(brokers: Iterable[BrokerImage], *, partitions: int, replicas: int, rng: Rng) -> list[list[int]]:
     """Replica lists, the leader first: leaders and followers go around the brokers, racks in turn.
 
     A fenced broker gets a replica only if there are too few others, and never leads.
@@ -41,9 +41,9 @@ def place(brokers: Iterable[BrokerImage], *, partitions: int, replicas: int, dic
     fenced = [broker.id for broker in ordered if broker.fenced]
     assert 0 < replicas <= len(alive) + len(fenced), "the caller has checked the replication factor"
     assert alive, "the caller has checked that a broker is there to lead"
-    start = dice.randrange(len(alive))
+    start = rng.randrange(len(alive))
     # With racks the order itself keeps neighbours apart; without, followers are shifted from round to round.
-    shift = dice.randrange(len(alive)) if len({broker.rack for broker in ordered}) == 1 else None
+    shift = rng.randrange(len(alive)) if len({broker.rack for broker in ordered}) == 1 else None
     placed = []
     for index in range(partitions):
         moved = 0 if shift is None else shift + index // len(alive)

@@ -92,7 +92,7 @@ def _create(
     if not cluster.spend(len(assigned)):
         return Failure(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     values = {name: value for name, value in overrides.items() if value is not None}
-    created = _topic(topic.name, random_id(cluster.dice), assigned, cluster.image)
+    created = _topic(topic.name, random_id(cluster.rng), assigned, cluster.image)
     head, *partitions = topic_records(created)
     change.records.append(head)
     change.records += [
@@ -151,7 +151,7 @@ def _assign(topic: CreatableTopic, cluster: Cluster, change: Change[CreateTopics
     replicas = _affordable(topic.name, wanted, cluster, change)
     if isinstance(replicas, Failure):
         return replicas
-    return place(cluster.image.brokers.values(), partitions=count, replicas=replicas, dice=cluster.dice)
+    return place(cluster.image.brokers.values(), partitions=count, replicas=replicas, rng=cluster.rng)
 
 
 def _affordable(name: str, wanted: int, cluster: Cluster, change: Change[CreateTopicsResponse]) -> int | Failure:

@@ -17,18 +17,9 @@ from odradek.log.machine import Answered, Fact, Parked, Refused
 from odradek.log.partition import AlreadyOpen
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.hosting.replicas import HasReplicas
-from odradek.node.seams import (
-    HasClock,
-    HasConfig,
-    HasFacts,
-    HasKernel,
-    HasMetadata,
-    HasPurgatory,
-    HasRouter,
-    HasRules,
-    HasTimers,
-)
+from odradek.node.seams import HasClock, HasConfig, HasFacts, HasKernel, HasMetadata, HasPurgatory, HasRules, HasTimers
 from odradek.node.transport.peers import HasPeers
+from odradek.node.transport.router import HasRouter
 from odradek.txn.verification_errors import retry_add_after
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey

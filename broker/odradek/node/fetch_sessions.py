@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from random import Random
+    from odradek.node.rng import Rng
 
 __all__ = ["FetchSession", "FetchSessions", "SessionPartition"]
 
@@ -46,9 +46,9 @@ class FetchSession(Struct):
 class FetchSessions:
     """The sessions of a broker, at most `slots` of them."""
 
-    def __init__(self, slots: int, random: Random) -> None:
+    def __init__(self, slots: int, rng: Rng) -> None:
         self._slots = slots
-        self._random = random
+        self._rng = rng
         self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
@@ -64,9 +64,9 @@ class FetchSessions:
         """A new session, or None where the cache is full of sessions in use."""
         if len(self._sessions) >= self._slots and not self._evict(now):
             return None
-        session_id = self._random.randint(1, 2**31 - 1)
+        session_id = self._rng.randint(1, 2**31 - 1)
         while session_id in self._sessions:
-            session_id = self._random.randint(1, 2**31 - 1)
+            session_id = self._rng.randint(1, 2**31 - 1)
         session = FetchSession(session_id, 1, uses_topic_ids, partitions, now)
         self._sessions[session_id] = session
         return session

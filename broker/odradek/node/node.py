@@ -52,8 +52,6 @@ from odradek.node.transport.router import Guard, Router
 from odradek.wire.codecs import PLAIN
 
 if TYPE_CHECKING:
-    from random import Random
-
     from odradek.config.table import Config
     from odradek.log.log_store import LogStore
     from odradek.log.partition import Partition
@@ -64,6 +62,7 @@ if TYPE_CHECKING:
     from odradek.node.faults import Faults
     from odradek.node.hosting.streams_topics import StreamsTopics
     from odradek.node.quotas.quotas import Quotas
+    from odradek.node.rng import Rng
     from odradek.txn.rules import Rules
 
 __all__ = ["EventSink", "Logger", "Node"]
@@ -79,12 +78,12 @@ class Node(OldNames):
         config: Config,
         store: LogStore,
         cluster: ClusterSpec,
-        random: Random,
+        random: Rng,
         log: Logger,
         now: int,
         events: EventSink | None = None,
         calls_itself: bool = False,
-        secrets: Random | None = None,
+        secrets: Rng | None = None,
     ) -> None:
         self.node_id = node_id
         self.static_config = config

@@ -14,8 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from random import Random
-
     from odradek.config.table import Config
     from odradek.log.log_store import LogStore
     from odradek.log.partition import Partition
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
     from odradek.node.kernel.purgatory import Purgatory
     from odradek.node.kernel.timers import Timers
     from odradek.node.kernel.turns import Turns
-    from odradek.node.quotas.quotas import Quotas
-    from odradek.node.transport.outbox import Outbox
-    from odradek.node.transport.router import Router
+    from odradek.node.rng import Rng
     from odradek.releases import Release
     from odradek.txn.rules import Rules
 
@@ -51,13 +47,10 @@ __all__ = [
     "HasKernel",
     "HasLog",
     "HasMetadata",
-    "HasOutbox",
     "HasPartitions",
     "HasPumps",
     "HasPurgatory",
-    "HasQuotas",
     "HasRandom",
-    "HasRouter",
     "HasRules",
     "HasStaticConfig",
     "HasStore",
@@ -130,9 +123,9 @@ class HasRandom(Protocol):
     """What is drawn: anything, and what nobody may foresee."""
 
     @property
-    def random(self) -> Random: ...
+    def random(self) -> Rng: ...
     @property
-    def secrets(self) -> Random: ...
+    def secrets(self) -> Rng: ...
 
 
 class HasKernel(Protocol):
@@ -177,13 +170,6 @@ class HasPumps(Protocol):
     def pumps(self) -> Pumps: ...
 
 
-class HasOutbox(Protocol):
-    """What is asked of the driver."""
-
-    @property
-    def outbox(self) -> Outbox: ...
-
-
 class HasFacts(Protocol):
     """Telling the event log."""
 
@@ -198,25 +184,11 @@ class HasLog(Protocol):
     def log(self) -> Logger: ...
 
 
-class HasRouter(Protocol):
-    """What is served, and in which versions."""
-
-    @property
-    def router(self) -> Router: ...
-
-
 class HasAuthority(Protocol):
     """Who decides what clients may do; None lets everybody do everything."""
 
     @property
     def authority(self) -> Authority | None: ...
-
-
-class HasQuotas(Protocol):
-    """What clients use; None where nothing of it was ever limited."""
-
-    @property
-    def quotas(self) -> Quotas | None: ...
 
 
 class HasFetchSessions(Protocol):

@@ -137,7 +137,7 @@ class World:
             node_id=node_id,
             cluster_id=CLUSTER,
             config=self.config,
-            dice=Random(self.seed),
+            rng=Random(self.seed),
             loader=MetadataLoader(),
         )
         for batch in self.log:

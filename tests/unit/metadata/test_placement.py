@@ -26,7 +26,7 @@ def test_leaders_and_replicas_are_spread(brokers: int, partitions: int, data: st
     replicas = data.draw(st.integers(1, brokers))
     image = image_of([broker(broker_id) for broker_id in range(1, brokers + 1)])
 
-    placed = place(image.brokers.values(), partitions=partitions, replicas=replicas, dice=Random(3))
+    placed = place(image.brokers.values(), partitions=partitions, replicas=replicas, rng=Random(3))
 
     assert partitions == len(placed)
     assert all(len(set(each)) == replicas for each in placed)
@@ -39,8 +39,8 @@ def test_leaders_and_replicas_are_spread(brokers: int, partitions: int, data: st
 def test_a_fenced_broker_gets_a_replica_only_where_others_are_missing() -> None:
     image = image_of(broker(1), broker(2, fenced=True), broker(3))
 
-    two = place(image.brokers.values(), partitions=4, replicas=2, dice=Random(1))
-    three = place(image.brokers.values(), partitions=4, replicas=3, dice=Random(1))
+    two = place(image.brokers.values(), partitions=4, replicas=2, rng=Random(1))
+    three = place(image.brokers.values(), partitions=4, replicas=3, rng=Random(1))
 
     assert {1, 3} == {holder for each in two for holder in each}
     assert {2} == {each[2] for each in three}
@@ -50,7 +50,7 @@ def test_a_fenced_broker_gets_a_replica_only_where_others_are_missing() -> None:
 def test_racks_take_turns(seed: int) -> None:
     image = image_of(broker(1, rack="a"), broker(2, rack="a"), broker(3, rack="b"), broker(4, rack="b"))
 
-    placed = place(image.brokers.values(), partitions=8, replicas=3, dice=Random(seed))
+    placed = place(image.brokers.values(), partitions=8, replicas=3, rng=Random(seed))
 
     assert all(set(each[:2]) not in ({1, 2}, {3, 4}) for each in placed)
     assert {2} == set(Counter(each[0] for each in placed).values())

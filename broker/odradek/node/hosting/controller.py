@@ -18,16 +18,8 @@ from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, Partitio
 from odradek.metadata.loader import MetadataLoader
 from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind
 from odradek.node.hosting.shard import Shard, ShardNode
-from odradek.node.seams import (
-    HasConfig,
-    HasIdentity,
-    HasLog,
-    HasMetadata,
-    HasOutbox,
-    HasRandom,
-    HasStaticConfig,
-    HasStore,
-)
+from odradek.node.seams import HasConfig, HasIdentity, HasLog, HasMetadata, HasRandom, HasStaticConfig, HasStore
+from odradek.node.transport.outbox import HasOutbox
 from odradek.node.transport.peers import HasPeers
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -140,7 +132,7 @@ class Controlling:
             node_id=node.node_id,
             cluster_id=node.cluster.cluster_id,
             config=node.static_config,
-            dice=node.random,
+            rng=node.random,
             loader=self._loader,
         )
         self.shard = ControllerShard(

@@ -8,8 +8,9 @@ from odradek.log.machine import Refused
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.hosting.producer_ids import HasProducerIds
 from odradek.node.hosting.shard import ShardNode
-from odradek.node.seams import HasMetadata, HasPartitions, HasRandom, HasRouter, HasRules
+from odradek.node.seams import HasMetadata, HasPartitions, HasRandom, HasRules
 from odradek.node.transport.peers import HasPeers
+from odradek.node.transport.router import HasRouter
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:

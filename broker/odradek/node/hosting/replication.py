@@ -21,11 +21,11 @@ from odradek.node.seams import (
     HasPartitions,
     HasPumps,
     HasPurgatory,
-    HasRouter,
     HasStaticConfig,
     HasTimers,
 )
 from odradek.node.transport.peers import HasPeers
+from odradek.node.transport.router import HasRouter
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 

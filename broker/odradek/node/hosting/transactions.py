@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from odradek.node.hosting.producer_ids import HasProducerIds
 from odradek.node.hosting.shard import Shard, ShardNode
-from odradek.node.seams import HasMetadata, HasRouter, HasRules
+from odradek.node.seams import HasMetadata, HasRules
 from odradek.node.transport.peers import HasPeers
+from odradek.node.transport.router import HasRouter
 from odradek.txn.coordinator import TxnCoordinator
 from odradek.txn.ledger import AbortTimedOut, ExpireId, TxnWork
 from odradek.txn.markers import NO_LEADER, WriteMarkers, marker_results, markers_request

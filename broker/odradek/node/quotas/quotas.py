@@ -12,7 +12,8 @@ from odradek.metadata.image import IP
 from odradek.node.quotas.meter import Meter
 from odradek.node.quotas.usage import Kept, Tokens, Usage
 from odradek.node.quotas.windows import Rate, Windows
-from odradek.node.seams import HasClock, HasRouter, HasStaticConfig
+from odradek.node.seams import HasClock, HasStaticConfig
+from odradek.node.transport.router import HasRouter
 from odradek.wire.primitives import Splices
 from odradek.wire.registry import ApiKey
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.log.machine import Refused
 from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.routes.metadata import CLUSTER_OPERATIONS
-from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasRouter, HasStore
+from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasStore
+from odradek.node.transport.router import HasRouter
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_replica_log_dirs_response import (
     AlterReplicaLogDirPartitionResult,
@@ -29,7 +30,6 @@ from odradek.wire.messages.describe_log_dirs_response import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.transport.call import Call
@@ -44,7 +44,6 @@ __all__ = [
     "describe_cluster",
     "describe_log_dirs",
     "moves_answered",
-    "unsupported_api_versions",
 ]
 
 
@@ -81,16 +80,6 @@ async def api_versions(node: Node, call: Call) -> ApiVersionsResponse:
     if call.version >= FEATURES_SINCE:
         _tell_features(node, response, call.version)
     return response
-
-
-def unsupported_api_versions(node: HasRouter) -> ApiVersionsResponse:
-    """The answer to an ApiVersions of an unknown version, always in the layout of version 0 (KIP-511)."""
-    own = [
-        ApiVersion(api_key=key, min_version=low, max_version=high)
-        for key, low, high in node.router.ranges()
-        if key == ApiKey.API_VERSIONS
-    ]
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 
 
 def _unacceptable(node: Node, request: ApiVersionsRequest, version: int) -> ErrorCode:

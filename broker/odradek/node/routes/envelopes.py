@@ -7,9 +7,10 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from odradek.node.seams import HasConfig, HasRouter
+from odradek.node.seams import HasConfig
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.peers import HasPeers
+from odradek.node.transport.router import HasRouter
 from odradek.node.transport.serving import Node as ServingNode
 from odradek.node.transport.serving import begin
 from odradek.security.principal import Peer, Principal

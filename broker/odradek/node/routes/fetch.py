@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.log.machine import Refused
 from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession, SessionPartition
 from odradek.node.hosting.replicas import HasReplicas
+from odradek.node.quotas.piece import HasQuotas
 from odradek.node.routes.leaders import current_leader
 from odradek.node.seams import (
     HasAuthority,
@@ -22,7 +23,6 @@ from odradek.node.seams import (
     HasMetadata,
     HasPartitions,
     HasPurgatory,
-    HasQuotas,
     HasTurns,
 )
 from odradek.records.batch import InvalidBatch

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from odradek.log.machine import Decision, Refused
 from odradek.node.hosting.controller import HasControlling
-from odradek.node.seams import HasConfig, HasQuotas
+from odradek.node.quotas.piece import HasQuotas
+from odradek.node.seams import HasConfig
 from odradek.node.transport.peers import HasPeers
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey

@@ -14,19 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from odradek.node.kernel.flow import Flow
 from odradek.node.kernel.turns import Pause, TooManyEntries
 from odradek.node.quotas.meter import Metered
-from odradek.node.seams import (
-    HasClock,
-    HasConfig,
-    HasKernel,
-    HasLog,
-    HasOutbox,
-    HasQuotas,
-    HasRouter,
-    HasTimers,
-    HasTurns,
-)
+from odradek.node.quotas.piece import HasQuotas
+from odradek.node.seams import HasClock, HasConfig, HasKernel, HasLog, HasTimers, HasTurns
 from odradek.node.transport.call import Call, CloseConnection
-from odradek.node.transport.router import Handler
+from odradek.node.transport.outbox import HasOutbox
+from odradek.node.transport.router import Handler, HasRouter
 from odradek.node.transport.serving import Node as ServingNode
 from odradek.node.transport.serving import begin
 from odradek.security.principal import SOMEBODY, Peer
@@ -520,7 +512,7 @@ class Connection:
 
     def _serve_unknown_api_versions(self, correlation_id: int) -> None:
         """KIP-511: an unknown version of ApiVersions is answered in the layout of version 0."""
-        from odradek.node.routes.cluster import unsupported_api_versions
+        from odradek.node.transport.unknown_versions import unsupported_api_versions
 
         handler = self._node.router.handler(ApiKey.API_VERSIONS, 0, broker=False)
         assert handler is not None

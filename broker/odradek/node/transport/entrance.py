@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from odradek.node.seams import (
-    HasClock,
-    HasConfig,
-    HasCounters,
-    HasIdentity,
-    HasLog,
-    HasMetadata,
-    HasRandom,
-    HasRouter,
-    HasTimers,
-)
+from odradek.node.seams import HasClock, HasConfig, HasCounters, HasIdentity, HasLog, HasMetadata, HasRandom, HasTimers
+from odradek.node.transport.router import HasRouter
 from odradek.security.listeners import SecurityProtocol
 from odradek.security.principal import SOMEBODY, MappingRules, Peer
 

@@ -12,9 +12,10 @@ from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812
 from typing import TYPE_CHECKING, Any, Protocol
 
-from odradek.node.seams import HasClock, HasCounters, HasRandom, HasRouter, HasTimers
+from odradek.node.seams import HasClock, HasCounters, HasRandom, HasTimers
 from odradek.node.transport.call import Call
 from odradek.node.transport.failures import error_response
+from odradek.node.transport.router import HasRouter
 from odradek.security.logins import begin_login
 from odradek.security.mechanisms import Admitted, LoginFailed
 from odradek.security.principal import Peer, Principal

@@ -10,7 +10,14 @@ from typing import Protocol
 
 from odradek.node.events import Announce, Chunk, Compute, Dial, Effect, Hangup, Hold, NextTurn, Resume, Send, Work
 
-__all__ = ["Outbox", "Outgoing"]
+__all__ = ["HasOutbox", "Outbox", "Outgoing"]
+
+
+class HasOutbox(Protocol):
+    """What is asked of the driver."""
+
+    @property
+    def outbox(self) -> Outbox: ...
 
 
 class Outgoing(Protocol):

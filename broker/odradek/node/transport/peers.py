@@ -17,8 +17,10 @@ from msgspec import Struct
 
 from odradek.node.events import Chunk
 from odradek.node.kernel.flow import Flow
-from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasLog, HasOutbox, HasRouter
+from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasLog
 from odradek.node.transport.call import Call, CloseConnection
+from odradek.node.transport.outbox import HasOutbox
+from odradek.node.transport.router import HasRouter
 from odradek.node.transport.serving import Node as ServingNode
 from odradek.node.transport.serving import begin
 from odradek.wire import registry

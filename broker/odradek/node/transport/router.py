@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -22,7 +22,14 @@ from odradek.wire.long import long_reader, long_writer
 from odradek.wire.primitives import Splices
 from odradek.wire.registry import ApiKey
 
-__all__ = ["ROUTES", "Around", "Call", "CloseConnection", "Guard", "Handler", "Route", "Router", "Serve"]
+__all__ = ["Around", "Call", "CloseConnection", "Guard", "Handler", "HasRouter", "ROUTES", "Route", "Router", "Serve"]
+
+
+class HasRouter(Protocol):
+    """What is served, and in which versions."""
+
+    @property
+    def router(self) -> Router: ...
 
 
 class Route(Struct, frozen=True):
