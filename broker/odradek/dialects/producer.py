@@ -157,7 +157,7 @@ class Producer:
         self.level = level
         self._seen = level
         self._is_dead = False
-        self._codecs = release.codecs or PLAIN
+        self.codecs = release.codecs or PLAIN
         self._since = rules_of(release).since
         self._versions = dict(versions or {})
         self._now = now
@@ -178,7 +178,7 @@ class Producer:
         if api_key in self._versions:
             return self._versions[api_key]
         apis = self.release.apis
-        newest = apis[api_key.name][1] if apis is not None else self._codecs.newest_version(api_key)
+        newest = apis[api_key.name][1] if apis is not None else self.codecs.newest_version(api_key)
         if self.level >= 2:
             return newest
         # Below level 2 a client uses the old protocol, whatever the brokers offer (KIP-890, "New Servers").
@@ -334,7 +334,7 @@ class Producer:
 
     def end(self, *, commit: bool) -> Steps[EndTxnResponse]:
         """EndTxn; the id and epoch that it answers are taken up."""
-        version = self.version(ApiKey.END_TXN)
+        version = self.end_version(commit=commit)
         ask = Ask(Role.TRANSACTIONS, self.tid, self.end_request(commit=commit), version)
         answer: EndTxnResponse = yield from self.insist("EndTxn", ask, error_of)
         self.partitions.clear()
@@ -358,6 +358,10 @@ class Producer:
         commit = prepared == self.ongoing
         yield from self.end(commit=commit)
         return commit
+
+    def end_version(self, *, commit: bool) -> int:
+        """The version of EndTxn that it sends."""
+        return self.version(ApiKey.END_TXN)
 
     def end_request(self, *, commit: bool) -> EndTxnRequest:
         """EndTxn as it is sent; a text may have more in it."""

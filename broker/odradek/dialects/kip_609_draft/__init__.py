@@ -1,0 +1,1 @@
+"""KIP-609 as its draft stands."""
