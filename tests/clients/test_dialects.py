@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
+
 import pytest
 from tests.clients.driver import Failure, play
 from tests.clients.lacking import with_toolchains
+from tests.clients.toolchain import go_program
 
 from odradek.testing import Cluster
 
@@ -12,6 +17,8 @@ pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 OLDER = [("java", "3.6.2"), ("confluent-kafka", "2.16.1"), ("kafka-python", "3.0.12")]
 NEWEST = ("java", "4.4.0")
+HERE = Path(__file__).parent
+TWO_PHASE = {"transaction.two.phase.commit.enable": True}
 SCENARIOS = pytest.mark.parametrize("scenario", ["transactions", "txn-offsets"])
 
 
@@ -40,3 +47,27 @@ def test_a_client_of_the_second_bump_is_fenced_by_kip_890_text(name: str) -> Non
     """EndTxn 4 is to it the version that only knows a further error: it does not read the epoch that it is given."""
     with pytest.raises(Failure, match="ProducerFencedException"):
         played("kip-890-text", NEWEST, "txn-offsets", name)
+
+
+@pytest.mark.builds
+@pytest.mark.parametrize("outcome", ["commit", "abort"])
+def test_franz_go_ends_what_another_one_of_it_has_prepared(outcome: str) -> None:
+    """KIP-939: franz-go's producer leaves its transaction open; another client keeps it with InitProducerId 6."""
+    with (
+        with_toolchains("franz-go"),
+        Cluster(brokers=3, dialect="kip-939", topics="orders:1", config=TWO_PHASE) as cluster,
+    ):
+        program = go_program(HERE / "franz-go-two-phase")
+        done = subprocess.run(
+            [program, cluster.bootstrap.split(",")[0], "orders", "id", outcome],
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+    assert ("", 0) == (done.stderr, done.returncode)
+    told = json.loads(done.stdout)
+    producer_id, epoch = told["prepared"]
+    assert [producer_id, epoch] == told["ongoing"]
+    assert [producer_id, epoch + 1] == told["owner"]
+    assert (5 if outcome == "commit" else 0) == told["seen"]

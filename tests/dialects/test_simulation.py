@@ -11,19 +11,21 @@ from msgspec.structs import replace
 from odradek.dialects.load import names
 from odradek.sim.draw import Settings, draw
 from odradek.sim.promises import Violation
-from odradek.sim.run import run
+from odradek.sim.run import Run, run
 from odradek.sim.schedule import read_schedule
 
 SEEDS = int(os.environ.get("ODRADEK_SIM_SEEDS", "48")) // 8
 LATE_MARKER = Path(__file__).parent / "late_marker.json"
 """What was left of seed 6 of the workload in-flight, at level 2 and with markers that are delayed by 2.5 s."""
+NEXT_JOINS = Path(__file__).parent / "next_joins.json"
+"""What was left of seed 2, with the producers of KIP-609's draft as it has them."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
 @pytest.mark.parametrize("name", names())
 def test_exactly_once_under_faults(name: str, seed: int) -> None:
-    report = run(draw(seed, settings=Settings(dialect=name)))
+    report = run(draw(seed, settings=Settings(dialect=name, careful=True)))
     assert report.committed > 0
 
 
@@ -38,3 +40,24 @@ def test_a_late_marker_ends_the_next_transaction_of_kip_890_text() -> None:
     with pytest.raises(Violation, match="has other records than those of committed transactions"):
         run(schedule)
     assert run(replace(schedule, dialect=None)).committed > 0
+
+
+def test_the_next_transaction_of_kip_609_draft_joins_the_one_before() -> None:
+    """In a session nobody is asked when a transaction begins, and the marker of the one before may be on its way.
+
+    A careful producer asks its coordinator, which waits for that marker.
+    """
+    schedule = read_schedule(NEXT_JOINS.read_bytes())
+    assert ("kip-609-draft", False) == (schedule.dialect, schedule.careful)
+    with pytest.raises(Violation, match="has other records than those of committed transactions"):
+        run(schedule)
+    assert run(replace(schedule, careful=True)).committed > 0
+
+
+def test_prepared_transactions_are_kept_under_faults() -> None:
+    """KIP-939: producers die between the store's commit and their own, and whoever comes next ends what it finds."""
+    played = Run(draw(2, settings=Settings(dialect="kip-939", levels=(2,))))
+    report = played.play()
+    kept = [fact for _, _, fact in played.facts if fact.kind == "transaction_kept"]
+    assert kept
+    assert report.committed > len(kept)

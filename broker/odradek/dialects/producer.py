@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from msgspec import Struct
 
@@ -59,6 +59,8 @@ T = TypeVar("T")
 TopicPartition = tuple[str, int]
 Pair = tuple[int, int]
 NOBODY: Pair = (-1, -1)
+KEEPS_SINCE = 6
+"""The version of InitProducerId that keeps a prepared transaction."""
 RETRY_MS = 20
 RETRIES_MAX = 500
 RETRIED = frozenset(
@@ -134,6 +136,9 @@ class Producer:
     `careful`: it does what its text has forgotten, where one has (`docs/dialects.md`).
     """
 
+    older: ClassVar[Mapping[ApiKey, int]] = {}
+    """The newest versions that may be sent by who knows nothing of the text, where those are not all that it offers."""
+
     def __init__(
         self,
         release: Release,
@@ -157,6 +162,7 @@ class Producer:
         self.level = level
         self._seen = level
         self._is_dead = False
+        self._in_doubt = False
         self.codecs = release.codecs or PLAIN
         self._since = rules_of(release).since
         self._versions = dict(versions or {})
@@ -193,6 +199,11 @@ class Producer:
     def adds_implicitly(self) -> bool:
         """Whether its partitions are added by Produce."""
         return self.version(ApiKey.PRODUCE) >= self._since.produce_adds
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there are prepared transactions that outlive their producer (KIP-939)."""
+        return self.version(ApiKey.INIT_PRODUCER_ID) >= KEEPS_SINCE and self.level >= 2
 
     # ------------------------------------------------------------------ steps
 
@@ -342,6 +353,10 @@ class Producer:
         self.level = self._seen
         if version >= self._since.end_bumps and answer.producer_id >= 0:
             self.adopt((answer.producer_id, answer.producer_epoch))
+        elif self._in_doubt:
+            # What may come yet is left behind in the present epoch (KIP-360).
+            yield from self.init(pair=self.pair)
+        self._in_doubt = False
         return answer
 
     def prepare(self) -> Pair:
@@ -392,6 +407,10 @@ class Producer:
         refusal = Refusal(what, error)
         self._is_dead = refusal.is_fatal
         raise refusal
+
+    def gave_up(self) -> None:
+        """A batch is given up without an answer, and may be written yet; its transaction is to be aborted."""
+        self._in_doubt = True
 
     def revive(self) -> None:
         """Go on after an error that is fatal to others."""

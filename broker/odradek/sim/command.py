@@ -91,6 +91,9 @@ def sim(
         Switch, Option(help="Whether leaders verify transactions (transaction.partition.verification.enable).")
     ] = Switch.ON,
     dialect: Annotated[str | None, Option(metavar="NAME|DIR", help="Simulate brokers of this dialect.")] = None,
+    careful: Annotated[
+        bool, Option(help="Producers of the dialect do what its text has forgotten (docs/dialects.md).")
+    ] = False,
     brokers: Annotated[int, Option(min=1, max=9, help="Number of brokers.")] = 3,
     workload: Annotated[
         str, Option(metavar="NAME", help=f"What the runs are about: {', '.join(FOCUSES)}, or all.")
@@ -120,6 +123,7 @@ def sim(
         verification=verification is Switch.ON,
         brokers=brokers,
         dialect=dialect,
+        careful=careful,
         rules=() if rules is None else _rules(rules),
     )
     workloads = _workloads(workload)
@@ -242,6 +246,7 @@ def _command(outcome: Played, *, level: int | None, settings: Settings, rules: P
     words += [] if settings.verification else ["--verification", "off"]
     words += [] if settings.brokers == 3 else ["--brokers", str(settings.brokers)]
     words += [] if settings.dialect is None else ["--dialect", settings.dialect]
+    words += ["--careful"] if settings.careful else []
     words += [] if rules is None else ["--rules", str(rules)]
     return " ".join(words)
 

@@ -16,6 +16,8 @@ from odradek.sim.schedule import PARTITIONS, Deed, Player, Schedule, Send, Txn
 __all__ = ["Settings", "draw"]
 
 PRODUCERS, WORKERS, IDS = 5, 2, 4
+PLAIN_IDS = ("tid-3",)
+"""With a dialect its producers speak it, but for those of these ids."""
 """The last producer is a rival: another instance of the first one's id."""
 TRANSACTIONS = 40
 """More than a producer ends in the time that it has."""
@@ -29,6 +31,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     verification: bool = True
     brokers: int = 3
     dialect: str | None = None
+    careful: bool = False
     rules: tuple[Rule, ...] = ()
     """At work from the start, besides what is drawn."""
 
@@ -45,8 +48,12 @@ def draw(seed: int, workload: str = "general", settings: Settings | None = None)
     load_ms = dice.choice((0, 0, 100))
     habits, weights = focus.drawn(dice)
     players = [
-        _player(f"p{number}", f"tid-{number % IDS}", dice, habits, levels=levels) for number in range(PRODUCERS)
-    ] + [_player(f"w{number}", f"work-{number}", dice, habits, levels=levels, works=True) for number in range(WORKERS)]
+        _player(f"p{number}", f"tid-{number % IDS}", dice, habits, levels=levels, settings=settings)
+        for number in range(PRODUCERS)
+    ] + [
+        _player(f"w{number}", f"work-{number}", dice, habits, levels=levels, settings=settings, works=True)
+        for number in range(WORKERS)
+    ]
     return Schedule(
         seed=seed,
         workload=workload,
@@ -55,6 +62,7 @@ def draw(seed: int, workload: str = "general", settings: Settings | None = None)
         brokers=settings.brokers,
         replicas=replicas,
         dialect=settings.dialect,
+        careful=settings.careful,
         slowest_ms=slowest,
         load_ms=load_ms,
         transaction_timeout_ms=habits.timeout_ms,
@@ -76,18 +84,29 @@ def _levels(settings: Settings, drawn: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _player(
-    name: str, tid: str, dice: Random, habits: Habits, *, levels: tuple[int, ...], works: bool = False
+    name: str,
+    tid: str,
+    dice: Random,
+    habits: Habits,
+    *,
+    levels: tuple[int, ...],
+    settings: Settings,
+    works: bool = False,
 ) -> Player:
     # At level 0 new clients go back to the older style.
     newer = 0 not in levels and dice.random() < habits.newer
     own = Random(dice.getrandbits(32))
     transactions = tuple(_transaction(own, habits, works=works) for _ in range(TRANSACTIONS))
+    seed = own.getrandbits(32)
+    # All of one id: what one of them has prepared the others have to keep.
+    speaks = settings.dialect is not None and not works and tid not in PLAIN_IDS
     return Player(
         name=name,
         transactional_id=tid,
         newer=newer,
+        speaks=speaks,
         works=works,
-        seed=own.getrandbits(32),
+        seed=seed,
         transactions=transactions,
     )
 

@@ -6,7 +6,7 @@ The older style adds its partitions, and bumps its epoch after an abort; the new
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from random import Random
 from typing import Any
 
@@ -31,7 +31,7 @@ from odradek.wire.messages.txn_offset_commit_request import (
 )
 from odradek.wire.registry import ApiKey
 
-__all__ = ["AGAIN", "TOPIC", "MustAbort", "Producer", "Transaction"]
+__all__ = ["AGAIN", "TOPIC", "MustAbort", "MustRestart", "Producer", "Transaction", "WalksAway"]
 
 TopicPartition = tuple[str, int]
 TOPIC = "t"
@@ -99,11 +99,11 @@ class MustAbort(Exception):
     """The transaction is lost, the producer is not."""
 
 
-class _WalksAway(Exception):
+class WalksAway(Exception):
     """The producer dies with its transaction open, and nobody takes its place."""
 
 
-class _MustRestart(Exception):
+class MustRestart(Exception):
     """The producer is fenced."""
 
 
@@ -118,11 +118,14 @@ class Producer:
         timeout_ms: int,
         goes_on: Callable[[], bool],
         journal: list[Transaction],
+        newest: Mapping[ApiKey, int] | None = None,
     ) -> None:
         self.world = world
         self.name = plan.name
         self.tid = plan.transactional_id
         self.new = plan.newer
+        self._newest = newest or {}
+        """The newest versions that may be sent by who knows nothing of the brokers' dialect."""
         since = rules_of(world.config.release).since
         behind = 0 if self.new else 1
         self.init_version = self._offered(ApiKey.INIT_PRODUCER_ID, INIT_VERSION)
@@ -160,10 +163,10 @@ class Producer:
             self.journal.append(transaction)
             try:
                 yield from self._transact(transaction, plan)
-            except _WalksAway:
+            except WalksAway:
                 transaction.outcome = "aborted"
                 return
-            except _MustRestart:
+            except MustRestart:
                 if not transaction.commit_asked:
                     transaction.outcome = "aborted"
                 yield Sleep(self.random.randrange(500))
@@ -178,7 +181,7 @@ class Producer:
             try:
                 yield from self._init(NOBODY)
                 return
-            except _MustRestart:
+            except MustRestart:
                 yield Sleep(100)
 
     # ------------------------------------------------------------------ one transaction
@@ -193,7 +196,7 @@ class Producer:
             if plan.offset:
                 yield from self._commit_own_offset(transaction)
             if plan.ending == "walk away" or (not self.goes_on() and plan.seed % 2):
-                raise _WalksAway
+                raise WalksAway
         except MustAbort:
             yield from self._end(transaction, commit=False)
             if not self.new:
@@ -282,7 +285,7 @@ class Producer:
             elif error is not None and error not in AGAIN:
                 if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                     transaction.refused.append((partition, sent.sequence))
-                raise MustAbort if error in ABORTABLE else _MustRestart
+                raise MustAbort if error in ABORTABLE else MustRestart
         waiting[:] = [sent for sent in waiting if sent not in taken]
         return None in responses
 
@@ -386,7 +389,7 @@ class Producer:
                 if error is ErrorCode.NONE or error in fine:
                     return response
                 if error not in AGAIN:
-                    raise MustAbort if error in abortable else _MustRestart
+                    raise MustAbort if error in abortable else MustRestart
             yield Sleep(self.random.randint(5, 100))
 
     def _meet(self, request: str, error: int | None) -> None:
@@ -396,7 +399,8 @@ class Producer:
     def _offered(self, api_key: ApiKey, version: int) -> int:
         """The version, or the newest that the brokers have."""
         apis = self.world.config.release.apis
-        return version if apis is None else min(version, apis[api_key.name][1])
+        offered = version if apis is None else min(version, apis[api_key.name][1])
+        return min(offered, self._newest.get(api_key, offered))
 
     # ------------------------------------------------------------------ what brokers tell of one another
 

@@ -6,10 +6,12 @@ from collections import Counter
 from hashlib import sha256
 from itertools import islice
 from random import Random
+from typing import Any
 
 from msgspec import Struct
 
-from odradek.dialects.load import load
+from odradek.dialects.load import load, producer_class
+from odradek.dialects.producer import Producer as Core
 from odradek.log.machine import Fact
 from odradek.sim.actors import Asked, Stage
 from odradek.sim.checks import PARTITIONS, Checks
@@ -18,6 +20,7 @@ from odradek.sim.nemesis import Nemesis
 from odradek.sim.producers import Producer, Transaction
 from odradek.sim.promises import Problem, Violation
 from odradek.sim.schedule import Schedule
+from odradek.sim.speakers import Speaker, Store
 from odradek.sim.workers import Worker
 from odradek.sim.world import Livelock, World
 
@@ -65,6 +68,7 @@ class Run:
             "transaction.partition.verification.enable": schedule.verification,
             "group.min.session.timeout.ms": 500,
             "group.initial.rebalance.delay.ms": 0,
+            "transaction.two.phase.commit.enable": schedule.dialect is not None,
         }
         self.world = World(
             brokers=schedule.brokers,
@@ -84,15 +88,21 @@ class Run:
         self.journal: list[Transaction] = []
         self.producers: list[Producer] = []
         self.workers: list[Worker] = []
+        kind = Core if schedule.dialect is None else producer_class(schedule.dialect)
+        store = Store()
         for plan in schedule.players:
-            kind = Worker if plan.works else Producer
-            producer = kind(
-                self.world,
-                plan=plan,
-                timeout_ms=schedule.transaction_timeout_ms,
-                goes_on=lambda: not self.calm,
-                journal=self.journal,
-            )
+            how: dict[str, Any] = {
+                "plan": plan,
+                "timeout_ms": schedule.transaction_timeout_ms,
+                "goes_on": lambda: not self.calm,
+                "journal": self.journal,
+            }
+            producer: Producer
+            if plan.speaks:
+                level = min(schedule.levels) if has_levels else 0
+                producer = Speaker(self.world, kind=kind, careful=schedule.careful, level=level, store=store, **how)
+            else:
+                producer = (Worker if plan.works else Producer)(self.world, newest=kind.older, **how)
             self.producers.append(producer)
             if isinstance(producer, Worker):
                 self.workers.append(producer)

@@ -70,6 +70,8 @@ class Player(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     transactional_id: str
     newer: bool = False
     """It knows transaction.version 2: it adds no partitions, and its epoch grows with each transaction."""
+    speaks: bool = False
+    """It is the producer of its brokers' dialect, in place of Kafka's."""
     works: bool = False
     """It is a member of a group, and its transactions are consume, transform, produce."""
     seed: int = 0
@@ -104,6 +106,8 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     replicas: int = 3
     """With one, a partition has no leader while its broker is away."""
     dialect: str | None = None
+    careful: bool = False
+    """Producers of the dialect do what its text has forgotten, where one has."""
     slowest_ms: int = 0
     """The longest delay of a message between brokers."""
     load_ms: int = 0

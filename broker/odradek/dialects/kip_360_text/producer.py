@@ -18,12 +18,16 @@ BUMPS_SINCE = 3
 EXPIRED = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-class AbortableError(Exception):
+class AbortableError(Refusal):
     """The producer is in the state ABORTABLE_ERROR: "the only way to recover is for the user to abort"."""
 
     def __init__(self, error: ErrorCode) -> None:
-        super().__init__(f"The transaction has to be aborted, for it has met {error.name}.")
-        self.error = error
+        super().__init__("the transaction has to be aborted", error)
+
+    @property
+    def is_fatal(self) -> bool:
+        """Never."""
+        return False
 
 
 class TextProducer(Producer):
@@ -89,7 +93,7 @@ class TextProducer(Producer):
                 came.append(int(answer.responses[0].partition_responses[0].base_offset))
             except Refusal as refusal:
                 met = self._met(refusal)
-                if isinstance(met, Refusal):
+                if met.is_fatal:
                     raise met from None
                 came.append(met.error)
         return came
@@ -124,6 +128,10 @@ class TextProducer(Producer):
             yield from self._bump()
         return answer
 
+    def gave_up(self) -> None:
+        """A batch without an answer costs the transaction, and whether it has its sequence is not known."""
+        self.error = self.error or ErrorCode.REQUEST_TIMED_OUT
+
     def go_on(self) -> None:
         """An idempotent producer whose user continues: "the epoch will be bumped locally"."""
         assert self.transactional_id is None, "who has a transactional id aborts"
@@ -141,7 +149,7 @@ class TextProducer(Producer):
         if self.error is not None:
             raise AbortableError(self.error)
 
-    def _met(self, refusal: Refusal) -> Refusal | AbortableError:
+    def _met(self, refusal: Refusal) -> Refusal:
         """What an error is to this producer: the end of it, or of its transaction."""
         if refusal.is_fatal and refusal.error is not EXPIRED:
             return refusal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from odradek.dialects.producer import NOBODY, Pair, Producer, Steps, TopicPartition, by_topic
 from odradek.wire.messages.end_txn_request import EndTxnRequest
@@ -24,6 +25,7 @@ class SessionProducer(Producer):
     another epoch, for something that it has sent may still be on its way.
     """
 
+    older = MappingProxyType({ApiKey.END_TXN: SESSIONS_SINCE - 1})
     session: frozenset[TopicPartition] = frozenset()
     """What the coordinator keeps for it, but for partitions of offsets."""
     groups: frozenset[str] = frozenset()
@@ -108,6 +110,9 @@ class SessionProducer(Producer):
         topic = sys.modules[kind.__module__].EndTxnTopic
         topics = [topic(name=name, partitions=each) for name, each in by_topic(sorted(self.partitions))]
         return self.codecs.own(request, topics=topics)
+
+    def gave_up(self) -> None:
+        """The careful takes another epoch after each abort."""
 
     def _register(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         known, self.partitions = self.partitions, set()
