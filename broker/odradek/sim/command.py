@@ -20,6 +20,7 @@ from odradek.commands import Commands, Option
 from odradek.control.plan import PlanError, load_plan
 from odradek.dialects.load import load
 from odradek.node.rules.model import Rule, RuleError
+from odradek.sim.check import check
 from odradek.sim.draw import Settings, draw
 from odradek.sim.focus import FOCUSES
 from odradek.sim.promises import Violation
@@ -76,6 +77,7 @@ class Found(Struct, frozen=True, kw_only=True):
 def add_commands(commands: Commands) -> None:
     """Add `odradek sim`."""
     commands.add("sim", sim)
+    commands.add("sim check", check)
 
 
 def sim(

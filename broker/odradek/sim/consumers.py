@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from odradek.records.record import iterate_records
 from odradek.sim.actors import Ask, Script, Sleep
-from odradek.sim.reader import batches_of, committed_values
+from odradek.sim.model import ReadBatch
+from odradek.sim.reader import batches_of, committed_batches, committed_values
 from odradek.sim.world import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -33,7 +35,15 @@ def fetch(partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms
 class Consumer:
     """Reads one partition to its end, and on, until it is told to stop."""
 
-    def __init__(self, world: World, partition: TopicPartition, *, random: Random, calm: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        world: World,
+        partition: TopicPartition,
+        *,
+        random: Random,
+        calm: Callable[[], bool],
+        judge: Callable[[TopicPartition, list[ReadBatch]], None],
+    ) -> None:
         self.world = world
         self.partition = partition
         self.random = random
@@ -41,6 +51,8 @@ class Consumer:
         self.stopping = False
         self._calm = calm
         """Whether hardly anything happens any more."""
+        self._judge = judge
+        """Is told of every read."""
         self._offset = 0
 
     def script(self) -> Script:
@@ -66,7 +78,16 @@ class Consumer:
             yield Sleep(self.random.choice((0, 30, 200)))
 
     def _take(self, data: PartitionData) -> None:
-        self.seen += committed_values(data)
+        read = committed_batches(data)
+        self.seen += [record.value for batch, is_seen in read if is_seen for record in iterate_records(batch)]
+        self._judge(
+            self.partition,
+            [
+                ReadBatch(batch.producer_id, batch.base_offset, is_seen)
+                for batch, is_seen in read
+                if batch.is_transactional
+            ],
+        )
         for batch in batches_of(data):
             self._offset = batch.next_offset
 

@@ -7,7 +7,7 @@ from odradek.records.control import read_marker
 from odradek.records.record import iterate_records
 from odradek.wire.messages.fetch_response import PartitionData
 
-__all__ = ["batches_of", "committed_values", "kind_of"]
+__all__ = ["batches_of", "committed_batches", "committed_values", "kind_of"]
 
 
 def batches_of(data: PartitionData) -> list[Batch]:
@@ -25,16 +25,22 @@ def kind_of(batch: Batch) -> str:
 
 
 def committed_values(data: PartitionData) -> list[bytes | None]:
-    """The values that are not of an aborted transaction, as the list of those in the response tells."""
+    """The values that are not of an aborted transaction."""
+    read = committed_batches(data)
+    return [record.value for batch, is_seen in read if is_seen for record in iterate_records(batch)]
+
+
+def committed_batches(data: PartitionData) -> list[tuple[Batch, bool]]:
+    """The batches of records, each with whether it is to be read, as the list of aborted ones in the response tells."""
     waiting = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
     skipping: set[int] = set()
-    seen: list[bytes | None] = []
+    read: list[tuple[Batch, bool]] = []
     for batch in batches_of(data):
         while waiting and waiting[0][0] <= batch.last_offset:
             skipping.add(waiting.pop(0)[1])
         if batch.is_control:
             if kind_of(batch) == "ABORT":
                 skipping.discard(batch.producer_id)
-        elif not (batch.is_transactional and batch.producer_id in skipping):
-            seen += [record.value for record in iterate_records(batch)]
-    return seen
+        else:
+            read.append((batch, not (batch.is_transactional and batch.producer_id in skipping)))
+    return read

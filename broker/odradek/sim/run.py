@@ -16,9 +16,10 @@ from odradek.log.machine import Fact
 from odradek.sim.actors import Asked, Stage
 from odradek.sim.checks import PARTITIONS, Checks
 from odradek.sim.consumers import Consumer
+from odradek.sim.model import Model, ReadBatch
 from odradek.sim.nemesis import Nemesis
 from odradek.sim.producers import Producer, Transaction
-from odradek.sim.promises import Problem, Violation
+from odradek.sim.promises import PROMISES, Problem, Violation
 from odradek.sim.schedule import Schedule
 from odradek.sim.speakers import Speaker, Store
 from odradek.sim.workers import Worker
@@ -52,6 +53,8 @@ class Run:
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
+        self.model = Model()
+        """What every event and every read has to follow from."""
         self.calm = False
         """Whether the nemesis is done."""
         dialect = None if schedule.dialect is None else load(schedule.dialect)
@@ -107,7 +110,13 @@ class Run:
             if isinstance(producer, Worker):
                 self.workers.append(producer)
         self.consumers = [
-            Consumer(self.world, PARTITIONS[index], random=Random(f"{schedule.seed} {index}"), calm=lambda: self.calm)
+            Consumer(
+                self.world,
+                PARTITIONS[index],
+                random=Random(f"{schedule.seed} {index}"),
+                calm=lambda: self.calm,
+                judge=self._judge,
+            )
             for index in schedule.consumers
         ]
         self.nemesis = Nemesis(
@@ -135,7 +144,7 @@ class Run:
         except Exception as error:
             name = "livelock" if isinstance(error, Livelock) else "failure"
             problem = Problem(name, f"{type(error).__name__}: {error}")
-            raise Violation([problem], at_ms=self._elapsed) from error
+            raise self._violation(problem) from error
         outcomes = [each.outcome for each in self.journal]
         return Report(
             digest=sha256(repr((self.world.facts, self.world.fact_times)).encode()).hexdigest(),
@@ -147,6 +156,12 @@ class Run:
             deeds=self.nemesis.deeds,
             virtual_ms=self._elapsed,
         )
+
+    def _violation(self, *problems: Problem) -> Violation:
+        """These, and what the model has noted until now, in the order of the promises."""
+        order = list(PROMISES)
+        found = sorted((*problems, *self.model.problems[:PROBLEMS_MAX]), key=lambda each: order.index(each.name))
+        return Violation(found, at_ms=self._elapsed)
 
     @property
     def _elapsed(self) -> int:
@@ -162,13 +177,14 @@ class Run:
             stage.add(f"member-{worker.name}", worker.consume())
         nemesis = stage.add("nemesis", self.nemesis.script())
         if not stage.play(lambda: nemesis.done, within_ms=self.schedule.duration_ms + PEACE_MS):
-            raise Violation([Problem("no progress", "what goes wrong does not come to its end")], at_ms=self._elapsed)
+            raise self._violation(Problem("no progress", "what goes wrong does not come to its end"))
         self.calm = True
         writers = stage.actors[: len(self.producers)]
         if not stage.play(lambda: all(each.done for each in writers), within_ms=PEACE_MS):
             names = ", ".join(each.name for each in writers if not each.done)
-            problem = Problem("no progress", f"{names} had no answer that ends it within {PEACE_MS} ms")
-            raise Violation([problem], at_ms=self._elapsed)
+            raise self._violation(
+                Problem("no progress", f"{names} had no answer that ends it within {PEACE_MS} ms"),
+            )
         # What a fenced instance has left open runs into its timeout.
         world.advance(15_000)
         for consumer in self.consumers:
@@ -176,16 +192,29 @@ class Run:
         at_rest = stage.play(lambda: all(each.done for each in stage.actors), within_ms=PEACE_MS)
         world.advance(5_000)
         checks = Checks(world, self.producers, self.consumers, self.journal)
-        problems = list(islice(checks.problems() if at_rest else checks.without_rest(), PROBLEMS_MAX))
-        if not at_rest and not problems:
+        self._watch()
+        self.model.end()
+        problems = self.model.problems + list(
+            islice(checks.problems() if at_rest else checks.without_rest(), PROBLEMS_MAX)
+        )
+        if not at_rest and not problems + self.model.problems:
             problems = [Problem("no progress", f"{[each.name for each in stage.actors if not each.done]} are stuck")]
-        if problems:
-            raise Violation(problems, at_ms=self._elapsed)
+        self._watch()
+        if problems or self.model.problems:
+            raise self._violation(*problems)
 
     # ------------------------------------------------------------------ what must hold at every moment
 
+    def _judge(self, key: TopicPartition, batches: list[ReadBatch]) -> None:
+        """A consumer has read."""
+        self._watch()
+        self.model.read(key, batches)
+
     def _watch(self) -> None:
-        """The last stable offset never goes back, and never passes the high watermark."""
+        """Events follow from one another; the last stable offset never goes back, nor beyond the high watermark."""
+        model, facts = self.model, self.world.facts
+        for node_id, fact in facts[model.events :]:
+            model.take(node_id, fact.kind, fact.fields)
         stepped, self.world.stepped = self.world.stepped, set()
         for node_id in stepped:
             partitions = self.world.nodes[node_id].partitions
@@ -196,7 +225,7 @@ class Run:
                 stable = partition.last_stable_offset
                 if not self._stable.get(key, 0) <= stable <= partition.high_watermark:
                     seen = f"that of {key[0]}-{key[1]} is {stable} after {self._stable.get(key)}"
-                    raise Violation([Problem("last stable offset", seen)], at_ms=self._elapsed)
+                    raise self._violation(Problem("last stable offset", seen))
                 self._stable[key] = stable
 
 

@@ -1,0 +1,157 @@
+"""The model: each promise about events and reads, kept and broken; every event and read of a run is judged by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from odradek.sim.draw import draw
+from odradek.sim.focus import FOCUSES
+from odradek.sim.model import Model, ReadBatch
+from odradek.sim.promises import PROMISES
+from odradek.sim.run import Run
+
+KEY = ("t", 0)
+WHERE: dict[str, Any] = {"topic": "t", "partition": 0}
+Event = tuple[str, dict[str, Any]]
+
+
+def state(before: str | None, after: str, *, epoch: int = 0, name: str = "a", producer_id: int = 7) -> Event:
+    fields: dict[str, Any] = {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch}
+    return "state_change", fields | {"state_to": after} | ({} if before is None else {"state_from": before})
+
+
+def added(epoch: int = 0) -> Event:
+    return "partitions_added", {"transactional_id": "a", "producer_id": 7, "producer_epoch": epoch} | WHERE
+
+
+def begun(epoch: int = 0) -> Event:
+    return "init_producer_id", {"transactional_id": "a", "producer_id": 7, "producer_epoch": epoch}
+
+
+def opened(offset: int, epoch: int = 0) -> Event:
+    return "transaction_opened", {"producer_id": 7, "producer_epoch": epoch, "offset": offset} | WHERE
+
+
+def ended(first: int, offset: int, *, commit: bool = True, epoch: int = 1) -> list[Event]:
+    fields = {"producer_id": 7, "producer_epoch": epoch, "offset": offset, "commit": commit} | WHERE
+    return [("marker_written", fields), ("transaction_closed", fields | {"first_offset": first})]
+
+
+def stable(lso: int, hw: int) -> Event:
+    return "lso_moved", {"lso": lso, "hw": hw} | WHERE
+
+
+def led(leader_epoch: int, topic: str = "t") -> Event:
+    return "leadership_taken", {"topic": topic, "partition": 0, "leader_epoch": leader_epoch}
+
+
+BEGUN = [led(0), state(None, "Empty"), begun(), state("Empty", "Ongoing"), added(), opened(0), stable(0, 2)]
+DECIDED = [*BEGUN, state("Ongoing", "PrepareCommit", epoch=1)]
+MARKED = [*DECIDED, *ended(0, 2), stable(3, 3)]
+COMPLETE = [*MARKED, state("PrepareCommit", "CompleteCommit", epoch=1)]
+NEXT = [*COMPLETE, state("CompleteCommit", "Ongoing", epoch=1), added(1)]
+
+
+def after(events: list[Event]) -> Model:
+    model = Model()
+    for kind, fields in events:
+        model.take(1, kind, fields)
+    return model
+
+
+def broken(events: list[Event]) -> list[str]:
+    return [each.name for each in after(events).problems]
+
+
+def test_transactions_one_after_the_other_break_nothing() -> None:
+    model = after([*NEXT, opened(3, 1), state("Ongoing", "PrepareAbort", epoch=2), *ended(3, 4, commit=False, epoch=2)])
+    model.take(1, *state("PrepareAbort", "CompleteAbort", epoch=2))
+    model.read(KEY, [ReadBatch(7, 0, is_seen=True), ReadBatch(7, 1, is_seen=True), ReadBatch(7, 3, is_seen=False)])
+    model.end()
+    assert model.problems == []
+
+
+VERIFIED = {"transactional_id": "a", "producer_id": 7, "producer_epoch": 0} | WHERE
+ACCEPTED = VERIFIED | {"verdict": "accepted", "error": "NONE"}
+
+
+@pytest.mark.parametrize(
+    ("events", "name"),
+    [
+        ([*COMPLETE, opened(3)], "late record"),
+        ([*NEXT[:-1], opened(3, 1)], "late record"),
+        ([*DECIDED, state("PrepareCommit", "CompleteCommit", epoch=1)], "hanging transaction"),
+        ([*DECIDED, *ended(0, 2, commit=False)], "wrong marker"),
+        ([*MARKED, *ended(3, 4, epoch=0)], "wrong marker"),
+        ([*BEGUN, opened(1)], "overlapping transactions"),
+        ([*BEGUN, stable(1, 2)], "last stable offset"),
+        ([*MARKED, stable(2, 3)], "last stable offset"),
+        ([*MARKED, stable(5, 4)], "last stable offset"),
+        ([*BEGUN, *ended(0, 2, epoch=0), state("Ongoing", "CompleteCommit")], "wrong transition"),
+        ([*COMPLETE, state("Empty", "Ongoing", epoch=1)], "wrong transition"),
+        ([*COMPLETE, begun(0)], "reused epoch"),
+        ([*COMPLETE, ("verify_start", VERIFIED), ("verify_end", ACCEPTED)], "wrong verdict"),
+        ([*NEXT, ("verify_start", VERIFIED), ("verify_end", ACCEPTED)], "wrong verdict"),
+        (
+            [
+                *NEXT,
+                ("verify_start", VERIFIED | {"producer_epoch": 1, "partition": 1}),
+                ("verify_end", ACCEPTED | {"producer_epoch": 1, "partition": 1}),
+            ],
+            "wrong verdict",
+        ),
+    ],
+)
+def test_what_does_not_follow_is_named(events: list[Event], name: str) -> None:
+    assert broken(events) == [name]
+    assert name in PROMISES
+
+
+@pytest.mark.parametrize(
+    ("events", "batch", "name"),
+    [
+        (BEGUN, ReadBatch(7, 0, is_seen=True), "dirty read"),
+        (BEGUN, ReadBatch(9, 0, is_seen=True), "dirty read"),
+        (MARKED, ReadBatch(7, 1, is_seen=False), "lost write"),
+        ([*BEGUN, *ended(0, 2, commit=False)], ReadBatch(7, 0, is_seen=True), "aborted read"),
+    ],
+)
+def test_what_no_transaction_explains_is_not_read(events: list[Event], batch: ReadBatch, name: str) -> None:
+    model = after(events)
+    model.read(KEY, [batch])
+    assert [each.name for each in model.problems] == [name]
+
+
+def test_what_was_open_while_its_coordinator_rests_hangs_in_the_end() -> None:
+    model = after([*COMPLETE, opened(3)])
+    model.problems.clear()
+    model.end()
+    assert [each.name for each in model.problems] == ["hanging transaction"]
+
+
+def test_a_coordinator_that_takes_over_is_not_judged_by_what_the_one_before_has_said() -> None:
+    assert broken([*COMPLETE, led(1, "__transaction_state"), opened(3, 1)]) == []
+    assert broken([*COMPLETE, led(1, "__transaction_state"), state("Empty", "Ongoing", epoch=1)]) == []
+
+
+def test_what_a_leader_has_lost_was_never_there() -> None:
+    truncated: Event = ("log_truncated", {"end_offset": 2, "lost_offsets": 1} | WHERE)
+    model = after([*MARKED, truncated, stable(0, 2)])
+    model.read(KEY, [ReadBatch(7, 0, is_seen=True)])
+    # The marker is gone, and the last stable offset may go back with it.
+    assert [each.name for each in model.problems] == ["dirty read"]
+
+
+def test_a_topic_that_is_made_again_begins_anew() -> None:
+    assert broken([led(3), *MARKED[1:], led(0), stable(0, 0)]) == []
+
+
+@pytest.mark.parametrize("workload", FOCUSES)
+def test_every_event_and_read_of_a_run_is_judged(workload: str) -> None:
+    played = Run(draw(1, workload))
+    played.play()
+    assert played.model.events == len(played.facts)
+    assert played.model.reads > 0
+    assert played.model.problems == []
