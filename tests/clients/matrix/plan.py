@@ -105,8 +105,10 @@ TRANSACTIONAL = ("transactions", "txn-offsets", "zombie", "txn-timeout")
 SERVES_CONSUMER_PROTOCOL = ("level 2", "as Kafka 4.0")
 OWN: Mapping[str, tuple[str, ...]] = {"kafka-streams": ("word-count",)}
 """Scenarios of families that play nothing else."""
+STREAMS_PROTOCOL: Mapping[str, tuple[str, ...]] = {"kafka-streams": ("4.3.1",)}
+"""The releases of clients that can join a group of KIP-1071."""
 CORE_EVERYWHERE = ("transactions", "word-count")
-SCENARIOS: tuple[str, ...] = (*PLAIN, "consumer-protocol", *TRANSACTIONAL, "word-count")
+SCENARIOS: tuple[str, ...] = (*PLAIN, "consumer-protocol", *TRANSACTIONAL, "word-count", "streams-protocol")
 
 
 def everything() -> Iterator[Cell]:
@@ -123,6 +125,8 @@ def _scenarios(client: Client, broker: Broker) -> Iterator[str]:
     # Groups do not depend on transaction.version, and before 4.0 no broker has the protocol.
     if broker.name in SERVES_CONSUMER_PROTOCOL and client.version in CONSUMER_PROTOCOL.get(client.family, ()):
         yield "consumer-protocol"
+    if broker.name == "level 2" and client.version in STREAMS_PROTOCOL.get(client.family, ()):
+        yield "streams-protocol"
 
 
 def core() -> Iterator[Cell]:

@@ -28,6 +28,11 @@ __all__ = ["Outcome", "play_against_kafka", "play_cell"]
 CONFIG = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,  # 10 s if nobody says
     "group.initial.rebalance.delay.ms": 300,  # 3 s if nobody says
+    # So long the group waits for an application that was killed: 45 s if nobody says, and no less.
+    "group.streams.min.session.timeout.ms": 6000,
+    "group.streams.session.timeout.ms": 6000,
+    "group.streams.min.heartbeat.interval.ms": 500,
+    "group.streams.heartbeat.interval.ms": 500,
 }
 OPTIONS = {"records": 600, "transactions": 12}
 # Doubled each time: some clients need a second or two to connect, others are done in less.

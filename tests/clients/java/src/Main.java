@@ -23,7 +23,8 @@ public class Main {
         Map.entry("zombie", Transactions::zombie),
         Map.entry("lost", Transactions::lost),
         Map.entry("txn-timeout", Transactions::timeout),
-        Map.entry("word-count", unsupported("Kafka Streams plays it")));
+        Map.entry("word-count", unsupported("Kafka Streams plays it")),
+        Map.entry("streams-protocol", unsupported("Kafka Streams plays it")));
 
     static Scenario unsupported(String why) {
         return (options, counts) -> {

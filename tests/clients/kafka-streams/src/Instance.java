@@ -26,13 +26,14 @@ import org.apache.kafka.streams.state.KeyValueStore;
 /** One running instance of the word count; as a program of its own, one that stops in the middle of a transaction. */
 class Instance implements AutoCloseable {
     /** Where an instance reads, writes and keeps its state; all instances of one application have the same. */
-    record Application(String bootstrap, String id, String input, String output, Path state) {
+    record Application(String bootstrap, String id, String input, String output, Path state, String protocol) {
         List<String> arguments() {
-            return List.of(bootstrap, id, input, output, state.toString());
+            return List.of(bootstrap, id, input, output, state.toString(), protocol);
         }
 
         static Application of(String... arguments) {
-            return new Application(arguments[0], arguments[1], arguments[2], arguments[3], Path.of(arguments[4]));
+            return new Application(arguments[0], arguments[1], arguments[2], arguments[3], Path.of(arguments[4]),
+                arguments[5]);
         }
     }
 
@@ -72,11 +73,12 @@ class Instance implements AutoCloseable {
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, application.id());
         properties.put(StreamsConfig.STATE_DIR_CONFIG, application.state().toString());
         properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
-        properties.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, "classic");
+        properties.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, application.protocol());
         properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 50);
         properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0); // the next update of a count swallows none
         properties.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
         properties.put(StreamsConfig.consumerPrefix("max.poll.records"), 100); // several transactions
+        if (!application.protocol().equals("classic")) return properties; // the broker says how long it waits
         properties.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000); // so long the group waits for one that was killed
         properties.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);
         return properties;

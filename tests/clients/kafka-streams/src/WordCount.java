@@ -27,11 +27,11 @@ public class WordCount {
     private final List<String> lines;
     private final AtomicReference<Throwable> failure = new AtomicReference<>();
 
-    private WordCount(Main.Options options, Path temporary) {
+    private WordCount(Main.Options options, Path temporary, String protocol) {
         this.options = options;
         this.temporary = temporary;
         application = new Instance.Application(options.bootstrap(), options.group(), options.topic(),
-            options.topic() + "-out", temporary.resolve("state"));
+            options.topic() + "-out", temporary.resolve("state"), protocol);
         Random random = new Random(0);
         lines = IntStream.range(0, options.records()).mapToObj(line -> random.ints(WORDS, 0, VOCABULARY)
             .mapToObj(word -> "word-" + word).collect(Collectors.joining(" "))).toList();
@@ -41,14 +41,15 @@ public class WordCount {
         Map<String, Main.Scenario> scenarios = new HashMap<>();
         for (String name : Main.SCENARIOS.keySet())
             scenarios.put(name, Main.unsupported("Kafka Streams only counts words"));
-        scenarios.put("word-count", WordCount::wordCount);
+        scenarios.put("word-count", (options, counts) -> wordCount(options, counts, "classic"));
+        scenarios.put("streams-protocol", (options, counts) -> wordCount(options, counts, "streams"));
         Main.run(arguments, "kafka-streams " + Main.version("kafka-streams"), scenarios);
     }
 
-    private static void wordCount(Main.Options options, Map<String, Object> counts) throws Exception {
+    private static void wordCount(Main.Options options, Map<String, Object> counts, String protocol) throws Exception {
         Path temporary = Files.createTempDirectory("word-count");
         try {
-            new WordCount(options, temporary).run(counts);
+            new WordCount(options, temporary, protocol).run(counts);
         } finally {
             delete(temporary);
         }
