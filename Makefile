@@ -6,7 +6,7 @@
 #   make test-nightly  the core's tests in random order, with new examples and more of them (see docs/contributing.md)
 #   make sim-mutants  looks for single changes of the broker with the simulator (ARGS="--seeds 100 'a guard'")
 #   make sim-nightly  2,000 seeds of the simulator, every workload (ARGS="--seed 5000")
-#   make check     formatting, lint, types, layers
+#   make check     formatting, lint, types, layers, and what types do not hold (tests/untyped.py)
 #   make format    put the formatting right
 #   make bench     benchmarks side by side with their peers (ARGS="...")
 #   make matrix    real clients of every family against every kind of broker; writes docs/compatibility.md (ARGS="...")
@@ -69,6 +69,7 @@ check: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/ruff check broker pipeline tests bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.untyped
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format broker pipeline tests bench
