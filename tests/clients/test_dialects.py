@@ -43,6 +43,31 @@ def test_clients_notice_nothing_of_kip_939(client: tuple[str, str], scenario: st
     assert played("kip-939", client, scenario, name)
 
 
+@SCENARIOS
+@pytest.mark.parametrize("client", [*OLDER, NEWEST], ids=" ".join)
+def test_clients_notice_nothing_of_kip_360_text(client: tuple[str, str], scenario: str, name: str) -> None:
+    assert played("kip-360-text", client, scenario, name)
+
+
+@SCENARIOS
+def test_a_client_from_before_end_txn_3_notices_nothing_of_kip_609_draft(scenario: str, name: str) -> None:
+    assert played("kip-609-draft", OLDER[1], scenario, name)
+
+
+@pytest.mark.parametrize("client", [OLDER[0], OLDER[2], NEWEST], ids=" ".join)
+def test_a_client_with_kafkas_end_txn_3_ends_nothing(client: tuple[str, str], name: str, tmp_path: Path) -> None:
+    """Version 3 is flexible to it: the broker cannot read that, and closes the connection each time."""
+    family, version = client
+    events = tmp_path / "events.jsonl"
+    with with_toolchains(family), Cluster(dialect="kip-609-draft", events=events) as cluster:
+        bootstrap = cluster.bootstrap.split(",")[0]
+        with pytest.raises(Failure, match="no end after"):
+            play(family, "transactions", bootstrap, version=version, topic=name, records=20, transactions=2, timeout=25)
+    kinds = {json.loads(line)["kind"] for line in events.read_text().splitlines()}
+    assert "transaction_opened" in kinds
+    assert "transaction_closed" not in kinds
+
+
 def test_a_client_of_the_second_bump_is_fenced_by_kip_890_text(name: str) -> None:
     """EndTxn 4 is to it the version that only knows a further error: it does not read the epoch that it is given."""
     with pytest.raises(Failure, match="ProducerFencedException"):

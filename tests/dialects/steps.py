@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from tests.kips.cluster import Cluster
 
 from odradek.dialects.producer import Ask, Pause, Producer, Role, Steps
+from odradek.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
+from odradek.wire.messages.create_acls_response import CreateAclsResponse
+from odradek.wire.registry import ApiKey
 
-__all__ = ["Player", "play"]
+__all__ = ["AUTHORIZER", "Player", "everybody_may", "play"]
 
 T = TypeVar("T")
 
@@ -44,6 +48,22 @@ def _node(cluster: Cluster, ask: Ask) -> int:
             return cluster.coordinator(transactional_id)
         case _:
             raise AssertionError(ask)
+
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def everybody_may(cluster: Cluster, *creations: AclCreation) -> None:
+    """Have who may do everything, which is the node itself, let others do something."""
+    request = CreateAclsRequest(creations=[replace(each, principal="User:*") for each in creations])
+    node = cluster.node(1)
+
+    async def ask() -> None:
+        response = await node.controller_call(ApiKey.CREATE_ACLS, request, 3, CreateAclsResponse)
+        assert response is not None
+        assert {0} == {each.error_code for each in response.results}
+
+    cluster.do(lambda: node.spawn(ask()))
 
 
 class Player:

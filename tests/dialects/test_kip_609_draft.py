@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
-from tests.dialects.steps import Player
+from tests.dialects.steps import AUTHORIZER, Player, everybody_may
 from tests.kips.cluster import topics_of
 from tests.kips.helpers import ABORT, COMMIT, GROUP, OK, Cluster, P, Producer, Q, R, Style
 from tests.security.permissions import ALL, TOPIC, TRANSACTIONAL_ID, acl
@@ -22,8 +21,6 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
-from odradek.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
-from odradek.wire.messages.create_acls_response import CreateAclsResponse
 from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.registry import ApiKey
 
@@ -31,20 +28,6 @@ DRAFT = load("kip-609-draft")
 STYLE = Style("draft-old", produce=8, end=2, offsets=3, add=2, init=3)
 OUTCOMES = pytest.mark.parametrize("outcome", [COMMIT, ABORT], ids=["commit", "abort"])
 FAILOVER = pytest.mark.parametrize("failover", [False, True], ids=["same-coordinator", "failover"])
-AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-
-
-def everybody_may(cluster: Cluster, *creations: AclCreation) -> None:
-    """Have who may do everything, which is the node itself, let others do something."""
-    request = CreateAclsRequest(creations=[replace(each, principal="User:*") for each in creations])
-    node = cluster.node(1)
-
-    async def ask() -> None:
-        response = await node.controller_call(ApiKey.CREATE_ACLS, request, 3, CreateAclsResponse)
-        assert response is not None
-        assert {0} == {each.error_code for each in response.results}
-
-    cluster.do(lambda: node.spawn(ask()))
 
 
 def cluster_of(**how: Any) -> Cluster:

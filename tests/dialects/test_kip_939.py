@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.dialects.steps import Player
+from tests.dialects.steps import AUTHORIZER, Player, everybody_may
 from tests.kips.helpers import ABORT, COMMIT, EPOCH_LAST, OK, Cluster, P, Q
+from tests.security.permissions import ALL, TRANSACTIONAL_ID, WRITE, acl
 
 from odradek.dialects.load import load
 from odradek.testing.dialects import NOBODY, Pair, Refusal
@@ -25,6 +26,7 @@ FENCED, WRONG_STATE, BUSY = (
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.CONCURRENT_TRANSACTIONS,
 )
+TWO_PHASE_COMMIT = 15
 ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT = 1, 2, 4
 
 
@@ -82,6 +84,24 @@ def test_two_phase_commit_has_to_be_enabled(keep: bool) -> None:
     cluster = cluster_of(enabled=False)
     error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert error is refused(Player(cluster, two_phase=True), keep=keep)
+
+
+@pytest.mark.parametrize("granted", [WRITE, TWO_PHASE_COMMIT, ALL])
+def test_two_phase_commit_is_an_operation_of_its_own(granted: int) -> None:
+    """The ACL operation TWO_PHASE_COMMIT of the transactional id, beside WRITE; keeping alone needs none."""
+    cluster = cluster_of(authorizer_class_name=AUTHORIZER)
+    everybody_may(cluster, acl(TRANSACTIONAL_ID, "x", granted))
+    owner = Player(cluster, two_phase=True)
+    if granted == ALL:
+        owner.do(owner.core.init(keep=True))
+    else:
+        assert ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED is refused(owner, keep=True)
+    if granted == WRITE:
+        everybody_may(cluster, acl(TRANSACTIONAL_ID, "x", TWO_PHASE_COMMIT))
+        plain = Player(cluster)
+        plain.do(plain.core.init(keep=True))
+        again = Player(cluster, two_phase=True)
+        again.do(again.core.init())
 
 
 def test_keeping_needs_no_two_phase_commit() -> None:
