@@ -60,6 +60,10 @@ _HIGHEST: Mapping[str, tuple[int | None, ...]] = {
     "DESCRIBE_LOG_DIRS": (2, 4, 4, 4, 4, 5),
     "SASL_AUTHENTICATE": (2, 2, 2, 2, 2, 2),
     "CREATE_PARTITIONS": (3, 3, 3, 3, 3, 3),
+    "CREATE_DELEGATION_TOKEN": (2, None, 3, 3, 3, 3),
+    "RENEW_DELEGATION_TOKEN": (2, None, 2, 2, 2, 2),
+    "EXPIRE_DELEGATION_TOKEN": (2, None, 2, 2, 2, 2),
+    "DESCRIBE_DELEGATION_TOKEN": (2, None, 3, 3, 3, 3),
     "DELETE_GROUPS": (2, 2, 2, 2, 2, 3),
     "ELECT_LEADERS": (2, 2, 2, 2, 2, 2),
     "INCREMENTAL_ALTER_CONFIGS": (1, 1, 1, 1, 1, 1),
@@ -104,6 +108,10 @@ _LOWEST_SINCE_4_0: Mapping[str, int] = {
     "DELETE_ACLS": 1,
     "DESCRIBE_CONFIGS": 1,
     "ALTER_REPLICA_LOG_DIRS": 1,
+    "CREATE_DELEGATION_TOKEN": 1,
+    "RENEW_DELEGATION_TOKEN": 1,
+    "EXPIRE_DELEGATION_TOKEN": 1,
+    "DESCRIBE_DELEGATION_TOKEN": 1,
     "DESCRIBE_LOG_DIRS": 1,
 }
 """What KIP-896 has left of the APIs that began at 0."""

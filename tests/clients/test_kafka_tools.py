@@ -227,3 +227,44 @@ def test_permissions_and_users_over_tls(tmp_path: Path) -> None:
         zoe = {**cluster.access.librdkafka, "sasl.mechanism": "SCRAM-SHA-256"}
         zoe |= {"sasl.username": "zoe", "sasl.password": "zoe-secret"}
         assert not AdminClient({**zoe}).list_topics(timeout=20).topics
+
+
+def test_delegation_tokens(tmp_path: Path) -> None:
+    """`kafka-delegation-tokens`, at a broker that is not the controller, and a Java client that logs in with one."""
+    users = {"alice": "alice-secret", "bob": "bob-secret"}
+    config = {"delegation.token.secret.key": "hush"}
+    with Cluster(brokers=2, security="sasl-ssl", users=users, config=config, topics=["orders"]) as cluster:
+        bootstrap = cluster.bootstrap.split(",")[1]
+        settings = tmp_path / "alice.properties"
+        settings.write_text("\n".join(f"{key}={value}" for key, value in cluster.access.java.items()))
+
+        def run(java_class: str, *arguments: str, by: Path = settings) -> str:
+            with with_toolchains(java_class):
+                return tool(java_class, "--bootstrap-server", bootstrap, "--command-config", str(by), *arguments)
+
+        made = run(
+            "DelegationTokenCommand", "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob"
+        )
+        token_id, hmac = re.findall(r"^(\S{22})\s+(\S+)\s+User:alice", made, re.MULTILINE)[0]
+        assert token_id in run("DelegationTokenCommand", "--describe", "--owner-principal", "User:alice")
+        assert "Completed renew" in run(
+            "DelegationTokenCommand", "--renew", "--renew-time-period", "-1", "--hmac", hmac
+        )
+
+        def with_token(password: str) -> Path:
+            module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+            login = f'{module} required username="{token_id}" password="{password}" tokenauth="true";'
+            kept = [line for line in settings.read_text().splitlines() if not line.startswith("sasl.")]
+            file = tmp_path / "token.properties"
+            file.write_text("\n".join([*kept, "sasl.mechanism=SCRAM-SHA-512", f"sasl.jaas.config={login}"]))
+            return file
+
+        assert "orders" in run("TopicCommand", "--list", by=with_token(hmac))
+        with pytest.raises(Failure, match="SaslAuthenticationException"):
+            run("TopicCommand", "--list", by=with_token("guessed"))
+        with pytest.raises(Failure, match=r"not allowed|RequestNotAllowed"):
+            run("DelegationTokenCommand", "--create", "--max-life-time-period", "-1", by=with_token(hmac))
+        run("DelegationTokenCommand", "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
+        assert token_id not in run("DelegationTokenCommand", "--describe")
+        with pytest.raises(Failure, match="SaslAuthenticationException"):
+            run("TopicCommand", "--list", by=with_token(hmac))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,13 +66,20 @@ def real() -> Iterator[Addresses]:
     """The real broker."""
     from tests.security.credentials import put_password
     from tests.security.permissions import prepare
+    from tests.security.tokens import come_as, ended, made
     from tests.security.wire import Raw
 
     kafka = SaslKafka(properties={**ALIKE, **REAL})
+    Raw.settle_s = 1.0
     with kafka:
         with Raw(("127.0.0.1", kafka.port)) as raw:
             put_password(raw, "alice", USERS["alice"])
             prepare(raw)
+        with Raw(("127.0.0.1", kafka.sasl_port)) as raw:
+            come_as(raw, "alice")
+            token = made(raw)
+            time.sleep(5)  # the first token takes the longest to be heard of
+            ended(raw, token.hmac)
         yield {"PLAINTEXT": ("127.0.0.1", kafka.port), "SASL_PLAINTEXT": ("127.0.0.1", kafka.sasl_port)}
 
 

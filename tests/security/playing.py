@@ -9,6 +9,7 @@ from tests.security.credentials import CREDENTIALS
 from tests.security.logins import LOGINS
 from tests.security.permissions import ACLS, DENIALS, login
 from tests.security.quotas import QUOTAS, THROTTLES
+from tests.security.tokens import TOKENS, TOKENS_OF_NOBODY
 from tests.security.wire import Raw
 
 __all__ = ["BOOKS", "Book", "play_book", "play_story"]
@@ -30,6 +31,8 @@ BOOKS: Mapping[str, Book] = {
     "quotas": Book("PLAINTEXT", QUOTAS),
     "throttles": Book("PLAINTEXT", THROTTLES),
     "denials": Book("SASL_PLAINTEXT", DENIALS, login),
+    "tokens": Book("SASL_PLAINTEXT", TOKENS, login),
+    "tokens_of_nobody": Book("PLAINTEXT", TOKENS_OF_NOBODY),
 }
 """All there are, by the name of the file that holds the answers."""
 

@@ -65,6 +65,9 @@ def client_final(user: str, password: str, server_first: bytes, algorithm: str, 
 class Raw:
     """One connection; what happens on it is told line by line in `lines`."""
 
+    settle_s = 0.0
+    """How long that takes; the real broker needs a while."""
+
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
         self.lines: list[str] = []
@@ -154,6 +157,10 @@ class Raw:
         except ConnectionError:
             self.lines.append("closed")
         self._connection.settimeout(TIMEOUT_S)
+
+    def settle(self) -> None:
+        """Wait until every part of the broker has heard of what was changed."""
+        time.sleep(self.settle_s)
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""

@@ -66,6 +66,12 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
     odradek_sasl_users: Annotated[str | None, password()] = None
     """`NAME:PASSWORD,NAME:PASSWORD`: who can log in with PLAIN and SCRAM from the start."""
 
+    # delegation tokens
+    delegation_token_secret_key: Annotated[str | None, password()] = None
+    delegation_token_max_lifetime_ms: Annotated[int, long(1)] = 604_800_000
+    delegation_token_expiry_time_ms: Annotated[int, long(1)] = 86_400_000
+    delegation_token_expiry_check_interval_ms: Annotated[int, long(1)] = 3_600_000
+
     # authorization
     authorizer_class_name: Annotated[str, choices("", STANDARD_AUTHORIZER)] = ""
     super_users: Annotated[str, string()] = ""

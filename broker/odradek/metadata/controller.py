@@ -48,6 +48,7 @@ from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 
 if TYPE_CHECKING:
     from odradek.records.batch import Batch
+    from odradek.security.principal import Principal
     from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
     from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
     from odradek.wire.messages.alter_client_quotas_request import AlterClientQuotasRequest
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
     from odradek.wire.messages.broker_registration_request import BrokerRegistrationRequest
     from odradek.wire.messages.create_acls_request import CreateAclsRequest
     from odradek.wire.messages.create_acls_response import CreateAclsResponse
+    from odradek.wire.messages.create_delegation_token_request import CreateDelegationTokenRequest
+    from odradek.wire.messages.create_delegation_token_response import CreateDelegationTokenResponse
     from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
     from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse
     from odradek.wire.messages.create_topics_request import CreateTopicsRequest
@@ -74,10 +77,14 @@ if TYPE_CHECKING:
     from odradek.wire.messages.delete_topics_response import DeleteTopicsResponse
     from odradek.wire.messages.elect_leaders_request import ElectLeadersRequest
     from odradek.wire.messages.elect_leaders_response import ElectLeadersResponse
+    from odradek.wire.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+    from odradek.wire.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
     from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
     from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
     from odradek.wire.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
     from odradek.wire.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+    from odradek.wire.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+    from odradek.wire.messages.renew_delegation_token_response import RenewDelegationTokenResponse
     from odradek.wire.messages.unregister_broker_request import UnregisterBrokerRequest
     from odradek.wire.messages.unregister_broker_response import UnregisterBrokerResponse
     from odradek.wire.messages.update_features_request import UpdateFeaturesRequest
@@ -319,6 +326,47 @@ class Controller(Machine[Activation]):
         from odradek.metadata.quotas import alter_quotas
 
         return self._carry_out("AlterClientQuotas", lambda: alter_quotas(request, self.image))
+
+    # Delegation tokens come in by who asks, as the broker that was asked knows them.
+
+    def create_token(
+        self, request: CreateDelegationTokenRequest, requester: Principal, token_id: str, now: int
+    ) -> Decision[CreateDelegationTokenResponse]:
+        """CreateDelegationToken."""
+        from odradek.metadata.tokens import create_token
+
+        settings = self.config.security()
+        return self._carry_out(
+            "CreateDelegationToken", lambda: create_token(request, requester, token_id, settings, now)
+        )
+
+    def renew_token(
+        self, request: RenewDelegationTokenRequest, who: Principal, now: int
+    ) -> Decision[RenewDelegationTokenResponse]:
+        """RenewDelegationToken."""
+        from odradek.metadata.tokens import renew_token
+
+        settings = self.config.security()
+        return self._carry_out(
+            "RenewDelegationToken", lambda: renew_token(request, str(who), self.image, settings, now)
+        )
+
+    def expire_token(
+        self, request: ExpireDelegationTokenRequest, who: Principal, now: int
+    ) -> Decision[ExpireDelegationTokenResponse]:
+        """ExpireDelegationToken."""
+        from odradek.metadata.tokens import expire_token
+
+        settings = self.config.security()
+        return self._carry_out(
+            "ExpireDelegationToken", lambda: expire_token(request, str(who), self.image, settings, now)
+        )
+
+    def remove_expired_tokens(self, now: int) -> Decision[None]:
+        """Forget the delegation tokens whose time is over."""
+        from odradek.metadata.tokens import remove_expired
+
+        return self._carry_out("ExpiredTokens", lambda: remove_expired(self.image, now))
 
     def put_records(self, name: str, records: Sequence[Struct]) -> Decision[None]:
         """Write what a new cluster is to hold from the start."""

@@ -19,12 +19,14 @@ from odradek.metadata.image import (
 )
 from odradek.security.acls import Acl
 from odradek.security.credential import ScramCredential
+from odradek.security.tokens import Token
 
 if TYPE_CHECKING:
     from odradek.wire.messages.access_control_entry_record import AccessControlEntryRecord
     from odradek.wire.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
     from odradek.wire.messages.client_quota_record import ClientQuotaRecord
     from odradek.wire.messages.config_record import ConfigRecord
+    from odradek.wire.messages.delegation_token_record import DelegationTokenRecord
     from odradek.wire.messages.feature_level_record import FeatureLevelRecord
     from odradek.wire.messages.fence_broker_record import FenceBrokerRecord
     from odradek.wire.messages.no_op_record import NoOpRecord
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages.producer_ids_record import ProducerIdsRecord
     from odradek.wire.messages.register_broker_record import RegisterBrokerRecord
     from odradek.wire.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+    from odradek.wire.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
     from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
     from odradek.wire.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
     from odradek.wire.messages.topic_record import TopicRecord
@@ -64,6 +67,7 @@ class Delta:
         self._next_producer_id = base.next_producer_id
         self._acls: dict[bytes, Acl] | None = None
         self._quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
+        self._tokens: dict[str, Token] | None = None
         self._scram: dict[tuple[str, int], ScramCredential] | None = None
 
     def replay(self, record: Struct) -> bool:
@@ -90,6 +94,7 @@ class Delta:
             next_producer_id=self._next_producer_id,
             acls=base.acls if self._acls is None else self._acls,
             quotas=base.quotas if self._quotas is None else self._quotas,
+            tokens=base.tokens if self._tokens is None else self._tokens,
             scram=base.scram if self._scram is None else self._scram,
         )
 
@@ -316,6 +321,27 @@ class Delta:
         else:
             self._quotas.pop(entity, None)
 
+    def _own_tokens(self) -> dict[str, Token]:
+        if self._tokens is None:
+            self._tokens = dict(self.base.tokens)
+        return self._tokens
+
+    def token_put(self, record: DelegationTokenRecord) -> None:
+        """DelegationTokenRecord: a token, or the same with another end."""
+        self._own_tokens()[record.token_id] = Token(
+            id=record.token_id,
+            owner=record.owner,
+            requester=record.requester,
+            renewers=tuple(record.renewers),
+            issued_ms=record.issue_timestamp,
+            expires_ms=record.expiration_timestamp,
+            max_ms=record.max_timestamp,
+        )
+
+    def token_removed(self, record: RemoveDelegationTokenRecord) -> None:
+        """RemoveDelegationTokenRecord: nobody can log in with it any more."""
+        self._own_tokens().pop(record.token_id, None)
+
     def nothing(self, record: NoOpRecord) -> None:
         """NoOpRecord: only the offset moves."""
 
@@ -326,6 +352,7 @@ _HANDLERS: dict[str, Callable[[Delta, Any], None]] = {
     "BrokerRegistrationChangeRecord": Delta.broker_changed,
     "ClientQuotaRecord": Delta.quota_set,
     "ConfigRecord": Delta.config_set,
+    "DelegationTokenRecord": Delta.token_put,
     "FeatureLevelRecord": Delta.feature_set,
     "FenceBrokerRecord": Delta.broker_fenced,
     "NoOpRecord": Delta.nothing,
@@ -334,6 +361,7 @@ _HANDLERS: dict[str, Callable[[Delta, Any], None]] = {
     "ProducerIdsRecord": Delta.producer_ids_allocated,
     "RegisterBrokerRecord": Delta.broker_registered,
     "RemoveAccessControlEntryRecord": Delta.acl_removed,
+    "RemoveDelegationTokenRecord": Delta.token_removed,
     "RemoveTopicRecord": Delta.topic_removed,
     "RemoveUserScramCredentialRecord": Delta.credential_removed,
     "TopicRecord": Delta.topic_added,

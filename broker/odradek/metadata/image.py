@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from odradek.security.acls import Acl
 from odradek.security.credential import ScramCredential
+from odradek.security.tokens import Token
 
 __all__ = [
     "CLIENT_ID",
@@ -146,6 +147,8 @@ class MetadataImage(Struct, frozen=True):
     """The permissions, by id."""
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = _NOTHING
     """The limits of clients, by entity and key."""
+    tokens: Mapping[str, Token] = _NOTHING
+    """The delegation tokens, by id."""
 
     def topic(self, name: str) -> TopicImage | None:
         """A topic by name."""

@@ -47,6 +47,11 @@ def snapshot_records(image: MetadataImage) -> Iterator[Struct]:
         from odradek.metadata.quotas import quota_records  # likewise
 
         yield from quota_records(image.quotas)
+    if image.tokens:
+        from odradek.metadata.tokens import token_record  # likewise
+
+        for token in image.tokens.values():
+            yield token_record(token)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from odradek.node.seams import HasClock, HasConfig, HasPartitions, HasTimers
+from odradek.node.hosting.controller import HasControlling
+from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasPartitions, HasTimers
 from odradek.node.transport.connection import HasConnections
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Housekeeping"]
 
 
-class Node(HasClock, HasConfig, HasConnections, HasPartitions, HasTimers, Protocol):
+class Node(HasClock, HasConfig, HasConnections, HasControlling, HasMetadata, HasPartitions, HasTimers, Protocol):
     """What the chores touch of their broker."""
 
 
@@ -99,6 +100,11 @@ class Housekeeping:
         if self._compacting:
             node.timers.set("compact on", node.now + COMPACT_ON_MS, self._compact_on)
 
+    def forget_tokens(self) -> None:
+        """Forget the delegation tokens whose time is over, where this node is the controller."""
+        if self._node.image.tokens:
+            self._node.controlling.forget_tokens()
+
     def forget_producers(self) -> None:
         """Forget the producers that have written nothing for `producer.id.expiration.ms`."""
         config = self._node.config
@@ -113,9 +119,16 @@ def _idle_sweep_ms(config: Config) -> int | None:
     return None if idle_ms < 0 else min(IDLE_SWEEP_MS, idle_ms)
 
 
+def _token_sweep_ms(config: Config) -> int | None:
+    settings = config.security()
+    secret, interval_ms = settings.delegation_token_secret_key, settings.delegation_token_expiry_check_interval_ms
+    return None if secret is None else interval_ms
+
+
 CHORES: dict[str, Chore] = {
     "idle connections": Chore(_idle_sweep_ms, Housekeeping.hang_up_on_the_idle),
     "retention": Chore(lambda config: config.log_retention_check_interval_ms, Housekeeping.retain),
     "cleaner": Chore(lambda config: config.log_cleaner_backoff_ms, Housekeeping.clean),
+    "tokens": Chore(_token_sweep_ms, Housekeeping.forget_tokens),
     "producers": Chore(lambda config: config.producer_id_expiration_check_interval_ms, Housekeeping.forget_producers),
 }

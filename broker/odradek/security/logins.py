@@ -16,6 +16,7 @@ from typing import Any
 from odradek.security.credential import ScramCredential, ScramMechanism
 from odradek.security.mechanisms import Accounts, Admitted, Challenge, Exchange, LoginFailed, Outcome
 from odradek.security.scram import ScramError, ScramExchange
+from odradek.security.tokens import TokenAccount
 
 __all__ = ["MECHANISMS", "OAUTHBEARER", "begin_login"]
 
@@ -57,19 +58,27 @@ class ScramLogin:
         self._exchange = ScramExchange(mechanism, nonce)
         self._user: str | None = None
         self._credential: ScramCredential | None = None
+        self._token: TokenAccount | None = None
 
     def respond(self, said: bytes) -> Outcome:
         """Take the first message, then the final one."""
         try:
             if self._user is None or self._credential is None:
                 return self._first(said)
-            return Admitted(self._exchange.final(said, self._credential), self._user)
+            proof = self._exchange.final(said, self._credential)
+            if self._token is not None:
+                return Admitted(proof, self._token.owner, self._token.expires_ms, by_token=True)
+            return Admitted(proof, self._user)
         except ScramError:
             raise LoginFailed from None
 
     def _first(self, said: bytes) -> Challenge:
-        self._user, authorize_as = self._exchange.first(said)
-        self._credential = self._accounts.scram(self._user, self._mechanism)
+        self._user, authorize_as, by_token = self._exchange.first(said)
+        if by_token:
+            self._token = self._accounts.token(self._user, self._mechanism)
+            self._credential = None if self._token is None else self._token.credential
+        else:
+            self._credential = self._accounts.scram(self._user, self._mechanism)
         if self._credential is None:
             raise LoginFailed
         if authorize_as not in ("", self._user):

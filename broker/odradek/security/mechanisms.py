@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from odradek.security.credential import ScramCredential
+from odradek.security.tokens import TokenAccount
 
 __all__ = ["NOT_SERVED", "Accounts", "Admitted", "Challenge", "Exchange", "LoginFailed", "Outcome"]
 
@@ -38,6 +39,8 @@ class Admitted(Struct, frozen=True):
     name: str
     expires_at_ms: int | None = None
     """When what it has shown is no longer valid, in milliseconds since 1970."""
+    by_token: bool = False
+    """Whether that was a delegation token."""
 
 
 Outcome: TypeAlias = Challenge | Admitted
@@ -57,3 +60,5 @@ class Accounts(Struct, frozen=True):
     """The password of a user, for PLAIN."""
     scram: Callable[[str, int], ScramCredential | None]
     """What is kept of a user's password, by the user and the number of the mechanism, for SCRAM."""
+    token: Callable[[str, int], TokenAccount | None]
+    """The same of a delegation token, by its id."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 __all__ = [
     "ANONYMOUS",
     "SOMEBODY",
+    "USER",
     "MappingRules",
     "Peer",
     "Principal",
@@ -48,6 +49,8 @@ class Peer(Struct, frozen=True):
 
     listener: str = ""
     principal: Principal = ANONYMOUS
+    by_token: bool = False
+    """Whether it has shown a delegation token for it."""
 
 
 SOMEBODY = Peer()

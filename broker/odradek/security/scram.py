@@ -62,19 +62,17 @@ class ScramExchange:
         self._server_first = ""
         self._binding = b""
 
-    def first(self, said: bytes) -> tuple[str, str]:
-        """The user, and whom they want to act for, of the client's first message."""
+    def first(self, said: bytes) -> tuple[str, str, bool]:
+        """The user, whom they want to act for, and whether the user is a delegation token, of the first message."""
         text = _text(said)
         match = _FIRST.fullmatch(text)
         if match is None:
             raise ScramError("the first message is malformed")
         authorize_as, user, client_nonce, extensions = match.groups(default="")
-        if "tokenauth=true" in extensions.split(","):
-            raise ScramError("delegation tokens are not served")
         self._binding = text[: text.index(",", 2) + 1].encode()
         self._bare = text[len(self._binding) :]
         self._nonce = client_nonce + self._server_nonce
-        return _name(user), _name(authorize_as)
+        return _name(user), _name(authorize_as), "tokenauth=true" in extensions.lower().split(",")
 
     def challenge(self, credential: ScramCredential) -> bytes:
         """What the server answers to the first message."""

@@ -33,24 +33,17 @@ PLAYED = [
 RECORDED = json.loads(RANGES.read_text())
 INSIDE = "brokers of one release ask it of one another, in a process where they need not"
 SHARE = "share groups (KIP-932) are being built"
-QUOTAS = "client quotas are being built"
 LACKING: Mapping[str, str] = {
-    "ALTER_CLIENT_QUOTAS": QUOTAS,
     "ALTER_PARTITION": INSIDE,
     "ALTER_SHARE_GROUP_OFFSETS": SHARE,
     "CONTROLLED_SHUTDOWN": INSIDE,
-    "CREATE_DELEGATION_TOKEN": "delegation tokens are being built",
     "DELETE_SHARE_GROUP_OFFSETS": SHARE,
     "DELETE_SHARE_GROUP_STATE": SHARE,
-    "DESCRIBE_CLIENT_QUOTAS": QUOTAS,
-    "DESCRIBE_DELEGATION_TOKEN": "delegation tokens are being built",
     "DESCRIBE_SHARE_GROUP_OFFSETS": SHARE,
-    "EXPIRE_DELEGATION_TOKEN": "delegation tokens are being built",
     "INITIALIZE_SHARE_GROUP_STATE": SHARE,
     "LEADER_AND_ISR": INSIDE,
     "READ_SHARE_GROUP_STATE": SHARE,
     "READ_SHARE_GROUP_STATE_SUMMARY": SHARE,
-    "RENEW_DELEGATION_TOKEN": "delegation tokens are being built",
     "SHARE_ACKNOWLEDGE": SHARE,
     "SHARE_FETCH": SHARE,
     "SHARE_GROUP_DESCRIBE": SHARE,

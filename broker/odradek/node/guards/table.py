@@ -1,6 +1,7 @@
 """API -> what its sender needs (the permissions of Kafka 4.4, recorded in `tests/security/recorded/denials.json`).
 
-None is an API that everybody may ask, or whose route looks at permissions itself (Fetch, whose sessions outlive them).
+None is an API that everybody may ask, or whose route looks at permissions itself (Fetch, whose sessions outlive them;
+delegation tokens, which belong to users).
 """
 
 from __future__ import annotations
@@ -111,6 +112,10 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.DESCRIBE_LOG_DIRS: of_cluster(DESCRIBE),
     ApiKey.SASL_AUTHENTICATE: None,
     ApiKey.CREATE_PARTITIONS: of_entries("topics", "results", ALTER),
+    ApiKey.CREATE_DELEGATION_TOKEN: None,
+    ApiKey.RENEW_DELEGATION_TOKEN: None,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: None,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: None,
     ApiKey.DELETE_GROUPS: of_entries("groups_names", "results", DELETE, GROUP),
     ApiKey.ELECT_LEADERS: of_cluster(ALTER, names_itself=True),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: of_cluster(ALTER, names_itself=True),

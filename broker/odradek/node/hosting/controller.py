@@ -253,6 +253,12 @@ class Controlling:
             put = _at_once(self.shard.carry_out(self.shard.machine.put_records("Users", records)))
             assert not isinstance(put, Refused), "the controller is in office"
 
+    def forget_tokens(self) -> None:
+        """Remove the delegation tokens whose time is over, if this is the controller."""
+        shard = self.office
+        if shard is not None:
+            _at_once(shard.carry_out(shard.machine.remove_expired_tokens(self._node.now)))
+
     def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> str | None:
         """Set configs of a resource, or take them back where the value is None; why they cannot be, or None."""
         from odradek.wire.messages.incremental_alter_configs_request import (

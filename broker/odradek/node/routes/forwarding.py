@@ -30,6 +30,8 @@ R = TypeVar("R", bound=Struct)
 
 COUNTED = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS})
 """What the controller counts for each client, and has to know the client of (KIP-599)."""
+OF_SOMEBODY = frozenset({ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN})
+"""What the controller decides by who asks."""
 
 
 async def ask_controller(
@@ -50,7 +52,7 @@ async def ask_controller(
         # Who passed this on thinks that we are the controller; passing it on once more could go around for ever.
         return refuse(ErrorCode.NOT_CONTROLLER, None)
     asked: Struct = call.request if request is None else request
-    if call.api_key in COUNTED and node.quotas is not None:
+    if call.api_key in OF_SOMEBODY or (call.api_key in COUNTED and node.quotas is not None):
         from odradek.node.routes.envelopes import ask_in_an_envelope  # most clusters limit nothing
 
         response = await ask_in_an_envelope(node, call, asked, answer)

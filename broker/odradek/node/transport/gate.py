@@ -196,7 +196,7 @@ class Gate:
         self._state = State.IN
         self._exchange = None
         self._principal = Principal(admitted.name)
-        connection.peer = Peer(connection.peer.listener, self._principal)
+        connection.peer = Peer(connection.peer.listener, self._principal, admitted.by_token)
         connection.frame_bytes_max(self._bytes_max)
         lifetimes = []
         reauth_ms = self._listener.reauth_ms[self._mechanism]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from odradek.node.seams import HasConfig, HasLog, HasMetadata
+from odradek.node.seams import HasConfig, HasLog, HasMetadata, HasRandom
 from odradek.node.transport.logins import LoginsRefused, SaslListener
+from odradek.security.credential import ScramCredential, ScramMechanism
 from odradek.security.jaas import JaasError, parse_users, plain_users
 from odradek.security.logins import MECHANISMS, OAUTHBEARER
 from odradek.security.mechanisms import NOT_SERVED, Accounts
+from odradek.security.principal import parse_principal
+from odradek.security.scram import ITERATIONS_MIN, credential_of, salted_password
+from odradek.security.tokens import TokenAccount, token_password
 
-if TYPE_CHECKING:
-    from odradek.security.credential import ScramCredential
+__all__ = ["TokenAccounts", "configured_users", "sasl_listener"]
 
-__all__ = ["configured_users", "sasl_listener"]
+SALT_BYTES = 16
 
 
-class Node(HasConfig, HasLog, HasMetadata, Protocol):
+class Node(HasConfig, HasLog, HasMetadata, HasRandom, Protocol):
     """What the logins of a broker are made of."""
 
 
@@ -39,7 +42,11 @@ def sasl_listener(node: Node, name: str) -> SaslListener:
     passwords = configured_users(node, name)
     return SaslListener(
         mechanisms=mechanisms,
-        accounts=Accounts(password=passwords.get, scram=lambda user, number: _scram(node, user, number)),
+        accounts=Accounts(
+            password=passwords.get,
+            scram=lambda user, number: _scram(node, user, number),
+            token=TokenAccounts(node).find,
+        ),
         reauth_ms={each: node.config.security(name, each).connections_max_reauth_ms for each in mechanisms},
         receive_bytes_max=settings.sasl_server_max_receive_size,
         failed_delay_ms=settings.connection_failed_authentication_delay_ms,
@@ -56,6 +63,35 @@ def configured_users(node: Node, listener: str = "") -> Mapping[str, str]:
     except JaasError as error:
         raise LoginsRefused(str(error)) from None
     return users
+
+
+class TokenAccounts:
+    """The delegation tokens of one node, as logins by SCRAM need them: derived when one is used first.
+
+    A token's password takes milliseconds to derive, and is as good for each of its logins.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._credentials: dict[tuple[str, int], ScramCredential] = {}
+
+    def find(self, token_id: str, number: int) -> TokenAccount | None:
+        """What a login is checked against; None where there is no such token."""
+        secret = self._node.config.security().delegation_token_secret_key
+        token = self._node.image.tokens.get(token_id)
+        if secret is None or token is None:
+            self._credentials.pop((token_id, number), None)
+            return None
+        credential = self._credentials.get((token_id, number))
+        if credential is None:
+            mechanism, salt = ScramMechanism(number), self._node.secrets.randbytes(SALT_BYTES)
+            salted = salted_password(mechanism, token_password(secret, token_id), salt, ITERATIONS_MIN)
+            credential = credential_of(mechanism, salted, salt, ITERATIONS_MIN)
+            self._credentials = {
+                key: value for key, value in self._credentials.items() if key[0] in self._node.image.tokens
+            }
+            self._credentials[token_id, number] = credential
+        return TokenAccount(credential, parse_principal(token.owner).name, token.expires_ms)
 
 
 def _scram(node: Node, user: str, number: int) -> ScramCredential | None:

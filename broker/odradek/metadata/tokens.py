@@ -1,0 +1,150 @@
+"""Delegation tokens as the controller decides about them (Kafka's `DelegationTokenControlManager`; KIP-48, KIP-900)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hmac import compare_digest
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from odradek.metadata.change import Change
+from odradek.security.principal import Principal
+from odradek.security.tokens import Token, token_hmac
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_delegation_token_response import CreateDelegationTokenResponse
+from odradek.wire.messages.delegation_token_record import DelegationTokenRecord
+from odradek.wire.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
+from odradek.wire.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
+from odradek.wire.messages.renew_delegation_token_response import RenewDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from odradek.config.security import SecurityConfig
+    from odradek.metadata.image import MetadataImage
+    from odradek.wire.messages.create_delegation_token_request import CreateDelegationTokenRequest
+    from odradek.wire.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+    from odradek.wire.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+
+__all__ = [
+    "TOKENS_SINCE",
+    "create_token",
+    "expire_token",
+    "owner_of",
+    "remove_expired",
+    "renew_token",
+    "token_record",
+]
+
+R = TypeVar("R", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
+
+TOKENS_SINCE = 14
+"""The level of metadata.version (3.6-IV2) from which on tokens can be kept."""
+
+
+def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Principal:
+    """Whom a token is for: whoever asks, unless another is named (KIP-373)."""
+    if not request.owner_principal_name:
+        return requester
+    return Principal(request.owner_principal_name, request.owner_principal_type or "")
+
+
+def create_token(
+    request: CreateDelegationTokenRequest, requester: Principal, token_id: str, settings: SecurityConfig, now: int
+) -> Change[CreateDelegationTokenResponse]:
+    """A new token, unless there is no secret to make it with; `token_id` must be one that nobody can foresee."""
+    owner = owner_of(request, requester)
+    reply = CreateDelegationTokenResponse(
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+    )
+    secret = settings.delegation_token_secret_key
+    if secret is None:
+        return Change(replace(reply, error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
+    lifetime_ms = settings.delegation_token_max_lifetime_ms
+    if request.max_lifetime_ms > 0:
+        lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)
+    token = Token(
+        id=token_id,
+        owner=str(owner),
+        requester=str(requester),
+        renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in request.renewers),
+        issued_ms=now,
+        expires_ms=now + min(lifetime_ms, settings.delegation_token_expiry_time_ms),
+        max_ms=now + lifetime_ms,
+    )
+    reply.issue_timestamp_ms, reply.expiry_timestamp_ms = token.issued_ms, token.expires_ms
+    reply.max_timestamp_ms = token.max_ms
+    reply.token_id, reply.hmac = token.id, token_hmac(secret, token.id)
+    return Change(reply, [token_record(token)])
+
+
+def renew_token(
+    request: RenewDelegationTokenRequest, who: str, image: MetadataImage, settings: SecurityConfig, now: int
+) -> Change[RenewDelegationTokenResponse]:
+    """Let a token live on, for as long as it may at most."""
+    found = _found(request.hmac, image.tokens, settings)
+    if isinstance(found, ErrorCode):
+        return Change(RenewDelegationTokenResponse(error_code=found))
+    if found.has_expired(now):
+        return Change(RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
+    if not found.may_renew(who):
+        return Change(RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
+    period_ms = settings.delegation_token_expiry_time_ms
+    if request.renew_period_ms > 0:
+        period_ms = min(period_ms, request.renew_period_ms)
+    return _moved(found, min(found.max_ms, now + period_ms), RenewDelegationTokenResponse())
+
+
+def expire_token(
+    request: ExpireDelegationTokenRequest, who: str, image: MetadataImage, settings: SecurityConfig, now: int
+) -> Change[ExpireDelegationTokenResponse]:
+    """Let a token end after a time, or at once where that is negative."""
+    found = _found(request.hmac, image.tokens, settings)
+    if isinstance(found, ErrorCode):
+        return Change(ExpireDelegationTokenResponse(error_code=found))
+    if not found.may_renew(who):
+        return Change(ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
+    if request.expiry_time_period_ms < 0:
+        gone: list[Struct] = [RemoveDelegationTokenRecord(token_id=found.id)]
+        return Change(ExpireDelegationTokenResponse(expiry_timestamp_ms=now), gone)
+    if found.has_expired(now):
+        return Change(ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
+    return _moved(found, min(found.max_ms, now + request.expiry_time_period_ms), ExpireDelegationTokenResponse())
+
+
+def remove_expired(image: MetadataImage, now: int) -> Change[None]:
+    """Forget the tokens whose time is over."""
+    over = [token.id for token in image.tokens.values() if token.has_expired(now)]
+    return Change(None, [RemoveDelegationTokenRecord(token_id=each) for each in over])
+
+
+def token_record(token: Token) -> DelegationTokenRecord:
+    """The record that keeps a token."""
+    return DelegationTokenRecord(
+        owner=token.owner,
+        requester=token.requester,
+        renewers=list(token.renewers),
+        issue_timestamp=token.issued_ms,
+        max_timestamp=token.max_ms,
+        expiration_timestamp=token.expires_ms,
+        token_id=token.id,
+    )
+
+
+def _found(shown: bytes, tokens: Mapping[str, Token], settings: SecurityConfig) -> Token | ErrorCode:
+    """The token whose secret this is."""
+    secret = settings.delegation_token_secret_key
+    if secret is None:
+        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    for token in tokens.values():
+        if compare_digest(token_hmac(secret, token.id), bytes(shown)):
+            return token
+    return ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+def _moved(token: Token, expires_ms: int, reply: R) -> Change[R]:
+    reply.expiry_timestamp_ms = expires_ms
+    return Change(reply, [token_record(replace(token, expires_ms=expires_ms))])
