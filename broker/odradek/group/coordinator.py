@@ -96,6 +96,8 @@ class GroupCoordinator(Machine[Work]):
         self._to_begin: set[str] = set()
         """Groups with sessions that begin at the next look at the clock."""
         self._next_expiry: int | None = None
+        self._told_states: dict[str, str] = {}
+        """What was told last of the state of groups that derive it."""
 
     @cached_property
     def _streams(self) -> StreamsGroups:
@@ -299,6 +301,8 @@ class GroupCoordinator(Machine[Work]):
     def apply(self, batch: Batch) -> None:
         """Fold a committed batch: generations, members, offsets, and the markers that end transactions."""
         self.facts += self._folding.apply(batch)
+        for group_id in self._folding.drain_touched():
+            self._tell_state(group_id)
         for group in self._folding.drain():
             self._tell(group)
             if group.sessions_to_begin:
@@ -384,6 +388,9 @@ class GroupCoordinator(Machine[Work]):
         if not self._folding.serving:
             self._folding.serving = True
             for loaded in self._groups.values():
+                if not isinstance(loaded, ClassicGroup):
+                    # What it came to before is no news.
+                    self._told_states[loaded.group_id] = loaded.state.value
                 if isinstance(loaded, ClassicGroup):
                     self._rebalance.load(loaded, now)
                     self._tell(loaded)
@@ -435,6 +442,21 @@ class GroupCoordinator(Machine[Work]):
         if self._waits.ended:
             self.released += self._waits.ended
             self._waits.ended.clear()
+
+    def _tell_state(self, group_id: str) -> None:
+        """Tell of a group whose state follows from its members, if it is another one now."""
+        if not self._folding.serving:
+            return
+        group = self._groups.get(group_id)
+        modern = None if isinstance(group, ClassicGroup) else group
+        before = self._told_states.pop(group_id, GroupState.DEAD.value)
+        after = GroupState.DEAD.value if modern is None else modern.state.value
+        if modern is not None:
+            self._told_states[group_id] = after
+        if before != after:
+            epoch, members = (0, 0) if modern is None else (modern.epoch, len(modern.members))
+            fields = {"group_id": group_id, "state_from": before, "state_to": after}
+            self.facts.append(Fact("group_state_change", {**fields, "generation": epoch, "members": members}))
 
     def _tell(self, group: ClassicGroup) -> None:
         for before, after in group.transitions:

@@ -56,6 +56,8 @@ class Folding:
         self.serving = False
         """Whether requests or time have reached the coordinator: before, the log alone says what a group is."""
         self._changed: list[ClassicGroup] = []
+        self._touched: set[str] = set()
+        """Groups of the newer protocols that records were about."""
 
     def apply(self, batch: Batch) -> list[Fact]:
         """Fold a batch; what there is to be told of records that cannot be read."""
@@ -79,6 +81,12 @@ class Folding:
         changed, self._changed = self._changed, []
         return changed
 
+    def drain_touched(self) -> list[str]:
+        """The groups of the newer protocols that records were about since this was asked last."""
+        touched = sorted(self._touched)
+        self._touched.clear()
+        return touched
+
     def _apply_record(self, record: Record, producer_id: int) -> None:
         key, value = record.key or b"", record.value
         offset_key = decode_key(key, OffsetCommitKey)
@@ -96,12 +104,15 @@ class Folding:
                 self._apply_group(group_key.group, group_value)
             return
         if kind_of(key) in STREAMS_KINDS:
-            self._streams().apply(key, value)
+            group_id = self._streams().apply(key, value)
+            if group_id is not None:
+                self._touched.add(group_id)
             return
         # Records of share groups are passed over.
         other_key, other_value = decode_record(GROUP_RECORDS, key, value)
         if isinstance(other_key, ConsumerKey) and not isinstance(other_value, Unknown):
             self._consumer.fold(other_key.group_id, other_key, other_value)
+            self._touched.add(other_key.group_id)
 
     def _apply_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
         group = self._groups.get(group_id)

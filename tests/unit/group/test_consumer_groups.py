@@ -367,3 +367,35 @@ def test_offsets_of_topics_that_members_read_stay() -> None:
     desk.beat("A", 2)
     desk.settle()
     assert {("orders", 0): 1} == desk.fetch_all()
+
+
+# ---------------------------------------------------------------------- events
+
+
+def states_told(desk: ConsumerDesk) -> list[tuple[object, object, object]]:
+    facts = [fact for fact in desk.machine.facts if fact.kind == "group_state_change"]
+    desk.machine.facts.clear()
+    return [(fact.fields["state_from"], fact.fields["state_to"], fact.fields["generation"]) for fact in facts]
+
+
+def test_a_change_of_state_is_told() -> None:
+    desk = ConsumerDesk()
+    first = desk.arrive("A")
+    desk.beat("A", first.member_epoch, {T: range(4)})
+    assert [("Dead", "Stable", 2)] == states_told(desk)
+
+    desk.arrive("B")
+    assert [("Stable", "Reconciling", 3)] == states_told(desk)
+    desk.beat("B", -1)
+    desk.beat("A", -1)
+    assert [("Reconciling", "Assigning", 4), ("Assigning", "Empty", 5)] == states_told(desk)
+
+
+def test_what_was_before_a_failover_is_no_news() -> None:
+    desk = ConsumerDesk()
+    desk.arrive("A")
+    desk.fail_over()
+    assert [] == states_told(desk)
+
+    desk.beat("A", -1)
+    assert [("Stable", "Empty", 3)] == states_told(desk)

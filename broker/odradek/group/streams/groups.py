@@ -184,11 +184,13 @@ class StreamsGroups:
         """There is no such group any more."""
         return group_tombstones(group)
 
-    def apply(self, data: bytes, value: bytes | None) -> None:
-        """One record about a streams group; one that a later release has written is passed over."""
+    def apply(self, data: bytes, value: bytes | None) -> str | None:
+        """One record about a streams group, and which; one that a later release has written is passed over."""
         key, decoded = decode_record(GROUP_RECORDS, data, value)
-        if isinstance(key, StreamsKey) and not isinstance(decoded, Unknown):
-            self._fold(key.group_id, key, decoded)
+        if not isinstance(key, StreamsKey) or isinstance(decoded, Unknown):
+            return None
+        self._fold(key.group_id, key, decoded)
+        return key.group_id
 
     def _fold(self, group_id: str, key: StreamsKey, value: msgspec.Struct | None) -> None:
         group = self._groups.get(group_id)

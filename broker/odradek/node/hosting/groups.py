@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 from odradek.config.keys import INT_MAX, LONG_MAX
 from odradek.group.consumer.settings import ConsumerSettings, MigrationPolicy, Surroundings
 from odradek.group.coordinator import GroupCoordinator
 from odradek.group.streams.settings import StreamsSettings
-from odradek.group.work import Work
+from odradek.group.work import ExpireOffsets, Work
+from odradek.log.machine import Decision, Refused
 from odradek.metadata.image import ResourceType
 from odradek.node.hosting.shard import Shard, ShardNode
 from odradek.node.seams import HasMetadata, HasRandom
+from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
+    from odradek.node.kernel.flow import Wait
 
 __all__ = ["GroupShard"]
+
+T = TypeVar("T")
 
 
 class Node(ShardNode, HasMetadata, HasRandom, Protocol):
@@ -38,7 +44,38 @@ class GroupShard(Shard[Work]):
         )
         suffix = lambda: str(_random_uuid(node))  # noqa: E731 - a name for what the next line is handed
         self.machine = GroupCoordinator(node.config, member_suffix=suffix, surroundings=around)
+        self._turns: dict[str, deque[tuple[Callable[[], Decision[Any]], Wait[Any]]]] = {}
+        """By group, what is still to be decided, while something is decided and not committed."""
         super().__init__(node, partition, self.machine)
+
+    async def in_turn(self, group_id: str, decide: Callable[[], Decision[T]]) -> T | Refused:
+        """Decide about a group when what was decided before is committed, which takes time with replicas that lag.
+
+        A group follows from what is committed, and the next decision about it has to follow from the one before.
+        """
+        if self.partition.log.mark is None and group_id not in self._turns:
+            return await self.carry_out(decide())
+        outcome: Wait[T | Refused] = self.node.kernel.wait()
+        queue = self._turns.get(group_id)
+        if queue is not None:
+            queue.append((decide, outcome))
+        else:
+            self._turns[group_id] = deque([(decide, outcome)])
+            # A client that goes away does not take back what was decided for it.
+            self.node.kernel.spawn(self._take_turns(group_id))
+        return await outcome
+
+    async def _take_turns(self, group_id: str) -> None:
+        queue = self._turns[group_id]
+        while queue:
+            decide, outcome = queue.popleft()
+            reply: object = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            try:
+                reply = Refused(ErrorCode.NOT_COORDINATOR) if self.resigned else await self.carry_out(decide())
+            finally:
+                outcome.settle(reply)
+                if not queue:
+                    del self._turns[group_id]
 
     @property
     def write_timeout_ms(self) -> int:
@@ -47,7 +84,10 @@ class GroupShard(Shard[Work]):
 
     async def perform(self, work: Work) -> None:
         """Go on with a rebalance, resolve patterns, or let offsets expire."""
-        await self.carry_out(self.machine.perform(work, self.node.now))
+        if isinstance(work, ExpireOffsets):
+            await self.carry_out(self.machine.perform(work, self.node.now))
+        else:
+            await self.in_turn(work.group_id, lambda: self.machine.perform(work, self.node.now))
 
 
 def _random_uuid(node: Node) -> UUID:

@@ -52,8 +52,11 @@ async def consumer_group_heartbeat(node: Node, call: Call) -> ConsumerGroupHeart
         outcome = shard
     else:
         client_id, host = call.client_id or "", f"/{call.host}"
-        decision = shard.machine.consumer_heartbeat(request, call.version, client_id, host, node.now)
-        outcome = await shard.carry_out(decision)
+        machine = shard.machine
+        outcome = await shard.in_turn(
+            request.group_id,
+            lambda: machine.consumer_heartbeat(request, call.version, client_id, host, node.now),
+        )
     if isinstance(outcome, Refused):
         return ConsumerGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
     return outcome

@@ -63,8 +63,11 @@ async def streams_group_heartbeat(node: Node, call: Call) -> StreamsGroupHeartbe
         outcome = shard
     elif outcome is None and not isinstance(shard, Refused):
         client_id, host = call.client_id or "", f"/{call.host}"
-        decision = shard.machine.streams_heartbeat(request, call.version, client_id, host, node.now)
-        outcome = await shard.carry_out(decision)
+        machine = shard.machine
+        outcome = await shard.in_turn(
+            request.group_id,
+            lambda: machine.streams_heartbeat(request, call.version, client_id, host, node.now),
+        )
     assert outcome is not None, "there is a coordinator, or a refusal"
     if isinstance(outcome, Refused):
         return _refused(outcome)
