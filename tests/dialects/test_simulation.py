@@ -12,13 +12,23 @@ from odradek.dialects.load import names
 from odradek.sim.draw import Settings, draw
 from odradek.sim.promises import Violation
 from odradek.sim.run import Run, run
-from odradek.sim.schedule import read_schedule
+from odradek.sim.schedule import Schedule, read_schedule
 
 SEEDS = int(os.environ.get("ODRADEK_SIM_SEEDS", "48")) // 8
 LATE_MARKER = Path(__file__).parent / "late_marker.json"
 """What was left of seed 6 of the workload in-flight, at level 2 and with markers that are delayed by 2.5 s."""
 NEXT_JOINS = Path(__file__).parent / "next_joins.json"
 """What was left of seed 2, with the producers of KIP-609's draft as it has them."""
+
+
+def broken(schedule: Schedule) -> frozenset[str]:
+    """The promises that are broken by the first of some runs that breaks any: they differ in the delays of messages."""
+    for seed in range(schedule.seed, schedule.seed + 20):
+        try:
+            run(replace(schedule, seed=seed))
+        except Violation as violation:
+            return violation.names
+    return frozenset()
 
 
 @pytest.mark.slow
@@ -37,8 +47,7 @@ def test_a_late_marker_ends_the_next_transaction_of_kip_890_text() -> None:
     """
     schedule = read_schedule(LATE_MARKER.read_bytes())
     assert "kip-890-text" == schedule.dialect
-    with pytest.raises(Violation, match="has other records than those of committed transactions"):
-        run(schedule)
+    assert broken(schedule) & {"wrong records", "aborted read"}
     assert run(replace(schedule, dialect=None)).committed > 0
 
 
@@ -49,8 +58,7 @@ def test_the_next_transaction_of_kip_609_draft_joins_the_one_before() -> None:
     """
     schedule = read_schedule(NEXT_JOINS.read_bytes())
     assert ("kip-609-draft", False) == (schedule.dialect, schedule.careful)
-    with pytest.raises(Violation, match="has other records than those of committed transactions"):
-        run(schedule)
+    assert broken(schedule) & {"wrong records", "aborted read"}
     assert run(replace(schedule, careful=True)).committed > 0
 
 

@@ -169,11 +169,7 @@ class TxnCoordinator(Ledger):
             return Refused(ErrorCode.UNSUPPORTED_VERSION)
         stored = self._rules.add_client_versions[client_version]
         after = transitions.added(entry, new, client_version=stored, now=now)
-        facts = tuple(
-            Fact("partitions_added", producer_fields(after) | {"topic": topic, "partition": index, "tv": tv})
-            for topic, index in new
-        )
-        return self._propose(after, ErrorCode.NONE, tv=tv, facts=facts)
+        return self._propose(after, ErrorCode.NONE, tv=tv, facts=_added_facts(after, new, tv))
 
     def verify_partitions(
         self, claim: Claim, partitions: Iterable[TopicPartition]
@@ -282,7 +278,9 @@ class TxnCoordinator(Ledger):
         if held.owing or work.transactional_id in self._pending:
             return Answered(None)
         completed = self._rules.transitions.completed(held.entry, now=now)
-        return self._propose(completed.fitting(value_version(tv)), None, tv=tv)
+        # In Kafka none are left; where the next transaction is open at once, it has some from its beginning.
+        facts = _added_facts(completed, completed.partitions, tv)
+        return self._propose(completed.fitting(value_version(tv)), None, tv=tv, facts=facts)
 
     def abort_timed_out(self, work: AbortTimedOut, *, now: int, tv: int, ids: ProducerIds) -> Decision[None]:
         """Abort a transaction whose time is over; whatever keeps it from being done, it is tried again later."""
@@ -320,6 +318,13 @@ class TxnCoordinator(Ledger):
     def listed(self, wanted: TransactionFilter, *, now: int) -> Iterator[list_transactions_response.TransactionState]:
         """ListTransactions: what this partition adds to the answer."""
         return wanted.listed(self.entries(), now=now)
+
+
+def _added_facts(entry: Entry, partitions: Iterable[TopicPartition], tv: int) -> tuple[Fact, ...]:
+    return tuple(
+        Fact("partitions_added", producer_fields(entry) | {"topic": topic, "partition": index, "tv": tv})
+        for topic, index in partitions
+    )
 
 
 def _end_reply(entry: Entry, *, bumps: bool) -> EndTxnResponse:

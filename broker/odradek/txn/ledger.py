@@ -22,7 +22,7 @@ from odradek.txn.deadlines import Deadlines, next_tick
 from odradek.txn.entry import Entry, TopicPartition, decode_id, encode_id, value_version
 from odradek.txn.markers import NO_LEADER, WriteMarkers, write_markers
 from odradek.txn.rules import rules_of
-from odradek.txn.states import EXPIRABLE, PREPARED, TxnState
+from odradek.txn.states import EXPIRABLE, PREPARED, TxnState, completed_state
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -187,11 +187,11 @@ class Ledger(Machine["TxnWork"]):
         assert shown is not None
         state_from = None if before is None else before.state
         state_to = TxnState.DEAD if after is None else after.state
-        if state_from is not state_to:
+        for step_from, step_to in _steps(state_from, state_to):
             fields = producer_fields(shown)
-            if state_from is not None:
-                fields["state_from"] = state_from.title
-            fields["state_to"] = state_to.title
+            if step_from is not None:
+                fields["state_from"] = step_from.title
+            fields["state_to"] = step_to.title
             if proposal.tv is not None:
                 fields["tv"] = proposal.tv
             self.facts.append(Fact("state_change", fields))
@@ -281,6 +281,17 @@ class Ledger(Machine["TxnWork"]):
     def wake_at(self) -> int | None:
         """When something more is owed."""
         return self._deadlines.wake_at()
+
+
+def _steps(before: TxnState | None, after: TxnState) -> Iterator[tuple[TxnState | None, TxnState]]:
+    """The changes that one record brings: what opens the next transaction has completed the one before."""
+    if before is after:
+        return
+    if before in PREPARED and after is TxnState.ONGOING:
+        assert before is not None
+        yield before, completed_state(before)
+        before = completed_state(before)
+    yield before, after
 
 
 def producer_fields(entry: Entry) -> dict[str, object]:
