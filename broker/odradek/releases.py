@@ -91,6 +91,18 @@ _HIGHEST: Mapping[str, tuple[int | None, ...]] = {
     "STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE": (None, None, None, None, None, 0),
     "LIST_CONFIG_RESOURCES": (None, None, None, 0, 0, 1),
     "DESCRIBE_TOPIC_PARTITIONS": (None, None, None, 0, 0, 0),
+    "SHARE_GROUP_HEARTBEAT": (None, None, None, None, None, 1),
+    "SHARE_GROUP_DESCRIBE": (None, None, None, None, None, 1),
+    "SHARE_FETCH": (None, None, None, None, None, 2),
+    "SHARE_ACKNOWLEDGE": (None, None, None, None, None, 2),
+    "INITIALIZE_SHARE_GROUP_STATE": (None, None, None, None, None, 0),
+    "READ_SHARE_GROUP_STATE": (None, None, None, None, None, 0),
+    "WRITE_SHARE_GROUP_STATE": (None, None, None, None, None, 1),
+    "DELETE_SHARE_GROUP_STATE": (None, None, None, None, None, 0),
+    "READ_SHARE_GROUP_STATE_SUMMARY": (None, None, None, None, None, 1),
+    "DESCRIBE_SHARE_GROUP_OFFSETS": (None, None, None, None, None, 1),
+    "ALTER_SHARE_GROUP_OFFSETS": (None, None, None, None, None, 0),
+    "DELETE_SHARE_GROUP_OFFSETS": (None, None, None, None, None, 0),
 }
 """The highest version of each API that Odradek serves, by release in the order of `_NAMES`; None: not there."""
 
@@ -115,6 +127,14 @@ _LOWEST_SINCE_4_0: Mapping[str, int] = {
     "DESCRIBE_LOG_DIRS": 1,
 }
 """What KIP-896 has left of the APIs that began at 0."""
+
+_LOWEST_OF_SHARES: Mapping[str, int] = {
+    "SHARE_GROUP_HEARTBEAT": 1,
+    "SHARE_GROUP_DESCRIBE": 1,
+    "SHARE_FETCH": 1,
+    "SHARE_ACKNOWLEDGE": 1,
+}
+"""What was a preview in version 0."""
 
 _LOWEST_PRODUCE_SINCE_4_0 = 3
 """Told to begin at 0 all the same, for a client that decides about compression by it (KAFKA-18659)."""
@@ -199,34 +219,34 @@ class Release(Struct, frozen=True, kw_only=True):
 
 def _apis(name: str) -> dict[str, Range]:
     column = _NAMES.index(name)
-    lowest = _LOWEST_SINCE_4_0 if column >= _NAMES.index("4.0") else {}
+    lowest = {**_LOWEST_OF_SHARES, **(_LOWEST_SINCE_4_0 if column >= _NAMES.index("4.0") else {})}
     return {api: (lowest.get(api, 0), highest) for api, row in _HIGHEST.items() if (highest := row[column]) is not None}
 
 
 _GROUPS = "group.version"
 _METADATA = "metadata.version"
+_SHARES = "share.version"
 _STREAMS = "streams.version"
 _TRANSACTIONS = "transaction.version"
 _ELIGIBLE = "eligible.leader.replicas.version"
 _KRAFT = "kraft.version"
 
-FEATURES = (_METADATA, _GROUPS, _TRANSACTIONS, _ELIGIBLE, _KRAFT, _STREAMS)
-"""The features that Odradek has.
-
-Kafka also has share.version: there are no share groups here.
+FEATURES = (_METADATA, _GROUPS, _SHARES, _TRANSACTIONS, _ELIGIBLE, _KRAFT, _STREAMS)
+"""The features that Odradek has: all that Kafka 4.4 has.
 """
 
 _LATEST_FEATURES: Mapping[str, Range] = {
     _GROUPS: (0, 1),
     _KRAFT: (0, 1),
     _METADATA: (7, 33),
+    _SHARES: (0, 2),
     _STREAMS: (0, 1),
     _TRANSACTIONS: (0, 2),
     _ELIGIBLE: (0, 1),
 }
-_LATEST_LEVELS: Mapping[str, int] = {_GROUPS: 1, _METADATA: 33, _TRANSACTIONS: 2, _ELIGIBLE: 1, _STREAMS: 1}
+_LATEST_LEVELS: Mapping[str, int] = {_GROUPS: 1, _METADATA: 33, _SHARES: 2, _TRANSACTIONS: 2, _ELIGIBLE: 1, _STREAMS: 1}
 
-_SINCE_4_4 = frozenset({_STREAMS})
+_SINCE_4_4 = frozenset({_SHARES, _STREAMS})
 """Features that 4.0 does not know."""
 
 WIDEST = Release(name=LATEST, apis=None, features=_LATEST_FEATURES, levels=_LATEST_LEVELS)

@@ -33,9 +33,6 @@ CLOCK_TIME_MIN = 1_000_000_000_000
 
 NOISE = frozenset({"throttle_time_ms"})
 RUNNING_NUMBERS = frozenset({"finalized_features_epoch", "broker_epoch", "controller_id"})
-FEATURES = frozenset({"supported_features", "finalized_features"})
-# Odradek has no share groups, and does not claim their feature.
-FOREIGN_FEATURES = frozenset({"share.version"})
 # Over which topics a broker hashes is its own affair.
 HASHES = frozenset({"metadata_hash"})
 LEADERSHIP = frozenset({"coordinator_epoch", "leader_epoch", "committed_leader_epoch"})
@@ -110,7 +107,7 @@ def render(message: Struct, version: int, aliases: Aliases, *, without: str = ""
     """The lines of an answer, `without` one of its outermost fields."""
     if without:
         message = copy(message)
-        setattr(message, without, [])
+        setattr(message, without, [] if isinstance(getattr(message, without), list) else None)
     return list(struct_lines(registry.spec(type(message)).root, message, version, aliases, label="", depth=0))
 
 
@@ -152,8 +149,6 @@ def nested_lines(field: Field, content: Any, version: int, aliases: Aliases, dep
         return
     assert field.struct is not None
     elements: Iterable[Any] = content if field.is_array else [content]
-    if field.python_name in FEATURES:
-        elements = [element for element in elements if element.name not in FOREIGN_FEATURES]
     if field.is_array and field.python_name not in ORDERED:
         elements = sorted(elements, key=lambda element: sort_key(field.struct, element, aliases))
     for element in elements:

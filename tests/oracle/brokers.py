@@ -29,6 +29,9 @@ ALIKE: Mapping[str, str] = {
     "transaction.state.log.num.partitions": str(COORDINATOR_PARTITIONS),
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": str(COORDINATOR_PARTITIONS),
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     # Timed-out transactions are looked for more often than every ten seconds.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",

@@ -32,6 +32,7 @@ CAPTURED: Mapping[str, tuple[str, ...]] = {
     "JoinGroup": ("member_id", "generation_id"),
     "ConsumerGroupHeartbeat": ("member_epoch",),
     "StreamsGroupHeartbeat": ("member_epoch",),
+    "ShareGroupHeartbeat": ("member_epoch",),
 }
 """What `-> a b` takes from an answer, if it does not say."""
 
@@ -362,6 +363,52 @@ def tasks(text: str) -> list[Fields]:
     ]
 
 
+def share_group_heartbeat(words: Words) -> Fields:
+    """ShareGroupHeartbeat v1 group member epoch topic...: subscribed to these"""
+    group, member, epoch, *topics = words.values
+    fields: Fields = {"group_id": group, "member_id": member, "member_epoch": epoch}
+    return fields | ({"subscribed_topic_names": topics} if topics else {})
+
+
+def share_fetch(words: Words) -> Fields:
+    """ShareFetch v2 group member session_epoch t-0 ack=[[0, 3, [1]], [4, 4, [2]]]"""
+    limits: Fields = {"max_wait_ms": 1000, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 500}
+    return share_acknowledge(words) | limits
+
+
+def share_acknowledge(words: Words) -> Fields:
+    """ShareAcknowledge v2 group member session_epoch t-0 ack=[[0, 3, [1]]]: first and last offset, and types"""
+    group, member, epoch = words.take(3)
+    topics = [
+        {"topic_id": topic_id, "partitions": [acknowledged(partition) for partition in partitions]}
+        for _, topic_id, partitions in words.topics()
+    ]
+    return {"group_id": group, "member_id": member, "share_session_epoch": epoch, "topics": topics}
+
+
+def acknowledged(partition: Partition) -> Fields:
+    acknowledgements = [
+        {"first_offset": first, "last_offset": last, "acknowledge_types": types}
+        for first, last, types in partition.take("ack", [])
+    ]
+    if partition.options:
+        raise LanguageError(f"a partition that is acknowledged has no {', '.join(partition.options)}")
+    return {"partition_index": partition.index, "acknowledgement_batches": acknowledgements}
+
+
+def share_state(words: Words) -> Fields:
+    """ReadShareGroupState v0 group t-0 leader_epoch=0 t-1: each of the APIs of a share coordinator"""
+    (group,) = words.take(1)
+    topics = [
+        {
+            "topic_id": topic_id,
+            "partitions": [{"partition": partition.index, **partition.options} for partition in partitions],
+        }
+        for _, topic_id, partitions in words.topics()
+    ]
+    return {"group_id": group, "topics": topics}
+
+
 def leave_group(words: Words) -> Fields:
     """LeaveGroup v3 group member..."""
     group, *members = words.values
@@ -374,6 +421,7 @@ SHAPES: Mapping[str, Callable[[Words], Fields]] = {
     "AddOffsetsToTxn": add_offsets_to_txn,
     "AddPartitionsToTxn": add_partitions_to_txn,
     "ConsumerGroupHeartbeat": consumer_group_heartbeat,
+    "DeleteShareGroupState": share_state,
     "DescribeProducers": describe_producers,
     "DescribeTransactions": describe_transactions,
     "EndTxn": end_txn,
@@ -381,6 +429,7 @@ SHAPES: Mapping[str, Callable[[Words], Fields]] = {
     "FindCoordinator": find_coordinator,
     "Heartbeat": sync_group,
     "InitProducerId": init_producer_id,
+    "InitializeShareGroupState": share_state,
     "JoinGroup": join_group,
     "LeaveGroup": leave_group,
     "ListOffsets": list_offsets,
@@ -388,7 +437,13 @@ SHAPES: Mapping[str, Callable[[Words], Fields]] = {
     "OffsetFetch": offset_fetch,
     "Produce": produce,
     "StreamsGroupHeartbeat": streams_group_heartbeat,
+    "ReadShareGroupState": share_state,
+    "ReadShareGroupStateSummary": share_state,
+    "ShareAcknowledge": share_acknowledge,
+    "ShareFetch": share_fetch,
+    "ShareGroupHeartbeat": share_group_heartbeat,
     "SyncGroup": sync_group,
     "TxnOffsetCommit": txn_offset_commit,
+    "WriteShareGroupState": share_state,
     "WriteTxnMarkers": write_txn_markers,
 }

@@ -26,10 +26,12 @@ from tests.oracle.shapes import PARTITION, Fields
 
 from odradek.records.batch import batches
 from odradek.records.record import Record, build_batch, iterate_records
-from odradek.records.state import GROUP_RECORDS, decode_record
+from odradek.records.state import GROUP_RECORDS, SHARE_RECORDS, decode_record
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
+from odradek.wire.messages.share_snapshot_key import ShareSnapshotKey
+from odradek.wire.messages.share_update_key import ShareUpdateKey
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import TransactionLogValue
 
@@ -193,6 +195,28 @@ def group_record(player: Player, name: str, record: Record) -> Iterable[str]:
     if isinstance(value, ConsumerGroupRegularExpressionValue):
         value.version = 0  # how far the log of metadata was read
     yield from (f"    {line}" for line in render(value, version, player.aliases))
+
+
+def share_log(player: Player, step: Step) -> Iterable[str]:
+    """share_log g: every record of the share group in the log of the share coordinator, partition by partition"""
+    name = player.scope.value(step.words[0])
+    kept: dict[tuple[str, int], list[str]] = {}
+    for index in range(COORDINATOR_PARTITIONS):
+        found = read_partition(player, "__share_group_state", index, isolation=0)
+        for batch in batches(memoryview(found.records or b"")):
+            for record in iterate_records(batch):
+                assert record.key is not None, "the log of a coordinator is compacted"
+                key, value = decode_record(SHARE_RECORDS, record.key, record.value)
+                if not isinstance(key, ShareSnapshotKey | ShareUpdateKey) or key.group_id != name:
+                    continue
+                lines = kept.setdefault((player.aliases.uuid(key.topic_id), key.partition), [])
+                lines.append(f"{type(key).__name__.removesuffix('Key')} {' '.join(render(key, 0, player.aliases))}")
+                if record.value is None or value is None:
+                    lines.append("    tombstone")
+                else:
+                    (version,) = struct.unpack_from(">h", record.value)
+                    lines += [f"    {line}" for line in render(value, version, player.aliases)]
+    return [line for _, lines in sorted(kept.items()) for line in lines]
 
 
 def feature(player: Player, step: Step) -> Iterable[str]:
@@ -375,5 +399,6 @@ VERBS: Mapping[str, Verb] = {
     "restart": restart,
     "seed": seeded,
     "settle": settle,
+    "share_log": share_log,
     "topic": topic,
 }

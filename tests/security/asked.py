@@ -19,6 +19,7 @@ from odradek.wire.messages import (
     alter_configs_request,
     alter_partition_reassignments_request,
     alter_replica_log_dirs_request,
+    alter_share_group_offsets_request,
     consumer_group_describe_request,
     consumer_group_heartbeat_request,
     create_acls_request,
@@ -27,6 +28,8 @@ from odradek.wire.messages import (
     delete_acls_request,
     delete_groups_request,
     delete_records_request,
+    delete_share_group_offsets_request,
+    delete_share_group_state_request,
     delete_topics_request,
     describe_acls_request,
     describe_client_quotas_request,
@@ -36,6 +39,7 @@ from odradek.wire.messages import (
     describe_log_dirs_request,
     describe_producers_request,
     describe_quorum_request,
+    describe_share_group_offsets_request,
     describe_topic_partitions_request,
     describe_transactions_request,
     describe_user_scram_credentials_request,
@@ -46,6 +50,7 @@ from odradek.wire.messages import (
     heartbeat_request,
     incremental_alter_configs_request,
     init_producer_id_request,
+    initialize_share_group_state_request,
     join_group_request,
     leave_group_request,
     list_config_resources_request,
@@ -59,12 +64,19 @@ from odradek.wire.messages import (
     offset_fetch_request,
     offset_for_leader_epoch_request,
     produce_request,
+    read_share_group_state_request,
+    read_share_group_state_summary_request,
     remove_raft_voter_request,
+    share_acknowledge_request,
+    share_fetch_request,
+    share_group_describe_request,
+    share_group_heartbeat_request,
     sync_group_request,
     txn_offset_commit_request,
     unregister_broker_request,
     unregister_controller_request,
     update_features_request,
+    write_share_group_state_request,
     write_txn_markers_request,
 )
 from odradek.wire.messages.alter_user_scram_credentials_request import (
@@ -410,6 +422,32 @@ def _markers(version: int) -> Struct:
     return m.WriteTxnMarkersRequest(markers=[m.WritableTxnMarker(producer_id=1, topics=[topic])])
 
 
+def _share_heartbeat(version: int) -> Struct:
+    return share_group_heartbeat_request.ShareGroupHeartbeatRequest(
+        group_id=GROUP, member_id="AAAAAAAAAAAAAAAAAAAAAA", member_epoch=0, subscribed_topic_names=["hidden"]
+    )
+
+
+def _describe_share_offsets(version: int) -> Struct:
+    m = describe_share_group_offsets_request
+    return m.DescribeShareGroupOffsetsRequest(
+        groups=[m.DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None) for name in (GROUP, "mine")]
+    )
+
+
+def _alter_share_offsets(group: str) -> Callable[[int], Struct]:
+    m = alter_share_group_offsets_request
+    partition = m.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)
+    topics = [m.AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=[partition]) for name in ("hidden",)]
+    return lambda _: m.AlterShareGroupOffsetsRequest(group_id=group, topics=topics)
+
+
+def _delete_share_offsets(version: int) -> Struct:
+    m = delete_share_group_offsets_request
+    topics = [m.DeleteShareGroupOffsetsRequestTopic(topic_name="hidden")]
+    return m.DeleteShareGroupOffsetsRequest(group_id=GROUP, topics=topics)
+
+
 def _consumer_heartbeat(version: int) -> Struct:
     return consumer_group_heartbeat_request.ConsumerGroupHeartbeatRequest(
         group_id=GROUP,
@@ -540,6 +578,35 @@ ASKED: Mapping[str, Asking] = {
     "consumer_group_describe": Asking(
         lambda _: consumer_group_describe_request.ConsumerGroupDescribeRequest(group_ids=[GROUP]), (0, 1)
     ),
+    "share_group_heartbeat": Asking(_share_heartbeat, (1,)),
+    "share_group_describe": Asking(
+        lambda _: share_group_describe_request.ShareGroupDescribeRequest(group_ids=[GROUP]), (1,)
+    ),
+    "share_fetch": Asking(
+        lambda _: share_fetch_request.ShareFetchRequest(group_id=GROUP, member_id="m", topics=[]), (1, 2)
+    ),
+    "share_acknowledge": Asking(
+        lambda _: share_acknowledge_request.ShareAcknowledgeRequest(group_id=GROUP, member_id="m", topics=[]), (1, 2)
+    ),
+    "initialize_share_group_state": Asking(
+        lambda _: initialize_share_group_state_request.InitializeShareGroupStateRequest(group_id=GROUP), (0,)
+    ),
+    "read_share_group_state": Asking(
+        lambda _: read_share_group_state_request.ReadShareGroupStateRequest(group_id=GROUP), (0,)
+    ),
+    "write_share_group_state": Asking(
+        lambda _: write_share_group_state_request.WriteShareGroupStateRequest(group_id=GROUP), (0, 1)
+    ),
+    "delete_share_group_state": Asking(
+        lambda _: delete_share_group_state_request.DeleteShareGroupStateRequest(group_id=GROUP), (0,)
+    ),
+    "read_share_group_state_summary": Asking(
+        lambda _: read_share_group_state_summary_request.ReadShareGroupStateSummaryRequest(group_id=GROUP), (0, 1)
+    ),
+    "describe_share_group_offsets": Asking(_describe_share_offsets, (0, 1)),
+    "alter_share_group_offsets": Asking(_alter_share_offsets(GROUP), (0,)),
+    "alter_my_share_group_offsets": Asking(_alter_share_offsets("mine"), (0,)),
+    "delete_share_group_offsets": Asking(_delete_share_offsets, (0,)),
     "list_config_resources": Asking(lambda _: list_config_resources_request.ListConfigResourcesRequest(), (0, 1)),
     "describe_topic_partitions": Asking(_topic_partitions, (0,)),
     "describe_user_scram_credentials": Asking(

@@ -36,6 +36,7 @@ from odradek.config.keys import (
 )
 from odradek.config.security import KEYS as SECURITY_KEYS
 from odradek.config.security import LISTENER_PREFIX, SecurityConfig, is_listener_key, key_of
+from odradek.config.share import ShareConfig
 from odradek.config.without_effect import INERT_KEYS, NOMINAL_KEYS
 from odradek.releases import FEATURES, RELEASES, WIDEST, Release, release_of
 
@@ -57,7 +58,7 @@ class ConfigError(ValueError):
     """A configuration that cannot be used; the text is one clear sentence for whoever wrote it."""
 
 
-class Config(Struct, frozen=True, kw_only=True):
+class Config(ShareConfig, frozen=True, kw_only=True):
     """The configuration of one broker."""
 
     layers: tuple[tuple[ConfigSource, Mapping[str, str]], ...] = ()
@@ -231,6 +232,7 @@ class Config(Struct, frozen=True, kw_only=True):
     odradek_eligible_leader_replicas_version: Annotated[int, integer(0, 1)] = 1
     odradek_kraft_version: Annotated[int, integer(0, 1)] = 0
     odradek_streams_version: Annotated[int, integer(0, 1)] = 1
+    odradek_share_version: Annotated[int, integer(0, 2)] = 2
     odradek_metadata_batch_records_max: Annotated[int, integer(1)] = 10_000
     """Records of one operation beyond which it becomes a metadata transaction (Kafka's maxRecordsPerBatch)."""
 

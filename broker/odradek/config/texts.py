@@ -127,6 +127,32 @@ group.streams.rack.aware.assignment.tags  Tags that every client of a streams gr
 group.streams.task.offset.interval.ms  How often a member tells how far its tasks are.
 group.streams.min.task.offset.interval.ms  The least that a group may set that interval to.
 group.streams.acceptable.recovery.lag  How far behind a copy may be that counts as caught up, as members are told.
+group.share.max.size  The most members of a share group.
+group.share.heartbeat.interval.ms  How often a member of a share group reports.
+group.share.min.heartbeat.interval.ms  The least that a share group may set its heartbeat interval to.
+group.share.max.heartbeat.interval.ms  The most that a share group may set its heartbeat interval to.
+group.share.session.timeout.ms  How long a silent member of a share group stays.
+group.share.min.session.timeout.ms  The least that a share group may set its session timeout to.
+group.share.max.session.timeout.ms  The most that a share group may set its session timeout to.
+group.share.assignment.interval.ms  The time between two assignments of a share group.
+group.share.min.assignment.interval.ms  The least that a share group may set its assignment interval to.
+group.share.max.assignment.interval.ms  The most that a share group may set its assignment interval to.
+group.share.record.lock.duration.ms  How long a member of a share group may keep a record before others get it.
+group.share.min.record.lock.duration.ms  The least that a share group may set the duration of its locks to.
+group.share.max.record.lock.duration.ms  The most that a share group may set the duration of its locks to.
+group.share.delivery.count.limit  How often a record is delivered before a share group gives it up.
+group.share.min.delivery.count.limit  The least that a share group may set its limit of deliveries to.
+group.share.max.delivery.count.limit  The most that a share group may set its limit of deliveries to.
+group.share.partition.max.record.locks  How many records of a partition are on their way to a share group at most.
+group.share.min.partition.max.record.locks  The least that a share group may set its limit of locks to.
+group.share.max.partition.max.record.locks  The most that a share group may set its limit of locks to.
+group.share.max.share.sessions  The most sessions of ShareFetch that a broker keeps.
+share.coordinator.state.topic.num.partitions  The partitions of the topic of share groups' states.
+share.coordinator.state.topic.replication.factor  The replicas of the topic of share groups' states.
+share.coordinator.state.topic.min.isr  How many replicas of the topic of share groups' states must be in sync.
+share.coordinator.state.topic.segment.bytes  The size of a segment of the topic of share groups' states.
+share.coordinator.snapshot.update.records.per.snapshot  After how many updates the state of a share partition is written as a whole.
+share.coordinator.write.timeout.ms  How long a record of the share coordinator may take to be committed.
 producer.id.expiration.ms  A partition forgets a producer that has written nothing for this time.
 producer.id.expiration.check.interval.ms  How often it is looked for producers to forget.
 transactional.id.expiration.ms  A transactional id is forgotten when it was not used for this time.
@@ -161,6 +187,7 @@ odradek.group.version  The level of group.version of a new cluster.
 odradek.eligible.leader.replicas.version  The level of eligible.leader.replicas.version of a new cluster.
 odradek.kraft.version  The level of kraft.version of a new cluster.
 odradek.streams.version  The level of streams.version of a new cluster.
+odradek.share.version  The level of share.version of a new cluster.
 odradek.metadata.batch.records.max  How many records an operation on the metadata writes before it becomes a metadata transaction.
 """)  # noqa: E501
 

@@ -8,7 +8,7 @@ __all__ = [
     "NOMINAL_KEYS",
 ]
 
-# Not in `table.py`: threads, tiered storage, security, replication, the quorum, share groups.
+# Not in `table.py`: threads, tiered storage, security, replication, the quorum.
 _INERT = """
 advertised.listeners alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.leader.rebalance.enable
@@ -19,35 +19,27 @@ controller.quorum.append.linger.ms controller.quorum.auto.join.enable controller
 controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
 controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
 controller.quorum.retry.backoff.ms controller.quorum.voters controller.socket.timeout.ms cordoned.log.dirs
-create.topic.policy.class.name
-delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
-delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
-errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix
+create.topic.policy.class.name delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
+delegation.token.max.lifetime.ms delegation.token.secret.key delete.records.purgatory.purge.interval.requests
+early.start.listeners errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix
 fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate
 group.consumer.assignor.offload.enable group.coordinator.append.linger.ms group.coordinator.background.threads
-group.coordinator.cached.buffer.max.bytes group.coordinator.threads group.share.assignment.interval.ms
-group.share.assignor.offload.enable group.share.assignors group.share.delivery.count.limit
-group.share.dlq.manager.class.name group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms
-group.share.max.assignment.interval.ms group.share.max.delivery.count.limit group.share.max.heartbeat.interval.ms
-group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
-group.share.max.share.sessions group.share.max.size group.share.min.assignment.interval.ms
-group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
-group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.partition.max.record.locks
-group.share.persister.class.name group.share.record.lock.duration.ms group.share.session.timeout.ms
-group.streams.assignor.offload.enable group.streams.max.warmup.replicas group.streams.num.warmup.replicas
-group.streams.topology.description.plugin.class initial.broker.registration.timeout.ms inter.broker.listener.name
-internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
-kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
-leader.replication.throttled.rate listener.security.protocol.map listeners log.cleaner.dedupe.buffer.size
-log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
-log.dir log.dir.failure.timeout.ms log.dirs log.flush.offset.checkpoint.interval.ms
-log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms max.connection.creation.rate
-max.connections.per.ip.overrides metadata.log.dir metadata.log.max.record.bytes.between.snapshots
-metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms metadata.max.retention.bytes
-metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
-node.id num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
-num.replica.fetchers offsets.load.buffer.size principal.builder.class process.roles
-producer.purgatory.purge.interval.requests remote.fetch.max.wait.ms
+group.coordinator.cached.buffer.max.bytes group.coordinator.threads group.share.assignor.offload.enable
+group.share.assignors group.share.dlq.manager.class.name group.share.initialize.retry.interval.ms
+group.share.persister.class.name group.streams.assignor.offload.enable group.streams.max.warmup.replicas
+group.streams.num.warmup.replicas group.streams.topology.description.plugin.class
+initial.broker.registration.timeout.ms inter.broker.listener.name internal.metadata.delete.delay.millis
+internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
+kafka.metrics.reporters leader.imbalance.check.interval.seconds leader.replication.throttled.rate
+listener.security.protocol.map listeners log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
+log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir log.dir.failure.timeout.ms
+log.dirs log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
+log.initial.task.delay.ms max.connection.creation.rate max.connections.per.ip.overrides metadata.log.dir
+metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
+metadata.log.segment.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
+metrics.recording.level metrics.sample.window.ms node.id num.io.threads num.network.threads
+num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers offsets.load.buffer.size
+principal.builder.class process.roles producer.purgatory.purge.interval.requests remote.fetch.max.wait.ms
 remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
 remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
 remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
@@ -84,11 +76,8 @@ sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbear
 sasl.server.callback.handler.class sasl.server.max.receive.size security.inter.broker.protocol security.providers
 server.max.startup.time.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
 share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
-share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
-share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
-share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
-share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
-share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
+share.coordinator.state.topic.compression.codec share.coordinator.state.topic.prune.interval.ms
+share.coordinator.threads share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
 socket.connection.setup.timeout.ms socket.receive.buffer.bytes socket.send.buffer.bytes ssl.allow.dn.changes
 ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm
 ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
@@ -112,16 +101,15 @@ offsets.topic.compression.codec queued.max.request.bytes queued.max.requests
 _INERT_DYNAMIC = """
 background.threads config.providers errors.deadletterqueue.auto.create.topics.enable
 errors.deadletterqueue.topic.name.prefix follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate
-group.consumer.assignor.offload.enable group.coordinator.cached.buffer.max.bytes group.share.assignment.interval.ms
-group.share.assignor.offload.enable group.streams.assignor.offload.enable leader.replication.throttled.rate
-log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
-log.cleaner.io.max.bytes.per.second log.cleaner.threads max.connection.creation.rate max.connections.per.ip.overrides
-metric.reporters num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers
-remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
-remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
-remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
-remote.log.manager.follower.thread.pool.size remote.log.reader.threads replica.alter.log.dirs.io.max.bytes.per.second
-share.coordinator.cached.buffer.max.bytes
+group.consumer.assignor.offload.enable group.coordinator.cached.buffer.max.bytes group.share.assignor.offload.enable
+group.streams.assignor.offload.enable leader.replication.throttled.rate log.cleaner.dedupe.buffer.size
+log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
+max.connection.creation.rate max.connections.per.ip.overrides metric.reporters num.io.threads num.network.threads
+num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
+remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size
+remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread.pool.size remote.log.reader.threads
+replica.alter.log.dirs.io.max.bytes.per.second share.coordinator.cached.buffer.max.bytes
 """
 
 # Those that it lets an operator change for one broker while it runs, recorded from Kafka 4.4.

@@ -28,10 +28,13 @@ from odradek.group.offset_protocol import OffsetProtocol
 from odradek.group.offsets import Offsets
 from odradek.group.rebalance import Rebalance
 from odradek.group.records import group_tombstone, offset_tombstone
+from odradek.group.share.group import ShareGroup
+from odradek.group.share.groups import ShareGroups
+from odradek.group.share.records import group_tombstones as share_tombstones
 from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroup
 from odradek.group.waits import Waits
-from odradek.group.work import ExpireOffsets, GroupDue, ResolvePatterns, Work
+from odradek.group.work import ExpireOffsets, GroupDue, InitializeShares, ResolvePatterns, Work
 from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
     from odradek.wire.messages.offset_delete_response import OffsetDeleteResponse
     from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
     from odradek.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
+    from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+    from odradek.wire.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
     from odradek.wire.messages.streams_group_describe_response import DescribedGroup as DescribedStreamsGroup
     from odradek.wire.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
     from odradek.wire.messages.sync_group_request import SyncGroupRequest
@@ -91,7 +96,11 @@ class GroupCoordinator(Machine[Work]):
         self._groups: dict[str, Group] = {}
         self._around = surroundings or Surroundings(lambda: NO_TOPICS, lambda _: ConsumerSettings(), member_suffix)
         self._consumer = ConsumerGroups(self._groups, self._around, self._end_waits)
-        self._folding = Folding(self._groups, self._offsets, self._rebalance, self._consumer, lambda: self._streams)
+        self.share = ShareGroups(self._groups, self._around.topics, self._around.share_settings)
+        """The share groups (KIP-932); their offsets are asked for and changed there."""
+        self._folding = Folding(
+            self._groups, self._offsets, self._rebalance, self._consumer, self.share, lambda: self._streams
+        )
         self._alarms = Alarms(self._deadline)
         self._to_begin: set[str] = set()
         """Groups with sessions that begin at the next look at the clock."""
@@ -121,6 +130,8 @@ class GroupCoordinator(Machine[Work]):
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             client = Client(client_id, client_host)
             return self._moved(group, self._consumer.join(group, request, version, client, now))
+        if isinstance(group, ShareGroup):
+            return Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if isinstance(group, StreamsGroup) and not group.is_empty:
             # Unlike a classic group, this one does not hand back the member id of the request.
             return Answered(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
@@ -170,7 +181,7 @@ class GroupCoordinator(Machine[Work]):
             return Refused(ErrorCode.INVALID_GROUP_ID)
         group = self._groups.get(request.group_id)
         decision: Decision[LeaveGroupResponse]
-        if group is None or isinstance(group, StreamsGroup):
+        if group is None or isinstance(group, ShareGroup | StreamsGroup):
             decision = Answered(LeaveGroupResponse(members=[_unknown(each) for each in leaving]))
         elif isinstance(group, ConsumerGroup):
             decision = self._moved(group, self._consumer.leave(group, leaving, now))
@@ -180,10 +191,11 @@ class GroupCoordinator(Machine[Work]):
             decision.reply.error_code = decision.reply.members.pop().error_code
         return decision
 
-    def _group_of_member(self, group_id: str) -> Group | Refused:
+    def _group_of_member(self, group_id: str) -> ClassicGroup | ConsumerGroup | StreamsGroup | Refused:
         if not group_id:
             return Refused(ErrorCode.INVALID_GROUP_ID)
-        return self._groups.get(group_id) or Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+        group = self._groups.get(group_id)
+        return Refused(ErrorCode.UNKNOWN_MEMBER_ID) if group is None or isinstance(group, ShareGroup) else group
 
     def _begin_group(self, group_id: str, now: int, before: ConsumerGroup | StreamsGroup | None) -> ClassicGroup:
         """A group that the log does not know of yet; it is owed a record, and the end of an empty group before it."""
@@ -204,6 +216,15 @@ class GroupCoordinator(Machine[Work]):
         self._publish()
         return decision
 
+    def share_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client_id: str, client_host: str, now: int
+    ) -> Decision[ShareGroupHeartbeatResponse]:
+        """ShareGroupHeartbeat (KIP-932)."""
+        self._serve(now)
+        decision = self.share.heartbeat(request, client_id, client_host, now)
+        group = self._groups.get(request.group_id)
+        return self._moved(group, decision) if isinstance(group, ShareGroup) else decision
+
     def streams_heartbeat(
         self, request: StreamsGroupHeartbeatRequest, version: int, client_id: str, client_host: str, now: int
     ) -> Decision[Beat]:
@@ -215,7 +236,7 @@ class GroupCoordinator(Machine[Work]):
             return self._moved(group, decision)
         return decision
 
-    def _moved(self, group: ConsumerGroup | StreamsGroup, decision: Decision[T]) -> Decision[T]:
+    def _moved(self, group: ConsumerGroup | ShareGroup | StreamsGroup, decision: Decision[T]) -> Decision[T]:
         """The times of members may have changed."""
         self._alarms.arm(group.group_id)
         return decision
@@ -259,11 +280,13 @@ class GroupCoordinator(Machine[Work]):
 
     def topics_deleted(self, topics: Iterable[tuple[str, bytes]]) -> Decision[None]:
         """Topics (name, id) are gone: so are the offsets committed for them."""
+        gone = list(topics)
         records = [
             offset_tombstone(group_id, topic, partition)
-            for topic, topic_id in topics
+            for topic, topic_id in gone
             for group_id, partition in self._offsets.of_topic(topic, topic_id)
         ]
+        records += self.share.topics_deleted(topic_id for _, topic_id in gone)
         return Proposed(tuple(records), None) if records else Answered(None)
 
     # ------------------------------------------------------------------ administration
@@ -320,6 +343,7 @@ class GroupCoordinator(Machine[Work]):
         self._serve(now)
         work: list[Work] = [GroupDue(group_id) for group_id in self._alarms.due(now)]
         work += map(ResolvePatterns, sorted(self._consumer.to_resolve))
+        work += map(InitializeShares, sorted(self.share.to_initialize))
         if self._next_expiry is not None and self._next_expiry <= now:
             work.append(ExpireOffsets())
         return work
@@ -335,6 +359,8 @@ class GroupCoordinator(Machine[Work]):
             self._to_begin
             or self._consumer.to_begin
             or self._consumer.to_resolve
+            or self.share.to_begin
+            or self.share.to_initialize
             or (self._has_streams and self._streams.to_begin)
             or (self._groups and self._next_expiry is None)
         ):
@@ -349,11 +375,14 @@ class GroupCoordinator(Machine[Work]):
             return self._expire_offsets(now)
         if isinstance(work, ResolvePatterns):
             return self._consumer.resolve(work.group_id, now)
+        assert isinstance(work, GroupDue), "what the share coordinator has to know is told by the shard"
         group = self._groups.get(work.group_id)
         if group is None:
             return Answered(None)
         if isinstance(group, ConsumerGroup):
             return self._consumer.advance(group, now)
+        if isinstance(group, ShareGroup):
+            return self.share.advance(group, now)
         if isinstance(group, StreamsGroup):
             return self._streams.advance(group, now)
         records = self._rebalance.advance(group, now)
@@ -364,6 +393,9 @@ class GroupCoordinator(Machine[Work]):
         self._next_expiry = now + self._config.offsets_retention_check_interval_ms
         records: list[LogRecord] = []
         for group in self._groups.values():
+            if isinstance(group, ShareGroup):
+                # It has offsets elsewhere, which do not expire.
+                continue
             expired, gone = self._offset_protocol.expire(group, now)
             records += expired
             if gone and group.is_empty:
@@ -374,6 +406,8 @@ class GroupCoordinator(Machine[Work]):
         """There is no such group any more."""
         if isinstance(group, StreamsGroup):
             return self._streams.tombstones(group)
+        if isinstance(group, ShareGroup):
+            return share_tombstones(group)
         return group_tombstones(group) if isinstance(group, ConsumerGroup) else [group_tombstone(group.group_id)]
 
     def abandoned(self, token: Hashable) -> None:
@@ -410,6 +444,12 @@ class GroupCoordinator(Machine[Work]):
             group = self._groups.get(group_id)
             if isinstance(group, ConsumerGroup):
                 self._consumer.begin(group, now)
+                self._alarms.arm(group_id)
+        while self.share.to_begin:
+            group_id = self.share.to_begin.pop()
+            group = self._groups.get(group_id)
+            if isinstance(group, ShareGroup):
+                self.share.begin(group, now)
                 self._alarms.arm(group_id)
         while self._has_streams and self._streams.to_begin:
             group_id = self._streams.to_begin.pop()

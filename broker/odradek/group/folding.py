@@ -9,6 +9,8 @@ from odradek.group.classic import ClassicGroup
 from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.consumer.records import ConsumerKey
 from odradek.group.records import group_of
+from odradek.group.share.group import ShareGroup
+from odradek.group.share.records import ShareKey
 from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroup
 from odradek.log.machine import Fact
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from odradek.group.consumer.groups import ConsumerGroups, Group
     from odradek.group.offsets import Offsets
     from odradek.group.rebalance import Rebalance
+    from odradek.group.share.groups import ShareGroups
     from odradek.group.streams.groups import StreamsGroups
     from odradek.records.batch import Batch
 
@@ -43,12 +46,14 @@ class Folding:
         offsets: Offsets,
         rebalance: Rebalance,
         consumer: ConsumerGroups,
+        share: ShareGroups,
         streams: Callable[[], StreamsGroups],
     ) -> None:
         self._groups = groups
         self._offsets = offsets
         self._rebalance = rebalance
         self._consumer = consumer
+        self._share = share
         self._streams = streams
         """Streams groups; imported by the first of them."""
         self._recorded: dict[str, GroupMetadataValue] = {}
@@ -108,11 +113,12 @@ class Folding:
             if group_id is not None:
                 self._touched.add(group_id)
             return
-        # Records of share groups are passed over.
         other_key, other_value = decode_record(GROUP_RECORDS, key, value)
         if isinstance(other_key, ConsumerKey) and not isinstance(other_value, Unknown):
             self._consumer.fold(other_key.group_id, other_key, other_value)
             self._touched.add(other_key.group_id)
+        elif isinstance(other_key, ShareKey) and not isinstance(other_value, Unknown):
+            self._share.fold(other_key.group_id, other_key, other_value, loading=not self.serving)
 
     def _apply_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
         group = self._groups.get(group_id)
@@ -143,6 +149,9 @@ class Folding:
             for group_id, group in self._groups.items()
             if isinstance(group, ConsumerGroup)
         }
+        shares = {
+            group_id: group.durable_state() for group_id, group in self._groups.items() if isinstance(group, ShareGroup)
+        }
         streams = {
             group_id: group.durable_state()
             for group_id, group in self._groups.items()
@@ -152,5 +161,6 @@ class Folding:
             "groups": dict(self._recorded),
             "consumer_groups": consumers,
             "streams_groups": streams,
+            "share_groups": shares,
             "offsets": self._offsets.durable_state(),
         }

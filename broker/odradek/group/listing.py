@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from odradek.group.classic import ClassicGroup
 from odradek.group.consumer.group import ConsumerGroup
+from odradek.group.share.group import ShareGroup
 from odradek.group.states import GroupState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["described", "listed", "matches"]
 
-CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 STATES_FOR_FILTERS = {"NotReady": "not_ready"}
 """States that a filter does not name as they are shown in lower case."""
 NOT_FOUND_ERROR_FROM = 6
@@ -82,4 +83,6 @@ def matches(states_filter: Sequence[str], types_filter: Sequence[str]) -> Callab
 def _type_of(group: Group) -> str:
     if isinstance(group, ClassicGroup):
         return CLASSIC
+    if isinstance(group, ShareGroup):
+        return SHARE
     return CONSUMER if isinstance(group, ConsumerGroup) else STREAMS

@@ -12,6 +12,7 @@ from odradek.group.classic import ClassicGroup
 from odradek.group.consumer import offsets as of_consumers
 from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.records import NO_EXPIRY, offset_record, offset_tombstone
+from odradek.group.share.group import ShareGroup
 from odradek.group.states import GroupState
 from odradek.group.streams import offsets as of_streams
 from odradek.group.streams.group import StreamsGroup
@@ -134,6 +135,8 @@ class OffsetProtocol:
             if generation < 0:
                 return None
             return ErrorCode.GROUP_ID_NOT_FOUND if known_error else ErrorCode.ILLEGAL_GENERATION
+        if isinstance(group, ShareGroup):
+            return ErrorCode.GROUP_ID_NOT_FOUND
         if isinstance(group, ConsumerGroup):
             return _error_of(of_consumers.refusal_of_commit(group, request, known_error=known_error))
         if isinstance(group, StreamsGroup):
@@ -214,7 +217,7 @@ class OffsetProtocol:
 
     def delete(self, group: Group | None, request: OffsetDeleteRequest) -> Decision[OffsetDeleteResponse]:
         """KIP-496: forget offsets of topics that no member reads."""
-        if group is None or group.state is GroupState.DEAD:
+        if group is None or isinstance(group, ShareGroup) or group.state is GroupState.DEAD:
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND)
         if isinstance(group, ClassicGroup) and not group.is_empty and not group.is_consumer_group:
             return Refused(ErrorCode.NON_EMPTY_GROUP)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["ExpireOffsets", "GroupDue", "ResolvePatterns", "Work"]
+__all__ = ["ExpireOffsets", "GroupDue", "InitializeShares", "ResolvePatterns", "Work"]
 
 
 class GroupDue(Struct, frozen=True):
@@ -38,4 +38,14 @@ class ResolvePatterns(Struct, frozen=True):
         return ResolvePatterns, self.group_id
 
 
-Work: TypeAlias = GroupDue | ExpireOffsets | ResolvePatterns
+class InitializeShares(Struct, frozen=True):
+    """The share coordinator is to be told of new partitions of this share group (KIP-932)."""
+
+    group_id: str
+
+    @property
+    def key(self) -> Hashable:
+        return InitializeShares, self.group_id
+
+
+Work: TypeAlias = GroupDue | ExpireOffsets | ResolvePatterns | InitializeShares

@@ -28,6 +28,7 @@ from odradek.metadata.features import (
     METADATA_TRANSACTIONS,
     METADATA_VERSION,
     MIN_INSYNC,
+    SHARE_VERSION,
     STREAMS_VERSION,
     TRANSACTION_VERSION,
     record_version,
@@ -192,6 +193,7 @@ class Controller(Machine[Activation]):
         levels = {
             METADATA_VERSION: config.odradek_metadata_version,
             GROUP_VERSION: config.odradek_group_version,
+            SHARE_VERSION: config.odradek_share_version,
             TRANSACTION_VERSION: config.odradek_transaction_version,
             ELIGIBLE_REPLICAS: config.odradek_eligible_leader_replicas_version,
             KRAFT_VERSION: config.odradek_kraft_version,

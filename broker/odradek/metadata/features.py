@@ -17,6 +17,7 @@ __all__ = [
     "METADATA_TRANSACTIONS",
     "METADATA_VERSION",
     "STREAMS_VERSION",
+    "SHARE_VERSION",
     "TRANSACTION_VERSION",
     "record_version",
     "unsupported_levels",
@@ -29,6 +30,7 @@ ELIGIBLE_REPLICAS = "eligible.leader.replicas.version"
 KRAFT_VERSION = "kraft.version"
 """Whether voters may come and go while the quorum runs (KIP-853)."""
 STREAMS_VERSION = "streams.version"
+SHARE_VERSION = "share.version"
 MIN_INSYNC = "min.insync.replicas"
 """The config key that eligible leader replicas make one for the whole cluster (KIP-966)."""
 

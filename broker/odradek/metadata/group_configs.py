@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from odradek.config.inert_defaults import INERT_DEFAULTS
 from odradek.config.keys import BadValue, Key, Kind, Rule, boolean, choices, integer, listing, long, string, text_of
+from odradek.config.share import offset_reset
 from odradek.config.table import BROKER_KEYS, Config
 
 __all__ = ["GROUP_KEYS", "HIDDEN_GROUP_KEYS", "GroupKey", "default_text", "invalid_group_configs"]
@@ -54,7 +55,7 @@ _SHOWN: tuple[GroupKey, ...] = (
     _bounded("share.delivery.count.limit", 2),
     _bounded("share.partition.max.record.locks", 100),
     _bounded("share.assignment.interval.ms", 0),
-    GroupKey(_key("share.auto.offset.reset", string(), "latest")),
+    GroupKey(_key("share.auto.offset.reset", offset_reset(), "latest")),
     GroupKey(
         _key("share.isolation.level", choices("read_committed", "read_uncommitted"), "read_uncommitted"),
     ),

@@ -13,6 +13,7 @@ class CoordinatorKind(Enum):
 
     GROUP = "__consumer_offsets"
     TRANSACTION = "__transaction_state"
+    SHARE = "__share_group_state"
 
     @property
     def topic(self) -> str:
@@ -23,6 +24,8 @@ class CoordinatorKind(Enum):
 KEYS_REMEMBERED = 16_384
 """Every request of a group or transaction asks for the partition of the same key, several times."""
 INTERNAL_TOPICS = frozenset(kind.topic for kind in CoordinatorKind)
+AT_START = (CoordinatorKind.GROUP, CoordinatorKind.TRANSACTION)
+"""Those whose topics may be there from the start; few clusters have share groups."""
 
 
 @lru_cache(maxsize=KEYS_REMEMBERED)

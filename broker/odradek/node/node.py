@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from odradek.node.authority import Authority
     from odradek.node.cluster_spec import ClusterSpec
     from odradek.node.faults import Faults
+    from odradek.node.hosting.share_leader import Shares
     from odradek.node.hosting.streams_topics import StreamsTopics
     from odradek.node.quotas.quotas import Quotas
     from odradek.node.rng import Rng
@@ -245,6 +246,8 @@ class Node(OldNames):
         connection = self.connections.pop(event.conn, None)
         if connection is not None:
             connection.gone()
+            if self.has_shares:
+                self.shares.disconnected(event.conn)
 
     def _clogged(self, event: Clogged) -> None:
         connection = self.connections.get(event.conn)
@@ -300,6 +303,18 @@ class Node(OldNames):
         from odradek.node.admission import Admission
 
         return Admission(self)
+
+    @cached_property
+    def shares(self) -> Shares:
+        """The share partitions that this broker leads; imported by the first member of a share group."""
+        from odradek.node.hosting.share_leader import Shares
+
+        return Shares(self)
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether any were asked for."""
+        return "shares" in self.__dict__
 
     @cached_property
     def streams_topics(self) -> StreamsTopics:

@@ -45,6 +45,7 @@ __all__ = [
     "HasFetchSessions",
     "HasIdentity",
     "HasKernel",
+    "HasLedShares",
     "HasLog",
     "HasMetadata",
     "HasPartitions",
@@ -56,6 +57,7 @@ __all__ = [
     "HasStore",
     "HasTimers",
     "HasTurns",
+    "LedShares",
 ]
 
 
@@ -203,6 +205,22 @@ class HasCounters(Protocol):
 
     @property
     def metrics(self) -> Counters: ...
+
+
+class LedShares(Protocol):
+    """The share partitions of what the broker leads, as those need to know them who give leadership up."""
+
+    def resign(self, partition: Partition) -> None:
+        """Leadership is gone."""
+
+
+class HasLedShares(Protocol):
+    """What share groups read here, if any does."""
+
+    @property
+    def has_shares(self) -> bool: ...
+    @property
+    def shares(self) -> LedShares: ...
 
 
 class Appends(Protocol):

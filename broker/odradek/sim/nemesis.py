@@ -8,7 +8,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from odradek.node.coordinators import CoordinatorKind
+from odradek.node.coordinators import AT_START, CoordinatorKind
 from odradek.node.events import Command
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.node.node import Node
@@ -90,7 +90,7 @@ class Nemesis:
         return self._move("t")
 
     def move_a_coordinator(self) -> str:
-        return self._move(self.random.choice([kind.topic for kind in CoordinatorKind]))
+        return self._move(self.random.choice([kind.topic for kind in AT_START]))
 
     def _move(self, topic: str, index: int | None = None) -> str:
         image = self._controller.image.topic(topic)

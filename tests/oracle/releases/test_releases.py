@@ -32,28 +32,15 @@ PLAYED = [
 ]
 RECORDED = json.loads(RANGES.read_text())
 INSIDE = "brokers of one release ask it of one another, in a process where they need not"
-SHARE = "share groups (KIP-932) are being built"
 LACKING: Mapping[str, str] = {
     "ALTER_PARTITION": INSIDE,
-    "ALTER_SHARE_GROUP_OFFSETS": SHARE,
     "CONTROLLED_SHUTDOWN": INSIDE,
-    "DELETE_SHARE_GROUP_OFFSETS": SHARE,
-    "DELETE_SHARE_GROUP_STATE": SHARE,
-    "DESCRIBE_SHARE_GROUP_OFFSETS": SHARE,
-    "INITIALIZE_SHARE_GROUP_STATE": SHARE,
     "LEADER_AND_ISR": INSIDE,
-    "READ_SHARE_GROUP_STATE": SHARE,
-    "READ_SHARE_GROUP_STATE_SUMMARY": SHARE,
-    "SHARE_ACKNOWLEDGE": SHARE,
-    "SHARE_FETCH": SHARE,
-    "SHARE_GROUP_DESCRIBE": SHARE,
-    "SHARE_GROUP_HEARTBEAT": SHARE,
     "STOP_REPLICA": INSIDE,
     "UPDATE_METADATA": INSIDE,
-    "WRITE_SHARE_GROUP_STATE": SHARE,
 }
 """The APIs that real brokers tell and Odradek does not, and why: what is built goes from here."""
-LACKING_FEATURES: Mapping[str, str] = {"share.version": SHARE}
+LACKING_FEATURES: Mapping[str, str] = {}
 """The same for features."""
 
 

@@ -28,6 +28,7 @@ MINUTE = 60_000
 LEVELS = {
     "metadata.version": 33,
     "group.version": 1,
+    "share.version": 2,
     "transaction.version": 2,
     "eligible.leader.replicas.version": 1,
     "streams.version": 1,
@@ -63,6 +64,7 @@ def test_a_new_cluster_begins_with_a_transaction() -> None:
         BeginTransactionRecord(name="Bootstrap records"),
         FeatureLevelRecord(name="metadata.version", feature_level=33),
         FeatureLevelRecord(name="group.version", feature_level=1),
+        FeatureLevelRecord(name="share.version", feature_level=2),
         FeatureLevelRecord(name="transaction.version", feature_level=2),
         FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
         FeatureLevelRecord(name="streams.version", feature_level=1),
@@ -83,7 +85,7 @@ def test_a_feature_at_level_zero_is_left_out() -> None:
 def test_before_kip_868_the_bootstrap_is_one_plain_batch() -> None:
     world = World(brokers=0, odradek_metadata_version="12")
 
-    assert ["FeatureLevelRecord"] * 4 == kinds(world.controller.activate())
+    assert ["FeatureLevelRecord"] * 5 == kinds(world.controller.activate())
 
 
 def test_a_controller_serves_only_when_active() -> None:
@@ -130,7 +132,7 @@ def test_a_bootstrap_that_was_cut_short_is_aborted_and_begun_again() -> None:
     assert [
         "AbortTransactionRecord",
         "BeginTransactionRecord",
-        *["FeatureLevelRecord"] * 5,
+        *["FeatureLevelRecord"] * 6,
         "ConfigRecord",
         "EndTransactionRecord",
     ] == kinds(decision)
@@ -288,7 +290,7 @@ def test_the_epoch_of_a_broker_is_the_offset_of_its_registration() -> None:
     world = World(brokers=0)
     world.carry_out(world.controller.activate())
 
-    assert 8 == world.admit(1)
+    assert 9 == world.admit(1)
     assert not world.image.brokers[1].fenced
 
 

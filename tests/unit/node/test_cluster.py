@@ -51,6 +51,7 @@ def test_api_versions_lists_what_is_routed(world: World, version: int) -> None:
                 ("group.version", 0, 1),
                 ("kraft.version", 0, 1),
                 ("metadata.version", 7, 33),
+                ("share.version", 0, 2),
                 ("streams.version", 0, 1),
                 ("transaction.version", 0, 2),
                 ("eligible.leader.replicas.version", 0, 1),
@@ -66,6 +67,7 @@ def test_features(world: World, version: int, supported: list[tuple[str, int, in
     told = {
         "metadata.version": (33, 33),
         "group.version": (1, 1),
+        "share.version": (2, 2),
         "transaction.version": (2, 2),
         "eligible.leader.replicas.version": (1, 1),
         "streams.version": (1, 1),

@@ -21,6 +21,7 @@ from odradek.group.consumer.records import ConsumerKey, fold, group_tombstones
 from odradek.group.consumer.subscriptions import resolved, resolved_records
 from odradek.group.consumer.validation import refusal_of_heartbeat
 from odradek.group.records import group_record, group_tombstone
+from odradek.group.share.group import ShareGroup
 from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroup
 from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsumerGroups", "Group"]
 
-Group: TypeAlias = ClassicGroup | ConsumerGroup | StreamsGroup
+Group: TypeAlias = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
 
 LEAVING_EPOCHS = frozenset({LEAVING_EPOCH, LEAVING_STATIC_EPOCH})
 

@@ -8,6 +8,7 @@ from enum import Enum
 from msgspec import Struct
 
 from odradek.group.consumer.topics import Topics
+from odradek.group.share.settings import ShareSettings
 from odradek.group.streams.settings import StreamsSettings
 
 __all__ = ["ConsumerSettings", "MigrationPolicy", "Surroundings"]
@@ -54,3 +55,5 @@ class Surroundings(Struct, frozen=True):
     """A random id of a member."""
     streams: Callable[[str], StreamsSettings] = lambda _: StreamsSettings()
     """By the id of a streams group."""
+    share_settings: Callable[[str], ShareSettings] = lambda _: ShareSettings()
+    """The same of a share group."""

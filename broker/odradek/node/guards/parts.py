@@ -44,6 +44,8 @@ class Node(HasConfig, HasMetadata, Protocol):
 Guard: TypeAlias = "Callable[[Authority, Node, Call, Serve], Awaitable[Any]]"
 """Answers a request itself, or has it served, as a whole or in part."""
 
+NAMES = ("name", "topic", "topic_name", "group_id")
+"""The fields in which an entry names a resource."""
 NO_OPERATIONS = -(2**31)
 """The operations of a resource that nobody has asked for."""
 DENIED: Mapping[AclResource, ErrorCode] = {
@@ -178,9 +180,10 @@ def resource_name(node: Node, entry: Any) -> str | None:
     """What an entry names; None for a topic by an id that nobody knows, which is then answered as such."""
     if isinstance(entry, str):
         return entry
-    name: str | None = getattr(entry, "name", None) or getattr(entry, "topic", None)
-    if name:
-        return name
+    for field in NAMES:
+        name: str | None = getattr(entry, field, None)
+        if name:
+            return name
     topic_id = getattr(entry, "topic_id", None)
     if topic_id is None or not any(topic_id):
         return ""

@@ -33,8 +33,8 @@ _CONFIGURED: Mapping[int, AclResource] = {ResourceType.TOPIC: TOPIC, ResourceTyp
 
 
 def _group(request: Any) -> str:
-    name: str = request.group_id
-    return name
+    name: str | None = request.group_id
+    return name or ""
 
 
 def _transaction(request: Any) -> str:
@@ -144,6 +144,25 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
         groups.describe_streams, groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
     ),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: _MEMBER,
+    ApiKey.SHARE_GROUP_HEARTBEAT: in_series(_MEMBER, groups.subscribed),
+    ApiKey.SHARE_GROUP_DESCRIBE: in_series(
+        groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
+    ),
+    ApiKey.SHARE_FETCH: _MEMBER,
+    ApiKey.SHARE_ACKNOWLEDGE: _MEMBER,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: of_cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.READ_SHARE_GROUP_STATE: of_cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.WRITE_SHARE_GROUP_STATE: of_cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.DELETE_SHARE_GROUP_STATE: of_cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: of_cluster(AclOperation.CLUSTER_ACTION),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: of_entries("groups", "groups", DESCRIBE, GROUP),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: in_series(
+        whole(READ, GROUP, _group, message=TEXTS[DENIED[GROUP]]), of_entries("topics", "responses", READ, tells=True)
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: in_series(
+        whole(DELETE, GROUP, _group, message=TEXTS[DENIED[GROUP]]),
+        of_entries("topics", "responses", READ, tells=True),
+    ),
     ApiKey.LIST_CONFIG_RESOURCES: of_cluster(AclOperation.DESCRIBE_CONFIGS),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
     ApiKey.ADD_RAFT_VOTER: of_cluster(ALTER, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),

@@ -16,7 +16,7 @@ from odradek.metadata.controller import Activation, Controller, Fencing
 from odradek.metadata.elections import REPLICA_LAG, replica_lag_ms
 from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, PartitionImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
-from odradek.node.coordinators import INTERNAL_TOPICS, CoordinatorKind
+from odradek.node.coordinators import AT_START, INTERNAL_TOPICS, CoordinatorKind
 from odradek.node.hosting.shard import Shard, ShardNode
 from odradek.node.seams import HasConfig, HasIdentity, HasLog, HasMetadata, HasRandom, HasStaticConfig, HasStore
 from odradek.node.transport.outbox import HasOutbox
@@ -293,7 +293,7 @@ class Controlling:
             for topic in self.topics_at_start
         ]
         if node.config.odradek_internal_topics_at_start:
-            topics += [internal_topic(node, kind) for kind in CoordinatorKind]
+            topics += [internal_topic(node, kind) for kind in AT_START]
         if not topics:
             return
         request = CreateTopicsRequest(topics=topics, timeout_ms=START_TIMEOUT_MS)
@@ -394,6 +394,19 @@ def internal_topic(node: Sized, kind: CoordinatorKind) -> CreatableTopic:
             "cleanup.policy": "compact",
             "compression.type": "producer",
             "segment.bytes": str(max(1_048_576, config.offsets_topic_segment_bytes)),
+        }
+    elif kind is CoordinatorKind.SHARE:
+        wanted = config.share_coordinator_state_topic_replication_factor
+        replicas = min(wanted, brokers)
+        min_insync = min(config.share_coordinator_state_topic_min_isr, max(1, replicas - (replicas < wanted)))
+        partitions = config.share_coordinator_state_topic_num_partitions
+        settings = {
+            # Its records have keys, and yet it is not compacted: an update says nothing without those before it.
+            "cleanup.policy": "delete",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(min_insync),
+            "retention.ms": "-1",
+            "segment.bytes": str(max(1_048_576, config.share_coordinator_state_topic_segment_bytes)),
         }
     else:
         wanted = config.transaction_state_log_replication_factor

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
 from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.producer_ids import HasProducerIds
 from odradek.node.hosting.shard import ShardNode
-from odradek.node.seams import HasMetadata, HasPartitions, HasRandom, HasRules
-from odradek.node.transport.peers import HasPeers
-from odradek.node.transport.router import HasRouter
+from odradek.node.seams import HasPartitions, HasRandom, HasRules
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
     from odradek.node.hosting.groups import GroupShard
+    from odradek.node.hosting.shares import ShareShard
     from odradek.node.hosting.transactions import TransactionShard
 
 __all__ = ["Coordinators", "HasCoordinators"]
@@ -28,7 +28,7 @@ class HasCoordinators(Protocol):
     def coordinators(self) -> Coordinators: ...
 
 
-class Node(ShardNode, HasMetadata, HasPartitions, HasPeers, HasProducerIds, HasRandom, HasRouter, HasRules, Protocol):
+class Node(AsksShares, ShardNode, HasPartitions, HasProducerIds, HasRandom, HasRules, Protocol):
     """What the coordinators of a broker, of whatever kind, touch of it."""
 
 
@@ -45,6 +45,7 @@ class Coordinators:
         """How long a coordinator takes to load; tests make it longer."""
         self._groups: dict[int, GroupShard] = {}
         self._transactions: dict[int, TransactionShard] = {}
+        self._shares: dict[int, ShareShard] = {}
 
     # ------------------------------------------------------------------ by key
 
@@ -62,6 +63,14 @@ class Coordinators:
         if isinstance(partition, Refused):
             return partition
         shard = self._transactions.get(partition.index) or self._begin_transactions(partition)
+        return _LOADING if shard.loading else shard
+
+    def share(self, key: str) -> ShareShard | Refused:
+        """The coordinator of a share partition, if it is here and loaded."""
+        partition = self._partition(CoordinatorKind.SHARE, key)
+        if isinstance(partition, Refused):
+            return partition
+        shard = self._shares.get(partition.index) or self._begin_shares(partition)
         return _LOADING if shard.loading else shard
 
     def _partition(self, kind: CoordinatorKind, key: str) -> Partition | Refused:
@@ -86,19 +95,25 @@ class Coordinators:
         """Every transaction coordinator of this broker."""
         return [shard for shard in self._transactions.values() if shard.partition.is_leader]
 
+    def of_shares(self) -> list[ShareShard]:
+        """Every share coordinator of this broker."""
+        return [shard for shard in self._shares.values() if shard.partition.is_leader]
+
     def loading(self) -> int:
         """How many replay their logs."""
         return sum(shard.loading for shard in self._all())
 
-    def _all(self) -> list[GroupShard | TransactionShard]:
-        return [*self._groups.values(), *self._transactions.values()]
+    def _all(self) -> list[GroupShard | TransactionShard | ShareShard]:
+        return [*self._groups.values(), *self._transactions.values(), *self._shares.values()]
 
     # ------------------------------------------------------------------ by partition
 
-    def at(self, topic: str, index: int) -> GroupShard | TransactionShard | None:
+    def at(self, topic: str, index: int) -> GroupShard | TransactionShard | ShareShard | None:
         """The coordinator over this partition, if there is one."""
         if topic == CoordinatorKind.TRANSACTION.value:
             return self._transactions.get(index)
+        if topic == CoordinatorKind.SHARE.value:
+            return self._shares.get(index)
         return self._groups.get(index) if topic == CoordinatorKind.GROUP.value else None
 
     def begin(self, partition: Partition) -> None:
@@ -108,6 +123,8 @@ class Coordinators:
         """
         if partition.topic == CoordinatorKind.GROUP.value:
             self._begin_groups(partition)
+        elif partition.topic == CoordinatorKind.SHARE.value:
+            self._begin_shares(partition)
         else:
             self._begin_transactions(partition)
 
@@ -115,7 +132,9 @@ class Coordinators:
         """Leadership of this partition is gone, and the coordinator over it with it."""
         shard = self.at(topic, index)
         if shard is not None:
-            (self._groups if topic == CoordinatorKind.GROUP.value else self._transactions).pop(index)
+            for shards in (self._groups, self._transactions, self._shares):
+                if shards.get(index) is shard:
+                    del shards[index]
             shard.resign()
 
     def end_all(self) -> None:
@@ -139,13 +158,20 @@ class Coordinators:
         self._load(shard)
         return shard
 
-    def _load(self, shard: GroupShard | TransactionShard) -> None:
+    def _begin_shares(self, partition: Partition) -> ShareShard:
+        from odradek.node.hosting.shares import ShareShard
+
+        shard = self._shares[partition.index] = ShareShard(self._node, partition)
+        self._load(shard)
+        return shard
+
+    def _load(self, shard: GroupShard | TransactionShard | ShareShard) -> None:
         if self.load_ms:
             self._node.kernel.spawn(self._load_later(shard))
         else:
             shard.load()
 
-    async def _load_later(self, shard: GroupShard | TransactionShard) -> None:
+    async def _load_later(self, shard: GroupShard | TransactionShard | ShareShard) -> None:
         await self._node.kernel.sleep(self.load_ms)
         if not shard.resigned:
             shard.load()

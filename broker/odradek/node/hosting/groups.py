@@ -11,10 +11,12 @@ from uuid import UUID
 from odradek.config.keys import INT_MAX, LONG_MAX
 from odradek.group.consumer.settings import ConsumerSettings, MigrationPolicy, Surroundings
 from odradek.group.coordinator import GroupCoordinator
+from odradek.group.share.settings import ShareSettings
 from odradek.group.streams.settings import StreamsSettings
-from odradek.group.work import ExpireOffsets, Work
+from odradek.group.work import ExpireOffsets, InitializeShares, Work
 from odradek.log.machine import Decision, Refused
 from odradek.metadata.image import ResourceType
+from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.shard import Shard, ShardNode
 from odradek.node.seams import HasMetadata, HasRandom
 from odradek.wire.errors import ErrorCode
@@ -28,18 +30,21 @@ __all__ = ["GroupShard"]
 T = TypeVar("T")
 
 
-class Node(ShardNode, HasMetadata, HasRandom, Protocol):
+class Node(AsksShares, ShardNode, HasMetadata, HasRandom, Protocol):
     """What a group coordinator touches of its broker."""
 
 
 class GroupShard(Shard[Work]):
     """A coordinator over a partition of `__consumer_offsets`, not loaded yet."""
 
+    node: Node
+
     def __init__(self, node: Node, partition: Partition) -> None:
         around = Surroundings(
             topics=lambda: node.image,
             settings=lambda group_id: _settings(node, group_id),
             streams=lambda group_id: _streams_settings(node, group_id),
+            share_settings=lambda group_id: _share_settings(node, group_id),
             member_id=lambda: urlsafe_b64encode(_random_uuid(node).bytes).decode().rstrip("="),
         )
         suffix = lambda: str(_random_uuid(node))  # noqa: E731 - a name for what the next line is handed
@@ -83,8 +88,12 @@ class GroupShard(Shard[Work]):
         return self.node.config.offsets_commit_timeout_ms
 
     async def perform(self, work: Work) -> None:
-        """Go on with a rebalance, resolve patterns, or let offsets expire."""
-        if isinstance(work, ExpireOffsets):
+        """Go on with a rebalance, resolve patterns, let offsets expire, or tell the share coordinator."""
+        if isinstance(work, InitializeShares):
+            from odradek.node.hosting.share_groups import initialize_shares  # few clusters have share groups
+
+            await initialize_shares(self, work.group_id)
+        elif isinstance(work, ExpireOffsets):
             await self.carry_out(self.machine.perform(work, self.node.now))
         else:
             await self.in_turn(work.group_id, lambda: self.machine.perform(work, self.node.now))
@@ -103,6 +112,31 @@ def _milliseconds(node: Node, group_id: str) -> Callable[[str, int, int, int], i
         return default if text is None else min(max(int(text), low), high)
 
     return milliseconds
+
+
+def _share_settings(node: Node, group_id: str) -> ShareSettings:
+    config, milliseconds = node.config, _milliseconds(node, group_id)
+    return ShareSettings(
+        session_timeout_ms=milliseconds(
+            "share.session.timeout.ms",
+            config.group_share_session_timeout_ms,
+            config.group_share_min_session_timeout_ms,
+            config.group_share_max_session_timeout_ms,
+        ),
+        heartbeat_interval_ms=milliseconds(
+            "share.heartbeat.interval.ms",
+            config.group_share_heartbeat_interval_ms,
+            config.group_share_min_heartbeat_interval_ms,
+            config.group_share_max_heartbeat_interval_ms,
+        ),
+        assignment_interval_ms=milliseconds(
+            "share.assignment.interval.ms",
+            config.group_share_assignment_interval_ms,
+            config.group_share_min_assignment_interval_ms,
+            config.group_share_max_assignment_interval_ms,
+        ),
+        max_size=config.group_share_max_size,
+    )
 
 
 def _streams_settings(node: Node, group_id: str) -> StreamsSettings:

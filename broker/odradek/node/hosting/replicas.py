@@ -18,6 +18,7 @@ from odradek.node.seams import (
     HasFacts,
     HasIdentity,
     HasKernel,
+    HasLedShares,
     HasMetadata,
     HasPartitions,
     HasPurgatory,
@@ -27,6 +28,7 @@ from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.node.hosting.groups import GroupShard
+    from odradek.node.hosting.shares import ShareShard
 
 __all__ = ["HasReplicas", "Replicas"]
 
@@ -48,6 +50,7 @@ class Node(
     HasFacts,
     HasIdentity,
     HasKernel,
+    HasLedShares,
     HasMetadata,
     HasPartitions,
     HasPurgatory,
@@ -155,6 +158,8 @@ class Replicas:
         # What groups have committed for the topic goes with it.
         for shard in self._node.coordinators.of_groups():
             self._node.kernel.spawn(_forget_offsets(shard, topic))
+        for share_shard in self._node.coordinators.of_shares():
+            self._node.kernel.spawn(_forget_shares(share_shard, topic))
 
     def _adopt_topic(self, topic: TopicImage, image: MetadataImage) -> None:
         node = self._node
@@ -218,6 +223,8 @@ class Replicas:
             self._tell("leadership_given_up", topic, index, leader_epoch=partition.leader_epoch)
         node.coordinators.end(topic, index)
         node.replication.resign(partition)
+        if node.has_shares:
+            node.shares.resign(partition)
         node.purgatory.wake((READABLE, key))
 
     def _tell(self, kind: str, topic: str, index: int, **fields: object) -> None:
@@ -246,6 +253,10 @@ class Replicas:
 
 async def _forget_offsets(shard: GroupShard, topic: TopicImage) -> None:
     await shard.carry_out(shard.machine.topics_deleted([(topic.name, topic.id)]))
+
+
+async def _forget_shares(shard: ShareShard, topic: TopicImage) -> None:
+    await shard.carry_out(shard.machine.topics_deleted([topic.id]))
 
 
 def _topic_config(image: MetadataImage, topic: str, config: Config) -> TopicConfig:

@@ -5,6 +5,7 @@ Version 1 adds the key type, 3 is flexible, 4 takes several keys (KIP-699), 6 br
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.node.coordinators import CoordinatorKind, partition_for
@@ -26,6 +27,9 @@ class Node(HasControlling, HasMetadata, HasTurns, Protocol):
 
 BATCHED_SINCE = 4
 SHARE = 2
+SHARE_SINCE = 6
+_SHARE_KEY = re.compile(r".+:[\w-]{22}:\d+", re.DOTALL)
+"""Group, id of the topic and partition."""
 KINDS = {0: CoordinatorKind.GROUP, 1: CoordinatorKind.TRANSACTION}
 
 
@@ -48,8 +52,9 @@ async def find_coordinator(node: Node, call: Call) -> FindCoordinatorResponse:
 async def _find(node: Node, key_type: int, key: str, call: Call) -> Coordinator:
     version = call.version
     kind = KINDS.get(key_type)
+    if key_type == SHARE and version >= SHARE_SINCE and _SHARE_KEY.fullmatch(key):
+        kind = CoordinatorKind.SHARE
     if kind is None:
-        # Share groups have no coordinator here; below version 6 Kafka calls their type invalid as well.
         return _nowhere(key, ErrorCode.INVALID_REQUEST, version, tells=key_type != SHARE)
     topic = node.image.topic(kind.topic)
     if topic is None:

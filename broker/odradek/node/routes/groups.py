@@ -17,9 +17,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
+from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import GROUP_OPERATIONS, group_shard, refusal
-from odradek.node.seams import HasClock, HasTurns
+from odradek.node.seams import HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
@@ -30,6 +31,7 @@ from odradek.wire.messages.list_groups_response import ListedGroup, ListGroupsRe
 from odradek.wire.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
+    from odradek.node.hosting.groups import GroupShard
     from odradek.node.transport.call import Call
     from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
     from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
@@ -50,7 +52,7 @@ __all__ = [
 ]
 
 
-class Node(HasClock, HasCoordinators, HasTurns, Protocol):
+class Node(AsksShares, HasCoordinators, HasTurns, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -162,12 +164,25 @@ async def delete_groups(node: Node, call: Call) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=results)
 
 
+async def _forget_shares(node: Node, shard: GroupShard, group_id: str) -> Refused | None:
+    """What a share group has read is forgotten before the group itself (KIP-932)."""
+    states = await shard.carry_out(shard.machine.share.deleting(group_id))
+    if states is None or isinstance(states, Refused):
+        return states
+    from odradek.node.hosting.share_groups import delete_states  # few clusters have share groups
+
+    return next(iter((await delete_states(node, states)).values()), None)
+
+
 async def _delete(node: Node, group_id: str) -> DeletableGroupResult:
     shard = group_shard(node, group_id, empty_allowed=True)
     outcome: DeletableGroupResult | Refused
     if isinstance(shard, Refused):
         outcome = shard
     else:
+        refused = await _forget_shares(node, shard, group_id)
+        if refused is not None:
+            return DeletableGroupResult(group_id=group_id, error_code=refused.error, error_message=refused.message)
         outcome = await shard.carry_out(shard.machine.delete_group(group_id, node.now))
     if isinstance(outcome, Refused):
         return DeletableGroupResult(group_id=group_id, error_code=refusal(outcome))

@@ -38,6 +38,8 @@ class Call(Struct):
     """What it uses, where anybody looks at that."""
     passed_on: bool = False
     """Whether a broker has passed it on for its client, who is the one that asks."""
+    conn: int = 0
+    """The connection over which it came; 0 for what a broker asks of itself."""
 
 
 Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]

@@ -45,6 +45,8 @@ _LENGTH_AND_CORRELATION = Layout(">ii")
 _LENGTH = Layout(">i")
 LONG_BYTES = 32 * 1024
 """A request above this is read in slices, and its entries are counted."""
+WAIT_TO_READ = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+"""Whoever waits for their answers waits for records."""
 WAITING_BYTES_MAX = 1024 * 1024
 """Nothing more is read from a connection while so much of it waits to be served."""
 ANSWER_BYTES_MAX = 256 * 1024
@@ -130,7 +132,7 @@ class Connection:
         """The request that has parked last, and since when (ms)."""
         self._postponed = False
         self._waits_to_read = False
-        """Whether the request that parked is a Fetch."""
+        """Whether the request that parked waits for records."""
         self._held = False
         self._muted = False
         """Whether it is not heard because its client has used too much (KIP-219)."""
@@ -335,6 +337,7 @@ class Connection:
                     False,
                     self.peer,
                     meter,
+                    conn=self.conn,
                 )
                 reading = node.turns.run_long(handler.read_long(frame, position), entries_max=handler.entries_max)
                 self._run(reading, self._read, handler, call)
@@ -356,6 +359,7 @@ class Connection:
                 False,
                 self.peer,
                 meter,
+                conn=self.conn,
             ),
         )
 
@@ -388,7 +392,7 @@ class Connection:
             if call.meter is not None:
                 call.meter.pause()
                 coroutine = Metered(coroutine, call.meter)
-            self._waits_to_read = handler.api_key is ApiKey.FETCH and not isinstance(wait, Pause)
+            self._waits_to_read = handler.api_key in WAIT_TO_READ and not isinstance(wait, Pause)
             flow = Flow(coroutine, lambda value, error: self._done(finish, handler, call, value, error))
             self._flow = flow
             self._parked = call, self._node.now

@@ -32,6 +32,7 @@ UNANSWERED = frozenset({ApiKey.PRODUCE})
 NAMES = (
     "name",
     "topic",
+    "topic_name",
     "topic_id",
     "partition_id",
     "partition_index",

@@ -109,11 +109,23 @@ ROUTES: tuple[Route, ...] = (
         0,
         "streams_groups:streams_group_topology_description_update",
     ),
+    Route(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "share_groups:share_group_heartbeat"),
+    Route(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, "share_groups:share_group_describe"),
     Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "configs:list_config_resources"),
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "topic_partitions:describe_topic_partitions"),
     Route(ApiKey.ADD_RAFT_VOTER, 0, 1, "quorum:add_raft_voter"),
     Route(ApiKey.REMOVE_RAFT_VOTER, 0, 0, "quorum:remove_raft_voter"),
     Route(ApiKey.UNREGISTER_CONTROLLER, 0, 0, "quorum:unregister_controller"),
+    Route(ApiKey.SHARE_FETCH, 1, 2, "share_fetch:share_fetch"),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, "share_fetch:share_acknowledge"),
+    Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, "share_state:initialize_share_group_state"),
+    Route(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, "share_state:read_share_group_state"),
+    Route(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, "share_state:write_share_group_state"),
+    Route(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, "share_state:delete_share_group_state"),
+    Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 0, 1, "share_state:read_share_group_state_summary"),
+    Route(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, "share_groups:describe_share_group_offsets"),
+    Route(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, "share_groups:alter_share_group_offsets"),
+    Route(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "share_groups:delete_share_group_offsets"),
 )
 """What a client may ask."""
 

@@ -1,0 +1,76 @@
+"""The broker keys of share groups (KIP-932): groups and locks of records, and the share coordinator's topic."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from msgspec import Struct
+
+from odradek.config.keys import Kind, Rule, Scope, Value, integer, short
+
+__all__ = ["BY_DURATION", "ShareConfig", "duration_ms", "offset_reset"]
+
+CLUSTER = Scope.CLUSTER_WIDE
+BY_DURATION = "by_duration:"
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?",
+    re.IGNORECASE,
+)
+_SECONDS = {"days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
+
+
+def duration_ms(text: str) -> int | None:
+    """A time as ISO 8601 spells it, `PT1H30M`; None where it is none."""
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found.groupdict().values()):
+        return None
+    return int(sum(float(value) * _SECONDS[unit] * 1000 for unit, value in found.groupdict().items() if value))
+
+
+def offset_reset() -> Rule:
+    """Where a share group begins with a partition: at an end, or so long ago (KIP-1106)."""
+
+    def check(value: Value) -> str | None:
+        assert isinstance(value, str), "the key is a text"
+        if value.lower() in ("earliest", "latest"):
+            return None
+        if value.lower().startswith(BY_DURATION) and duration_ms(value[len(BY_DURATION) :]) is not None:
+            return None
+        return (
+            f"Invalid value `{value}` for configuration share.auto.offset.reset. The value must be either 'earliest', "
+            "'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+        )
+
+    return Rule(Kind.STRING, check)
+
+
+class ShareConfig(Struct, frozen=True, kw_only=True):
+    """A part of the configuration of a broker; times in ms."""
+
+    group_share_max_size: Annotated[int, integer(1, 1000)] = 200
+    group_share_heartbeat_interval_ms: Annotated[int, integer(1)] = 5000
+    group_share_min_heartbeat_interval_ms: Annotated[int, integer(1)] = 5000
+    group_share_max_heartbeat_interval_ms: Annotated[int, integer(1)] = 15_000
+    group_share_session_timeout_ms: Annotated[int, integer(1)] = 45_000
+    group_share_min_session_timeout_ms: Annotated[int, integer(1)] = 45_000
+    group_share_max_session_timeout_ms: Annotated[int, integer(1)] = 60_000
+    group_share_assignment_interval_ms: Annotated[int, integer(0, scope=CLUSTER)] = 1000
+    group_share_min_assignment_interval_ms: Annotated[int, integer(0)] = 0
+    group_share_max_assignment_interval_ms: Annotated[int, integer(0)] = 15_000
+    group_share_record_lock_duration_ms: Annotated[int, integer(1000, 3_600_000)] = 30_000
+    group_share_min_record_lock_duration_ms: Annotated[int, integer(1000, 30_000)] = 15_000
+    group_share_max_record_lock_duration_ms: Annotated[int, integer(30_000, 3_600_000)] = 60_000
+    group_share_delivery_count_limit: Annotated[int, integer(2)] = 5
+    group_share_min_delivery_count_limit: Annotated[int, integer(2, 5)] = 2
+    group_share_max_delivery_count_limit: Annotated[int, integer(5, 25)] = 10
+    group_share_partition_max_record_locks: Annotated[int, integer(100)] = 2000
+    group_share_min_partition_max_record_locks: Annotated[int, integer(100, 2000)] = 100
+    group_share_max_partition_max_record_locks: Annotated[int, integer(2000, 20_000)] = 4000
+    group_share_max_share_sessions: Annotated[int, integer(1)] = 2000
+    share_coordinator_state_topic_num_partitions: Annotated[int, integer(1)] = 50
+    share_coordinator_state_topic_replication_factor: Annotated[int, short(1)] = 3
+    share_coordinator_state_topic_min_isr: Annotated[int, short(1)] = 2
+    share_coordinator_state_topic_segment_bytes: Annotated[int, integer(1)] = 104_857_600
+    share_coordinator_snapshot_update_records_per_snapshot: Annotated[int, integer(0)] = 500
+    share_coordinator_write_timeout_ms: Annotated[int, integer(1)] = 5000

@@ -1,0 +1,288 @@
+"""The share groups of one partition of `__consumer_offsets`: what each request about one leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from odradek.group.consumer.heartbeat import Client
+from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, Partitions
+from odradek.group.share.group import KnownTopic, ShareGroup, StatePartitions
+from odradek.group.share.heartbeat import beat, dropped, refusal_of_heartbeat
+from odradek.group.share.records import ShareKey, fold, states_record
+from odradek.group.share.states import NO_OFFSET, NOTHING, ShareStates, begun, ended, settled, without_topics
+from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.share_group_describe_response import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from odradek.wire.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from odradek.group.consumer.groups import Group
+    from odradek.group.consumer.topics import Topics
+    from odradek.group.share.settings import ShareSettings
+    from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+
+__all__ = ["ShareGroups"]
+
+T = TypeVar("T")
+
+SIMPLE = "simple"
+INVALID_GROUP = Refused(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+NOT_EMPTY = Refused(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+
+
+class ShareGroups:
+    """Decides about share groups and folds their records; the table of groups is the coordinator's."""
+
+    def __init__(
+        self,
+        groups: MutableMapping[str, Group],
+        topics: Callable[[], Topics],
+        settings: Callable[[str], ShareSettings],
+    ) -> None:
+        self._groups = groups
+        self._topics = topics
+        self._settings = settings
+        self.to_initialize: dict[str, int] = {}
+        """Groups of which the share coordinator is to be told, with the state epoch."""
+        self.to_begin: set[str] = set()
+        """Groups with members whose sessions have not begun: `fold` does not know the time."""
+
+    # ------------------------------------------------------------------ members
+
+    def heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client_id: str, client_host: str, now: int
+    ) -> Decision[ShareGroupHeartbeatResponse]:
+        """A member joins, stays or leaves."""
+        refusal = refusal_of_heartbeat(request)
+        if refusal is not None:
+            return refusal
+        if request.member_epoch == LEAVING_EPOCH:
+            return self._leave(request)
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if request.member_epoch != JOINING_EPOCH:
+                return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {request.group_id} not found.")
+            group = ShareGroup(request.group_id)
+        if not isinstance(group, ShareGroup):
+            return _not_share(request.group_id)
+        beaten = beat(
+            group,
+            request,
+            Client(client_id, client_host),
+            topics=self._topics(),
+            settings=self._settings(request.group_id),
+            now=now,
+        )
+        if beaten.state_epoch is not None:
+            self.to_initialize[request.group_id] = beaten.state_epoch
+        return beaten.decision
+
+    def _leave(self, request: ShareGroupHeartbeatRequest) -> Decision[ShareGroupHeartbeatResponse]:
+        group = self.found(request.group_id)
+        if isinstance(group, Refused):
+            return group
+        if request.member_id not in group.members:
+            sentence = f"Member {request.member_id} is not a member of group {request.group_id}."
+            return Refused(ErrorCode.UNKNOWN_MEMBER_ID, sentence)
+        reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+        return Proposed(tuple(dropped(group, [request.member_id], self._topics())), reply)
+
+    def found(self, group_id: str) -> ShareGroup | Refused:
+        """The share group of this id."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group if isinstance(group, ShareGroup) else _not_share(group_id)
+
+    def describe(self, group_id: str) -> DescribedGroup | Refused:
+        """ShareGroupDescribe, for one group; topics that are gone are left out."""
+        group = self.found(group_id)
+        if isinstance(group, Refused):
+            return group
+        topics = self._topics()
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state.value,
+            group_epoch=group.epoch,
+            assignment_epoch=group.assignment_epoch,
+            assignor_name=SIMPLE,
+            members=[
+                Member(
+                    member_id=member.member_id,
+                    rack_id=member.rack_id,
+                    member_epoch=member.epoch,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    subscribed_topic_names=sorted(member.topic_names),
+                    assignment=Assignment(
+                        topic_partitions=[
+                            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
+                            for topic_id, indexes in member.assigned.items()
+                            if (topic := topics.topic_by_id(topic_id)) is not None
+                        ]
+                    ),
+                )
+                for member in group.members.values()
+            ],
+        )
+
+    # ------------------------------------------------------------------ time
+
+    def begin(self, group: ShareGroup, now: int) -> None:
+        """Begin the sessions that nobody has begun: after a failover."""
+        timeout_ms = self._settings(group.group_id).session_timeout_ms
+        for member_id in group.members:
+            group.deadlines.setdefault(member_id, now + timeout_ms)
+
+    def advance(self, group: ShareGroup, now: int) -> Decision[None]:
+        """Drop members whose session is over."""
+        over = [member_id for member_id, deadline in group.deadlines.items() if deadline <= now]
+        for member_id in over:
+            del group.deadlines[member_id]
+        gone = [member_id for member_id in over if member_id in group.members]
+        return Proposed(tuple(dropped(group, gone, self._topics())), None) if gone else Answered(None)
+
+    # ------------------------------------------------------------------ what the share coordinator has to know
+
+    def initializing(self, group_id: str) -> ShareStates | None:
+        """What the share coordinator is to begin for a group; None if there is nothing any more."""
+        state_epoch = self.to_initialize.pop(group_id, None)
+        group = self._groups.get(group_id)
+        if state_epoch is None or not isinstance(group, ShareGroup) or group.states is None:
+            return None
+        offsets = {
+            topic_id: dict.fromkeys(known.partitions, NO_OFFSET)
+            for topic_id, known in group.states.initializing.items()
+        }
+        return ShareStates(group_id, state_epoch, offsets) if offsets else None
+
+    def initialized(self, group_id: str, done: Partitions, failed: Partitions) -> Decision[None]:
+        """The share coordinator has begun with these partitions, and could not with those."""
+        group = self._groups.get(group_id)
+        if not isinstance(group, ShareGroup) or group.states is None:
+            return Answered(None)
+        after = settled(group.states, done, failed)
+        return Answered(None) if after == group.states else self._told(group, after, None)
+
+    def deleting(self, group_id: str) -> Decision[ShareStates | None]:
+        """DeleteGroups: the share coordinator forgets the group first; None where it knows nothing of it."""
+        group = self._groups.get(group_id)
+        if not isinstance(group, ShareGroup) or group.states is None or not group.is_empty:
+            return Answered(None)
+        known = group.states.initializing.keys() | group.states.initialized.keys()
+        forgotten = self._states_of(group, known | group.states.deleting.keys())
+        return self._told(group, ended(group.states, known), forgotten)
+
+    def _states_of(self, group: ShareGroup, topic_ids: Iterable[bytes]) -> ShareStates:
+        states, topics = group.states or NOTHING, self._topics()
+        offsets: dict[bytes, dict[int, int]] = {}
+        for topic_id in sorted(topic_ids):
+            indexes: set[int] = set()
+            for told in (states.initializing, states.initialized):
+                if topic_id in told:
+                    indexes |= told[topic_id].partitions
+            topic = topics.topic_by_id(topic_id)
+            if topic_id in states.deleting and topic is not None:
+                indexes.update(topic.partitions)
+            offsets[topic_id] = dict.fromkeys(sorted(indexes), NO_OFFSET)
+        return ShareStates(group.group_id, group.epoch, offsets)
+
+    def topics_deleted(self, topic_ids: Iterable[bytes]) -> list[LogRecord]:
+        """Topics are gone: nothing of theirs is to be read any more."""
+        gone = set(topic_ids)
+        records = []
+        for group in self._groups.values():
+            if isinstance(group, ShareGroup) and group.states is not None:
+                after = without_topics(group.states, gone)
+                if after != group.states:
+                    records.append(states_record(group.group_id, after))
+        return records
+
+    # ------------------------------------------------------------------ offsets
+
+    def known_partitions(self, group_id: str) -> dict[bytes, frozenset[int]] | Refused:
+        """The partitions whose state the share coordinator has for a group; none for a group that is not there."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return {}
+        return group.initialized() if isinstance(group, ShareGroup) else _not_share(group_id)
+
+    def alter_offsets(self, group_id: str, offsets: dict[bytes, dict[int, int]]) -> Decision[ShareStates]:
+        """AlterShareGroupOffsets, of partitions that exist: the share coordinator is to begin anew with them."""
+        group = self._empty_group(group_id)
+        if group is None:
+            group = ShareGroup(group_id)
+        if isinstance(group, Refused):
+            return group
+        states = ShareStates(group_id, group.epoch, offsets)
+        if not offsets:
+            return Answered(states)
+        topics = self._topics()
+        new = {
+            topic_id: KnownTopic(topic.name, frozenset(indexes))
+            for topic_id, indexes in offsets.items()
+            if (topic := topics.topic_by_id(topic_id)) is not None
+        }
+        return self._told(group, begun(group.states, new), states)
+
+    def delete_offsets(self, group_id: str, topic_ids: Sequence[bytes]) -> Decision[ShareStates]:
+        """DeleteShareGroupOffsets: the share coordinator is to forget these topics, as far as it knows them."""
+        group = self._empty_group(group_id)
+        if group is None:
+            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if isinstance(group, Refused):
+            return group
+        states = group.states
+        if states is None:
+            return Answered(ShareStates(group_id, group.epoch, {}))
+        known = [topic_id for topic_id in topic_ids if topic_id in states.initialized or topic_id in states.deleting]
+        return self._told(group, ended(states, known), self._states_of(group, known))
+
+    def offsets_deleted(self, group_id: str, topic_ids: Iterable[bytes]) -> Decision[None]:
+        """The share coordinator has forgotten these topics."""
+        group = self._groups.get(group_id)
+        if not isinstance(group, ShareGroup) or group.states is None:
+            return Answered(None)
+        return self._told(group, without_topics(group.states, topic_ids), None)
+
+    def _empty_group(self, group_id: str) -> ShareGroup | Refused | None:
+        if not group_id:
+            return INVALID_GROUP
+        group = self._groups.get(group_id)
+        if group is None:
+            return None
+        if not isinstance(group, ShareGroup):
+            return _not_share(group_id)
+        return group if group.is_empty else NOT_EMPTY
+
+    def _told(self, group: ShareGroup, states: StatePartitions, reply: T) -> Proposed[T]:
+        return Proposed((states_record(group.group_id, states),), reply)
+
+    # ------------------------------------------------------------------ the log
+
+    def fold(self, group_id: str, key: ShareKey, value: msgspec.Struct | None, *, loading: bool) -> None:
+        """One record of a share group."""
+        group = self._groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            if value is None:
+                return
+            group = self._groups[group_id] = ShareGroup(group_id)
+            self.to_begin.add(group_id)
+        if not fold(group, key, value):
+            del self._groups[group_id]
+            self.to_initialize.pop(group_id, None)
+        elif loading and group.states is not None and group.states.initializing:
+            # The coordinator before may not have come to tell the share coordinator.
+            self.to_initialize[group_id] = group.epoch
+
+
+def _not_share(group_id: str) -> Refused:
+    return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")

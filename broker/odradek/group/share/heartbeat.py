@@ -1,0 +1,224 @@
+"""What a share group answers to ShareGroupHeartbeat (KIP-932), and what the log is told when members go.
+
+A heartbeat says what has changed of a member; its answer says what has changed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from odradek.group.consumer.heartbeat import Client
+from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, NO_PARTITIONS, Partitions
+from odradek.group.consumer.topics import metadata_hash
+from odradek.group.share.assignor import simple_assignor
+from odradek.group.share.group import ShareMember
+from odradek.group.share.records import (
+    assignment_epoch_record,
+    current_record,
+    epoch_record,
+    member_record,
+    member_tombstones,
+    states_record,
+    target_record,
+)
+from odradek.group.share.states import awaits_assignment, begun, missing
+from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.share_group_heartbeat_response import (
+    Assignment,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from odradek.group.consumer.topics import Topics
+    from odradek.group.share.group import ShareGroup
+    from odradek.group.share.settings import ShareSettings
+    from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+
+__all__ = ["Beaten", "beat", "dropped", "refusal_of_heartbeat"]
+
+MEMBER_ID_LENGTH_MAX = 36
+Rule = tuple[Callable[["ShareGroupHeartbeatRequest"], bool], str | None]
+
+_RULES: Sequence[Rule] = (
+    (lambda request: not 0 < len(request.member_id) <= MEMBER_ID_LENGTH_MAX, None),
+    (lambda request: not request.group_id.strip(), "GroupId can't be empty."),
+    (lambda request: request.rack_id == "", "RackId can't be empty."),
+    (
+        lambda request: request.member_epoch == JOINING_EPOCH and not request.subscribed_topic_names,
+        "SubscribedTopicNames must be set in first request.",
+    ),
+    (lambda request: request.member_epoch < LEAVING_EPOCH, "MemberEpoch is invalid."),
+)
+"""In this order; the first that holds is answered."""
+
+
+def refusal_of_heartbeat(request: ShareGroupHeartbeatRequest) -> Refused | None:
+    """Why the request makes no sense, whatever the group; None if it does."""
+    for holds, sentence in _RULES:
+        if holds(request):
+            return Refused(ErrorCode.INVALID_REQUEST, sentence)
+    return None
+
+
+class Beaten(Struct, frozen=True):
+    """What a heartbeat has led to, and the epoch in which the share coordinator is to be told of new partitions."""
+
+    decision: Decision[ShareGroupHeartbeatResponse]
+    state_epoch: int | None = None
+
+
+def beat(
+    group: ShareGroup,
+    request: ShareGroupHeartbeatRequest,
+    client: Client,
+    *,
+    topics: Topics,
+    settings: ShareSettings,
+    now: int,
+) -> Beaten:
+    """The answer to a member that joins or stays; the request has been found to make sense."""
+    known = group.members.get(request.member_id)
+    if known is None and len(group.members) >= settings.max_size:
+        sentence = f"The share group has reached its maximum capacity of {settings.max_size} members."
+        return Beaten(Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, sentence))
+    if known is None and request.member_epoch != JOINING_EPOCH:
+        return Beaten(_unknown_member(group, request.member_id))
+    before = known or ShareMember(request.member_id)
+    refusal = _refusal_of_epoch(before, request.member_epoch)
+    if refusal is not None:
+        return Beaten(refusal)
+    member = _updated(before, request, client)
+    members = {**group.members, member.member_id: member}
+    names = group.subscribed_topics(members.values())
+    records: list[LogRecord] = [] if member == before else [member_record(group.group_id, member)]
+    epoch = _next_epoch(group, before, member, names, topics, records)
+    target = _next_target(group, member, members, epoch, topics, settings, now, records)
+    after = member
+    if member.epoch != target.epoch:
+        after = replace(member, epoch=target.epoch, previous_epoch=member.epoch, assigned=target.partitions)
+        records.append(current_record(group.group_id, after))
+    new = missing(group, names, topics)
+    if new:
+        records.append(states_record(group.group_id, begun(group.states, new)))
+    group.deadlines[member.member_id] = now + settings.session_timeout_ms
+    reply = ShareGroupHeartbeatResponse(
+        member_id=after.member_id, member_epoch=after.epoch, heartbeat_interval_ms=settings.heartbeat_interval_ms
+    )
+    says_all = request.member_epoch == JOINING_EPOCH or request.subscribed_topic_names is not None
+    if says_all or after.assigned != before.assigned:
+        reply.assignment = _assignment(after.assigned)
+    decision = Proposed(tuple(records), reply) if records else Answered(reply)
+    return Beaten(decision, epoch if new else None)
+
+
+def _unknown_member(group: ShareGroup, member_id: str) -> Refused:
+    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
+
+
+def _refusal_of_epoch(member: ShareMember, epoch: int) -> Refused | None:
+    # The answer with the new epoch may have been lost, so the epoch before is good as well.
+    if epoch in (JOINING_EPOCH, member.epoch, member.previous_epoch):
+        return None
+    start = f"The share group member has a {'greater' if epoch > member.epoch else 'smaller'} member epoch ({epoch}) "
+    sentence = f"{start}than the one known by the group coordinator ({member.epoch})"
+    if epoch < member.epoch:
+        sentence += f", and it does not match the previous member epoch ({member.previous_epoch})"
+    return Refused(ErrorCode.FENCED_MEMBER_EPOCH, f"{sentence}. The member must abandon all its partitions and rejoin.")
+
+
+def _updated(before: ShareMember, request: ShareGroupHeartbeatRequest, client: Client) -> ShareMember:
+    """What the request does not name stays as it was."""
+    names = request.subscribed_topic_names
+    return replace(
+        before,
+        rack_id=before.rack_id if request.rack_id is None else request.rack_id,
+        topic_names=before.topic_names if names is None else frozenset(names),
+        client_id=client.id,
+        client_host=client.host,
+    )
+
+
+def _next_epoch(
+    group: ShareGroup,
+    before: ShareMember,
+    member: ShareMember,
+    names: frozenset[str],
+    topics: Topics,
+    records: list[LogRecord],
+) -> int:
+    """The group moves on when subscriptions or topics change, and when more partitions can be assigned."""
+    moves_on = member.topic_names != before.topic_names or awaits_assignment(group, names, topics)
+    if not moves_on and group.hashed_offset == topics.offset:
+        return group.epoch
+    group.hashed_offset = topics.offset
+    new_hash = metadata_hash(names, topics)
+    if not moves_on and new_hash == group.metadata_hash:
+        return group.epoch
+    records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
+    return group.epoch + 1
+
+
+class _Target(Struct, frozen=True):
+    epoch: int
+    partitions: Partitions
+
+
+def _next_target(
+    group: ShareGroup,
+    member: ShareMember,
+    members: dict[str, ShareMember],
+    epoch: int,
+    topics: Topics,
+    settings: ShareSettings,
+    now: int,
+    records: list[LogRecord],
+) -> _Target:
+    """What the member shall have; targets are computed at most once in the assignment interval (KIP-1263)."""
+    last, interval_ms = group.assignment_timestamp, settings.assignment_interval_ms
+    too_early = bool(last) and bool(interval_ms) and now < last + interval_ms
+    if group.assignment_epoch >= epoch or too_early:
+        return _Target(group.assignment_epoch, group.targets.get(member.member_id, NO_PARTITIONS))
+    subscriptions = {
+        member_id: frozenset(topic.id for name in each.topic_names if (topic := topics.topic(name)) is not None)
+        for member_id, each in members.items()
+    }
+    ready = group.initialized()
+    available = {
+        topic_id: frozenset(index for index in indexes if index in topic.partitions)
+        for topic_id, indexes in ready.items()
+        if (topic := topics.topic_by_id(topic_id)) is not None
+    }
+    targets = simple_assignor(subscriptions, group.targets, available)
+    records += [
+        target_record(group.group_id, member_id, target)
+        for member_id, target in targets.items()
+        if member_id not in group.targets or target != group.targets[member_id]
+    ]
+    records.append(assignment_epoch_record(group.group_id, epoch, now))
+    return _Target(epoch, targets[member.member_id])
+
+
+def _assignment(assigned: Partitions) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=sorted(indexes)) for topic_id, indexes in assigned.items()
+        ]
+    )
+
+
+def dropped(group: ShareGroup, member_ids: Iterable[str], topics: Topics) -> list[LogRecord]:
+    """What the log is told when these members are gone; the group moves on."""
+    gone = dict.fromkeys(member_ids)
+    records = [record for member_id in gone for record in member_tombstones(group.group_id, member_id)]
+    left = [member for member_id, member in group.members.items() if member_id not in gone]
+    epoch = group.epoch + 1
+    records.append(epoch_record(group.group_id, epoch, metadata_hash(group.subscribed_topics(left), topics)))
+    if not left:
+        records.append(assignment_epoch_record(group.group_id, epoch, 0))
+    return records

@@ -1,0 +1,61 @@
+"""What a group coordinator has the share coordinator do: begin with the partitions of a group, and forget them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from odradek.log.machine import Refused
+from odradek.node.hosting.asking import AsksShares
+from odradek.node.hosting.shares import delete_state, initialize_state
+from odradek.share.state import ShareKey
+
+if TYPE_CHECKING:
+    from odradek.group.share.states import ShareStates
+    from odradek.node.hosting.groups import GroupShard
+
+__all__ = ["begin_states", "delete_states", "initialize_shares"]
+
+Failures = dict[tuple[bytes, int], Refused]
+
+
+async def initialize_shares(shard: GroupShard, group_id: str) -> None:
+    """Tell the share coordinator of the partitions that a group has come to read."""
+    states = shard.machine.share.initializing(group_id)
+    if states is not None:
+        await begin_states(shard, states)
+
+
+async def begin_states(shard: GroupShard, states: ShareStates) -> Failures:
+    """Have the share coordinator begin with these partitions, and the group know of it; what failed, and why."""
+    failures: Failures = {}
+    done: dict[bytes, set[int]] = defaultdict(set)
+    failed: dict[bytes, set[int]] = defaultdict(set)
+    for topic_id, offsets in states.offsets.items():
+        for index, offset in offsets.items():
+            key = ShareKey(states.group_id, topic_id, index)
+            refused = await initialize_state(shard.node, key, states.state_epoch, offset)
+            if refused is None:
+                done[topic_id].add(index)
+            else:
+                failures[topic_id, index] = refused
+                failed[topic_id].add(index)
+    if not shard.resigned:
+        decision = shard.machine.share.initialized(
+            states.group_id,
+            {topic_id: frozenset(indexes) for topic_id, indexes in done.items()},
+            {topic_id: frozenset(indexes) for topic_id, indexes in failed.items()},
+        )
+        await shard.carry_out(decision)
+    return failures
+
+
+async def delete_states(node: AsksShares, states: ShareStates) -> Failures:
+    """Have the share coordinator forget these partitions; what failed, and why."""
+    failures: Failures = {}
+    for topic_id, offsets in states.offsets.items():
+        for index in offsets:
+            refused = await delete_state(node, ShareKey(states.group_id, topic_id, index))
+            if refused is not None:
+                failures[topic_id, index] = refused
+    return failures

@@ -1,0 +1,438 @@
+"""Records for members of share groups, and what they say of them (KIP-932).
+
+- ShareFetch (key 78) and ShareAcknowledge (79), versions 1 and 2: 2 lets members prolong their locks and take exactly
+  as many records as they want (KIP-1222, KIP-1206). Before Kafka 4.1 they were a preview.
+
+A ShareFetch says what has become of records that its member had, and waits for others; a session keeps the partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from odradek.log.machine import Refused
+from odradek.node.hosting.replicas import HasReplicas
+from odradek.node.hosting.share_leader import HasShares, acquirable
+from odradek.node.routes.leaders import CurrentLeader, current_leader
+from odradek.node.routes.share_groups import serves_share_groups
+from odradek.node.seams import HasAuthority, HasClock, HasConfig, HasMetadata, HasPurgatory
+from odradek.records.batch import Batch, batches
+from odradek.records.control import read_marker
+from odradek.security.acls import AclOperation, AclResource
+from odradek.share.partition import Acknowledged, AckType, Acquired, ReadBatch, SharePartition
+from odradek.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
+from odradek.share.state import ShareKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import share_acknowledge_response as acknowledge_response
+from odradek.wire.messages.share_acknowledge_response import ShareAcknowledgeResponse, ShareAcknowledgeTopicResponse
+from odradek.wire.messages.share_fetch_response import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.log.answers import ReadResult
+    from odradek.log.partition import Partition
+    from odradek.node.hosting.share_leader import Shares
+    from odradek.node.transport.call import Call
+    from odradek.wire.messages import share_acknowledge_request, share_fetch_request
+    from odradek.wire.messages.share_acknowledge_request import ShareAcknowledgeRequest
+    from odradek.wire.messages.share_fetch_request import ShareFetchRequest
+
+__all__ = ["share_acknowledge", "share_fetch"]
+
+
+class Node(HasAuthority, HasClock, HasConfig, HasMetadata, HasPurgatory, HasReplicas, HasShares, Protocol):
+    """What these routes touch of their broker."""
+
+
+MEMBER_ID_LENGTH_MAX = 36
+STRICT = 1
+"""In ShareAcquireMode: exactly as many records as are wanted."""
+TopicPartition: TypeAlias = tuple[bytes, int]
+Outcome: TypeAlias = "Refused | None"
+
+
+class _Asked(Struct, frozen=True):
+    """What a request says of one partition."""
+
+    topic_id: bytes
+    index: int
+    acknowledged: tuple[Acknowledged, ...] | Refused
+    """What has become of records, or why that makes no sense."""
+
+
+_NONSENSE = Refused(ErrorCode.INVALID_REQUEST)
+
+
+async def share_fetch(node: Node, call: Call) -> ShareFetchResponse:
+    """Take what the member says of records, and give it others; wait until there are some."""
+    request: ShareFetchRequest = call.request
+    if not serves_share_groups(node):
+        return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    shares, group_id, member_id = node.shares, request.group_id, request.member_id
+    if group_id is None or not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+    asked = list(_asked(request.topics, renews=request.is_renew_ack and shares.renews(group_id)))
+    if _makes_no_sense(request, asked):
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+    session = _session(node, call, request, asked)
+    if isinstance(session, ErrorCode):
+        return ShareFetchResponse(error_code=session)
+    outcomes = await _acknowledge_all(node, call, group_id, member_id, asked)
+    fetching = _Fetching(node, call, request, group_id, member_id, session)
+    if request.share_session_epoch == FINAL_EPOCH:
+        shares.sessions.close(session)
+        await shares.release(group_id, member_id)
+    elif not request.is_renew_ack:
+        await fetching.wait_for_records()
+    return fetching.answer(asked, outcomes, is_first=request.share_session_epoch == INITIAL_EPOCH)
+
+
+def _makes_no_sense(request: ShareFetchRequest, asked: Sequence[_Asked]) -> bool:
+    acknowledges = any(each.acknowledged for each in asked)
+    if request.share_session_epoch == INITIAL_EPOCH and acknowledges:
+        return True
+    wants = request.max_wait_ms or request.min_bytes or request.max_bytes or request.max_records
+    return request.is_renew_ack and bool(wants)
+
+
+def _session(node: Node, call: Call, request: ShareFetchRequest, asked: Sequence[_Asked]) -> ShareSession | ErrorCode:
+    sessions = node.shares.sessions
+    group_id, member_id = request.group_id or "", request.member_id or ""
+    if request.share_session_epoch == INITIAL_EPOCH:
+        at_most = node.config.group_share_max_share_sessions
+        session = sessions.open(group_id, member_id, call.conn, at_most=at_most)
+    else:
+        session = sessions.find(group_id, member_id, request.share_session_epoch)
+    if isinstance(session, ErrorCode) or request.share_session_epoch == FINAL_EPOCH:
+        return session
+    if request.share_session_epoch == INITIAL_EPOCH:
+        session.partitions = {}
+    for each in asked:
+        session.partitions.setdefault((each.topic_id, each.index))
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            session.partitions.pop((topic.topic_id, index), None)
+    return session
+
+
+# ---------------------------------------------------------------------- acknowledging
+
+
+async def share_acknowledge(node: Node, call: Call) -> ShareAcknowledgeResponse:
+    """Take what the member says of records."""
+    request: ShareAcknowledgeRequest = call.request
+    if not serves_share_groups(node):
+        return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    shares, group_id, member_id = node.shares, request.group_id, request.member_id
+    if group_id is None or not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
+        return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if request.share_session_epoch == INITIAL_EPOCH:
+        return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+    session = shares.sessions.find(group_id, member_id, request.share_session_epoch)
+    if isinstance(session, ErrorCode):
+        return ShareAcknowledgeResponse(error_code=session)
+    asked = list(_asked(request.topics, renews=request.is_renew_ack and shares.renews(group_id)))
+    outcomes = await _acknowledge_all(node, call, group_id, member_id, asked)
+    if request.share_session_epoch == FINAL_EPOCH:
+        shares.sessions.close(session)
+        await shares.release(group_id, member_id)
+    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=shares.limits(group_id).lock_ms)
+    leaders: dict[int, acknowledge_response.NodeEndpoint] = {}
+    for (topic_id, index), outcome in outcomes.items():
+        answer = acknowledge_response.PartitionData(partition_index=index)
+        if outcome is not None:
+            answer.error_code, answer.error_message = outcome.error, outcome.message
+            if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                found = _leader(node, call, topic_id, index)
+                if found is not None:
+                    answer.current_leader = acknowledge_response.LeaderIdAndEpoch(
+                        leader_id=found.leader_id, leader_epoch=found.leader_epoch
+                    )
+                    leaders[found.leader_id] = acknowledge_response.NodeEndpoint(
+                        node_id=found.leader_id, host=found.host, port=found.port, rack=found.rack
+                    )
+        if not response.responses or response.responses[-1].topic_id != topic_id:
+            response.responses.append(ShareAcknowledgeTopicResponse(topic_id=topic_id))
+        response.responses[-1].partitions.append(answer)
+    response.node_endpoints = list(leaders.values())
+    return response
+
+
+def _asked(
+    topics: Sequence[share_fetch_request.FetchTopic] | Sequence[share_acknowledge_request.AcknowledgeTopic],
+    *,
+    renews: bool,
+) -> Iterator[_Asked]:
+    for topic in topics:
+        for partition in topic.partitions:
+            said = [
+                (each.first_offset, each.last_offset, each.acknowledge_types)
+                for each in partition.acknowledgement_batches
+            ]
+            yield _Asked(topic.topic_id, partition.partition_index, _said(said, renews=renews))
+
+
+def _said(
+    batches_of_request: Sequence[tuple[int, int, Sequence[int]]], *, renews: bool
+) -> tuple[Acknowledged, ...] | Refused:
+    said: list[Acknowledged] = []
+    before = -1
+    highest = AckType.RENEW if renews else AckType.REJECT
+    for first, last, types in batches_of_request:
+        fits = len(types) == 1 or len(types) == last - first + 1
+        if not before <= first <= last or not fits or not all(AckType.GAP <= kind <= highest for kind in types):
+            return _NONSENSE
+        said.append(Acknowledged(first, last, tuple(map(AckType, types))))
+        before = last
+    return tuple(said)
+
+
+async def _acknowledge_all(
+    node: Node, call: Call, group_id: str, member_id: str, asked: Sequence[_Asked]
+) -> dict[TopicPartition, Outcome]:
+    """What became of what was said, by partition; nothing for those of which nothing was said."""
+    return {
+        (each.topic_id, each.index): await _acknowledge(node, call, group_id, member_id, each)
+        for each in asked
+        if each.acknowledged
+    }
+
+
+async def _acknowledge(node: Node, call: Call, group_id: str, member_id: str, asked: _Asked) -> Outcome:
+    if isinstance(asked.acknowledged, Refused):
+        return asked.acknowledged
+    partition = _partition(node, call, asked.topic_id, asked.index)
+    if isinstance(partition, Refused):
+        return partition
+    shares, key = node.shares, ShareKey(group_id, asked.topic_id, asked.index)
+    share = shares.known(key, partition)
+    if share is None:
+        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    change = share.acknowledge(member_id, asked.acknowledged, shares.limits(group_id), node.now)
+    if isinstance(change, Refused):
+        return change
+    if change is None:
+        shares.watch(share)
+        return None
+    return await shares.tell(share, change)
+
+
+def _partition(node: Node, call: Call, topic_id: bytes, index: int) -> Partition | Refused:
+    """The partition of a member's request, if it is led here and the member may read it."""
+    topic = node.image.topic_by_id(topic_id)
+    if topic is None:
+        return Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+    authority = node.authority
+    if authority is not None and not authority.allows(call, AclOperation.READ, AclResource.TOPIC, topic.name):
+        return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if index not in topic.partitions:
+        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return node.replicas.led(topic.name, index)
+
+
+def _leader(node: Node, call: Call, topic_id: bytes, index: int) -> CurrentLeader | None:
+    topic = node.image.topic_by_id(topic_id)
+    return None if topic is None else current_leader(node, topic.name, index, call.peer.listener)
+
+
+# ---------------------------------------------------------------------- fetching
+
+
+class _Fetching:
+    """One ShareFetch: what it has read so far, and for what it waits."""
+
+    def __init__(
+        self, node: Node, call: Call, request: ShareFetchRequest, group_id: str, member_id: str, session: ShareSession
+    ) -> None:
+        self.node = node
+        self.call = call
+        self.request = request
+        self.group_id = group_id
+        self.member_id = member_id
+        self.session = session
+        self.shares: Shares = node.shares
+        self.limits = node.shares.limits(group_id)
+        self.read_committed = node.shares.reads_committed(group_id)
+        self.results: dict[TopicPartition, PartitionData] = {}
+        self.leaders: dict[int, NodeEndpoint] = {}
+
+    async def wait_for_records(self) -> None:
+        """Read from the partitions of the session until there are records, an error, or no more time."""
+        node, request = self.node, self.request
+        deadline = node.now + request.max_wait_ms
+        while True:
+            self.results = {}
+            ready: list[tuple[TopicPartition, Partition, SharePartition]] = []
+            for topic_partition in self.session.rotated():
+                partition = _partition(node, self.call, *topic_partition)
+                share = partition if isinstance(partition, Refused) else await self._share(topic_partition, partition)
+                if isinstance(partition, Refused) or isinstance(share, Refused):
+                    refused = partition if isinstance(partition, Refused) else share
+                    assert isinstance(refused, Refused), "one of the two was refused"
+                    self.results[topic_partition] = self._failed(topic_partition, refused)
+                else:
+                    ready.append((topic_partition, partition, share))
+            # Nothing is awaited from here on: what is read is what is acquired.
+            if self._read(ready, at_end=node.now >= deadline) or self._has_failed() or node.now >= deadline:
+                return
+            if not self.session.partitions:
+                return
+            keys: list[tuple[str, object]] = []
+            for (topic_id, index), partition, _ in ready:
+                keys.append(("readable", (partition.topic, partition.index)))
+                keys.append(acquirable(ShareKey(self.group_id, topic_id, index)))
+            await node.purgatory.park(keys, deadline=deadline)
+
+    async def _share(self, topic_partition: TopicPartition, partition: Partition) -> SharePartition | Refused:
+        topic_id, index = topic_partition
+        return await self.shares.find(ShareKey(self.group_id, topic_id, index), partition)
+
+    def _has_failed(self) -> bool:
+        return any(each.error_code != ErrorCode.NONE for each in self.results.values())
+
+    def _read(self, ready: Sequence[tuple[TopicPartition, Partition, SharePartition]], *, at_end: bool) -> bool:
+        """Acquire records if there are enough, or if it is the last chance; whether there were any."""
+        room = min(self.request.max_bytes, self.node.config.fetch_max_bytes)
+        found: list[tuple[TopicPartition, SharePartition, ReadResult]] = []
+        size = 0
+        for topic_partition, partition, share in ready:
+            if not share.can_acquire(self.limits):
+                continue
+            share.stretches.begin_at(partition.log_start_offset)
+            offset = share.next_offset
+            read = partition.read(
+                offset, max_bytes=max(0, room - size), read_committed=self.read_committed, min_one=size == 0
+            )
+            self.results[topic_partition] = PartitionData(partition_index=topic_partition[1], records=b"")
+            if not isinstance(read, Refused) and len(read.records):
+                size += len(read.records)
+                found.append((topic_partition, share, read))
+        if not found or (size < self.request.min_bytes and not at_end):
+            return False
+        left = self.request.max_records
+        acquired_any = False
+        for topic_partition, share, read in found:
+            if left <= 0:
+                break
+            acquired = self._acquire(topic_partition, share, read, left)
+            left -= sum(each.last - each.first + 1 for each in acquired)
+            acquired_any = acquired_any or bool(acquired)
+        return acquired_any
+
+    def _acquire(
+        self, topic_partition: TopicPartition, share: SharePartition, read: ReadResult, max_records: int
+    ) -> list[Acquired]:
+        stretches = share.stretches
+        enough = share.next_offset + max_records + stretches.end - stretches.start
+        every = _up_to(read.records, enough)
+        aborted = _aborted(every, read.aborted or ())
+        acquired = share.acquire(
+            self.member_id,
+            [ReadBatch(batch.base_offset, batch.last_offset, batch.base_offset in aborted) for batch in every],
+            max_records=max_records,
+            batch_size=self.request.batch_size,
+            strict=self.request.share_acquire_mode == STRICT,
+            limits=self.limits,
+            now=self.node.now,
+        )
+        self.shares.watch(share)
+        if acquired:
+            data = self.results[topic_partition]
+            data.records = _slice(read.records, every, acquired[0].first, acquired[-1].last)
+            data.acquired_records = [
+                AcquiredRecords(first_offset=each.first, last_offset=each.last, delivery_count=each.count)
+                for each in acquired
+            ]
+        return acquired
+
+    def _failed(self, topic_partition: TopicPartition, refused: Refused) -> PartitionData:
+        topic_id, index = topic_partition
+        data = PartitionData(
+            partition_index=index, error_code=refused.error, error_message=refused.message, records=b""
+        )
+        if refused.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            found = _leader(self.node, self.call, topic_id, index)
+            if found is not None:
+                data.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
+                self.leaders[found.leader_id] = NodeEndpoint(
+                    node_id=found.leader_id, host=found.host, port=found.port, rack=found.rack
+                )
+        return data
+
+    def answer(
+        self, asked: Sequence[_Asked], outcomes: dict[TopicPartition, Outcome], *, is_first: bool
+    ) -> ShareFetchResponse:
+        """Only what has news, but for the first answer of a session."""
+        told = {
+            topic_partition: data
+            for topic_partition, data in self.results.items()
+            if is_first or len(data.records or b"") or data.error_code != ErrorCode.NONE
+        }
+        for topic_partition, outcome in outcomes.items():
+            data = told.get(topic_partition) or self.results.get(topic_partition)
+            if data is None:
+                data = PartitionData(partition_index=topic_partition[1], records=b"")
+            told[topic_partition] = data
+            if outcome is not None:
+                data.acknowledge_error_code, data.acknowledge_error_message = outcome.error, outcome.message
+        topics: dict[bytes, ShareFetchableTopicResponse] = {}
+        for (topic_id, _), data in told.items():
+            topic = topics.get(topic_id)
+            if topic is None:
+                topic = topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
+            topic.partitions.append(data)
+        return ShareFetchResponse(
+            acquisition_lock_timeout_ms=self.limits.lock_ms,
+            responses=list(topics.values()),
+            node_endpoints=list(self.leaders.values()),
+        )
+
+
+def _up_to(records: memoryview, offset: int) -> list[Batch]:
+    """The batches that begin before this offset."""
+    found: list[Batch] = []
+    for batch in batches(records):
+        if batch.base_offset >= offset:
+            break
+        found.append(batch)
+    return found
+
+
+def _aborted(every: Sequence[Batch], ranges: Sequence[tuple[int, int]]) -> set[int]:
+    """The base offsets of batches that were aborted, by the list that a reader of committed records is given."""
+    if not ranges:
+        return set()
+    waiting = sorted(ranges, key=lambda each: each[1], reverse=True)
+    open_ones: set[int] = set()
+    found: set[int] = set()
+    for batch in every:
+        while waiting and waiting[-1][1] <= batch.last_offset:
+            open_ones.add(waiting.pop()[0])
+        if batch.is_control:
+            marker = read_marker(batch)
+            if marker is not None and not marker.commit:
+                open_ones.discard(batch.producer_id)
+        elif batch.is_transactional and batch.producer_id in open_ones:
+            found.add(batch.base_offset)
+    return found
+
+
+def _slice(records: memoryview, every: Sequence[Batch], first: int, last: int) -> memoryview:
+    """The whole batches that hold these records."""
+    begin = end = 0
+    for batch in every:
+        size = batch.size
+        if batch.last_offset < first:
+            begin += size
+        if batch.base_offset <= last:
+            end += size
+    return records[begin:end]

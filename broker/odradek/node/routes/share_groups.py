@@ -1,0 +1,293 @@
+"""Members and descriptions of share groups, and their offsets (KIP-932).
+
+- ShareGroupHeartbeat (key 76) and ShareGroupDescribe (77), version 1: before Kafka 4.1 they were a preview.
+- DescribeShareGroupOffsets (90), 0 and 1: 1 tells the lag (KIP-1226).
+- AlterShareGroupOffsets (91) and DeleteShareGroupOffsets (92), version 0, of groups without members.
+
+A cluster without the feature share.version answers UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from odradek.log.machine import Refused
+from odradek.metadata.features import SHARE_VERSION
+from odradek.node.hosting.asking import AsksShares
+from odradek.node.hosting.coordinators import HasCoordinators
+from odradek.node.hosting.share_groups import begin_states, delete_states
+from odradek.node.hosting.shares import summary_of_state
+from odradek.node.routes.group_shards import GROUP_OPERATIONS, group_shard, refusal
+from odradek.node.seams import HasMetadata, HasTurns
+from odradek.share.state import NO_COUNT, NO_OFFSET, ShareKey
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_share_group_offsets_response import (
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from odradek.wire.messages.delete_share_group_offsets_response import (
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from odradek.wire.messages.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.list_offsets_response import ListOffsetsResponse
+from odradek.wire.messages.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
+from odradek.wire.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.node.transport.call import Call
+    from odradek.wire.messages.alter_share_group_offsets_request import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestTopic,
+    )
+    from odradek.wire.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
+    from odradek.wire.messages.describe_share_group_offsets_request import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+    )
+    from odradek.wire.messages.share_group_describe_request import ShareGroupDescribeRequest
+    from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+
+__all__ = [
+    "alter_share_group_offsets",
+    "delete_share_group_offsets",
+    "describe_share_group_offsets",
+    "serves_share_groups",
+    "share_group_describe",
+    "share_group_heartbeat",
+]
+
+
+class Node(AsksShares, HasCoordinators, HasTurns, Protocol):
+    """What these routes touch of their broker."""
+
+
+LATEST = -1
+NO_LAG = -1
+UNKNOWN = "This server does not host this topic-partition."
+NO_OFFSETS = "There is no offset information to delete."
+UNKNOWN_PARTITION = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN)
+
+
+def serves_share_groups(node: HasMetadata) -> bool:
+    """Whether the cluster has share groups."""
+    return node.image.feature(SHARE_VERSION) > 0
+
+
+# ---------------------------------------------------------------------- members
+
+
+async def share_group_heartbeat(node: Node, call: Call) -> ShareGroupHeartbeatResponse:
+    """Join, stay or leave; answered with what has changed for the member."""
+    request: ShareGroupHeartbeatRequest = call.request
+    if not serves_share_groups(node):
+        return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    outcome: ShareGroupHeartbeatResponse | Refused
+    shard = group_shard(node, request.group_id, empty_allowed=True)
+    if isinstance(shard, Refused):
+        outcome = shard
+    else:
+        client_id, host = call.client_id or "", f"/{call.host}"
+        outcome = await shard.carry_out(shard.machine.share_heartbeat(request, client_id, host, node.now))
+    if isinstance(outcome, Refused):
+        return ShareGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
+    return outcome
+
+
+async def share_group_describe(node: Node, call: Call) -> ShareGroupDescribeResponse:
+    """Say who the members of groups are, and what they read from."""
+    request: ShareGroupDescribeRequest = call.request
+    response = ShareGroupDescribeResponse()
+    if not serves_share_groups(node):
+        error = ErrorCode.UNSUPPORTED_VERSION
+        response.groups = [DescribedGroup(group_id=group_id, error_code=error) for group_id in request.group_ids]
+        return response
+    async for some in node.turns.share(call, request.group_ids):
+        response.groups += [_described(node, group_id, request) for group_id in some]
+    return response
+
+
+def _described(node: Node, group_id: str, request: ShareGroupDescribeRequest) -> DescribedGroup:
+    shard = group_shard(node, group_id)
+    found = shard if isinstance(shard, Refused) else shard.machine.share.describe(group_id)
+    if isinstance(found, Refused):
+        return DescribedGroup(group_id=group_id, error_code=refusal(found), error_message=found.message)
+    if request.include_authorized_operations:
+        found.authorized_operations = GROUP_OPERATIONS
+    return found
+
+
+# ---------------------------------------------------------------------- offsets
+
+
+async def describe_share_group_offsets(node: Node, call: Call) -> DescribeShareGroupOffsetsResponse:
+    """Say where groups have got to, as the share coordinator knows it."""
+    request: DescribeShareGroupOffsetsRequest = call.request
+    response = DescribeShareGroupOffsetsResponse()
+    for group in request.groups:
+        response.groups.append(await _offsets_of(node, group))
+    return response
+
+
+async def _offsets_of(
+    node: Node, asked: DescribeShareGroupOffsetsRequestGroup
+) -> DescribeShareGroupOffsetsResponseGroup:
+    answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
+    if not serves_share_groups(node):
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+        return answer
+    shard = group_shard(node, asked.group_id, empty_allowed=True)
+    known = shard if isinstance(shard, Refused) else shard.machine.share.known_partitions(asked.group_id)
+    if isinstance(known, Refused):
+        answer.error_code, answer.error_message = refusal(known), known.message
+        return answer
+    if asked.topics is None:
+        for topic_id, indexes in known.items():
+            topic = node.image.topic_by_id(topic_id)
+            if topic is not None:
+                answer.topics.append(await _offsets_of_topic(node, asked.group_id, topic.name, sorted(indexes)))
+    else:
+        for wanted in asked.topics:
+            answer.topics.append(await _offsets_of_topic(node, asked.group_id, wanted.topic_name, wanted.partitions))
+    return answer
+
+
+async def _offsets_of_topic(
+    node: Node, group_id: str, name: str, indexes: list[int]
+) -> DescribeShareGroupOffsetsResponseTopic:
+    topic = node.image.topic(name)
+    if topic is None:
+        nothing = [
+            DescribeShareGroupOffsetsResponsePartition(partition_index=i, start_offset=NO_OFFSET) for i in indexes
+        ]
+        return DescribeShareGroupOffsetsResponseTopic(topic_name=name, partitions=nothing)
+    partitions = [await _offset_of(node, ShareKey(group_id, topic.id, index), name) for index in indexes]
+    return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic.id, partitions=partitions)
+
+
+async def _offset_of(node: Node, key: ShareKey, topic: str) -> DescribeShareGroupOffsetsResponsePartition:
+    summary = await summary_of_state(node, key)
+    if isinstance(summary, Refused):
+        return DescribeShareGroupOffsetsResponsePartition(
+            partition_index=key.partition,
+            start_offset=NO_OFFSET,
+            error_code=summary.error,
+            error_message=summary.message,
+        )
+    answer = DescribeShareGroupOffsetsResponsePartition(
+        partition_index=key.partition, start_offset=summary.start_offset, leader_epoch=summary.leader_epoch, lag=NO_LAG
+    )
+    if summary.start_offset != NO_OFFSET and summary.complete_count != NO_COUNT:
+        end = await _end_offset(node, topic, key.partition)
+        answer.lag = NO_LAG if end is None else end - summary.start_offset - summary.complete_count
+    return answer
+
+
+async def _end_offset(node: Node, topic: str, index: int) -> int | None:
+    """Where a partition ends, wherever it is led; None if that cannot be known now."""
+    registered = node.image.partition(topic, index)
+    if registered is None or not node.image.is_alive(registered.leader):
+        return None
+    asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=index, timestamp=LATEST)])
+    response = await node.peers.call(
+        registered.leader,
+        ApiKey.LIST_OFFSETS,
+        node.router.newest(ApiKey.LIST_OFFSETS),
+        ListOffsetsRequest(replica_id=-1, topics=[asked]),
+        ListOffsetsResponse,
+        deadline=node.now + node.config.request_timeout_ms,
+    )
+    if response is None:
+        return None
+    found = response.topics[0].partitions[0]
+    return found.offset if found.error_code == ErrorCode.NONE else None
+
+
+async def alter_share_group_offsets(node: Node, call: Call) -> AlterShareGroupOffsetsResponse:
+    """Have a group without members begin anew at these offsets."""
+    request: AlterShareGroupOffsetsRequest = call.request
+    if not serves_share_groups(node):
+        return AlterShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    shard = group_shard(node, request.group_id, empty_allowed=True)
+    if isinstance(shard, Refused):
+        return AlterShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
+    outcome = await shard.carry_out(
+        shard.machine.share.alter_offsets(request.group_id, _known_offsets(node, request.topics))
+    )
+    if isinstance(outcome, Refused):
+        return AlterShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
+    failures = await begin_states(shard, outcome)
+    response = AlterShareGroupOffsetsResponse()
+    for asked in request.topics:
+        topic = node.image.topic(asked.topic_name)
+        topic_id = bytes(16) if topic is None else topic.id
+        answers = []
+        for partition in asked.partitions:
+            index = partition.partition_index
+            known = index in outcome.offsets.get(topic_id, {})
+            failure = failures.get((topic_id, index)) if known else UNKNOWN_PARTITION
+            answers.append(
+                AlterShareGroupOffsetsResponsePartition(
+                    partition_index=index,
+                    error_code=ErrorCode.NONE if failure is None else failure.error,
+                    error_message=None if failure is None else failure.message,
+                )
+            )
+        response.responses.append(
+            AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name, topic_id=topic_id, partitions=answers)
+        )
+    return response
+
+
+def _known_offsets(node: Node, topics: list[AlterShareGroupOffsetsRequestTopic]) -> dict[bytes, dict[int, int]]:
+    """The offsets by topic id and index, of partitions that exist."""
+    offsets: dict[bytes, dict[int, int]] = {}
+    for asked in topics:
+        topic = node.image.topic(asked.topic_name)
+        if topic is None:
+            continue
+        for partition in asked.partitions:
+            if partition.partition_index in topic.partitions:
+                offsets.setdefault(topic.id, {})[partition.partition_index] = partition.start_offset
+    return offsets
+
+
+async def delete_share_group_offsets(node: Node, call: Call) -> DeleteShareGroupOffsetsResponse:
+    """Have a group without members forget these topics."""
+    request: DeleteShareGroupOffsetsRequest = call.request
+    if not serves_share_groups(node):
+        return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    shard = group_shard(node, request.group_id, empty_allowed=True)
+    if isinstance(shard, Refused):
+        return DeleteShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
+    asked = {each.topic_name: node.image.topic(each.topic_name) for each in request.topics}
+    topic_ids = [topic.id for topic in asked.values() if topic is not None]
+    outcome = await shard.carry_out(shard.machine.share.delete_offsets(request.group_id, topic_ids))
+    if isinstance(outcome, Refused):
+        return DeleteShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
+    failures = await delete_states(node, outcome)
+    failed = {topic_id: failure for (topic_id, _), failure in failures.items()}
+    forgotten = [topic_id for topic_id in outcome.offsets if topic_id not in failed]
+    if forgotten:
+        await shard.carry_out(shard.machine.share.offsets_deleted(request.group_id, forgotten))
+    response = DeleteShareGroupOffsetsResponse()
+    for name, topic in asked.items():
+        answer = DeleteShareGroupOffsetsResponseTopic(topic_name=name)
+        if topic is None:
+            answer.error_code, answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN
+        elif topic.id not in outcome.offsets:
+            answer.error_code, answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_OFFSETS
+        else:
+            answer.topic_id = topic.id
+            if topic.id in failed:
+                answer.error_code, answer.error_message = failed[topic.id].error, failed[topic.id].message
+        response.responses.append(answer)
+    return response

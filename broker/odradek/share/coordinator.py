@@ -1,0 +1,268 @@
+"""The share coordinator: the machine over one partition of `__share_group_state`.
+
+It is asked by the leaders of partitions, which begin where the leader before ended, and by group coordinators, which
+say when a group begins with a partition and when it is done with it. What it knows is a fold over its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
+from odradek.records.record import iterate_records
+from odradek.records.state import decode_key, decode_value
+from odradek.share.state import (
+    NO_COUNT,
+    NO_OFFSET,
+    ShareKey,
+    ShareState,
+    StateBatch,
+    forgotten,
+    laid_over,
+    snapshot_record,
+    state_of_snapshot,
+    state_of_update,
+    update_record,
+)
+from odradek.wire.errors import DecodeError, ErrorCode
+from odradek.wire.messages.share_snapshot_key import ShareSnapshotKey
+from odradek.wire.messages.share_snapshot_value import ShareSnapshotValue
+from odradek.wire.messages.share_update_key import ShareUpdateKey
+from odradek.wire.messages.share_update_value import ShareUpdateValue
+
+if TYPE_CHECKING:
+    from odradek.records.batch import Batch
+
+__all__ = ["Prune", "ShareCoordinator", "Written"]
+
+T = TypeVar("T")
+
+FENCED_LEADER = Refused(
+    ErrorCode.FENCED_LEADER_EPOCH, "The leader epoch in the request is older than the epoch on the broker."
+)
+FENCED_STATE = Refused(
+    ErrorCode.FENCED_STATE_EPOCH, "The coordinator rejected the request because the state epoch did not match."
+)
+UNKNOWN_PARTITION = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+NEGATIVE_PARTITION = Refused(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+NEGATIVE_LEADER = Refused(ErrorCode.INVALID_REQUEST, "The leader epoch cannot be a negative number.")
+NEGATIVE_STATE = Refused(ErrorCode.INVALID_REQUEST, "The state epoch cannot be a negative number.")
+READ_UNINITIALIZED = Refused(ErrorCode.INVALID_REQUEST, "Read operation on uninitialized share partition not allowed.")
+WRITE_UNINITIALIZED = Refused(
+    ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
+)
+
+
+class Written(Struct, frozen=True):
+    """What the leader of a partition wants kept."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    complete_count: int
+    batches: tuple[StateBatch, ...]
+
+
+class Prune(Struct, frozen=True):
+    """The log is to begin where the oldest snapshot is that still counts."""
+
+    @property
+    def key(self) -> Hashable:
+        return Prune
+
+
+class ShareCoordinator(Machine[Prune]):
+    """Keeps the states of share partitions; `exists` says whether there is such a partition (topic id, index)."""
+
+    def __init__(
+        self, *, updates_per_snapshot: int, prune_interval_ms: int, exists: Callable[[bytes, int], bool]
+    ) -> None:
+        super().__init__()
+        self._updates_per_snapshot = updates_per_snapshot
+        self._prune_interval_ms = prune_interval_ms
+        self._next_prune: int | None = None
+        self._since: dict[ShareKey, int] = {}
+        """The offset of each partition's last snapshot: what is before says nothing any more."""
+        self._exists = exists
+        self._states: dict[ShareKey, ShareState] = {}
+        self._proposed: tuple[Proposed[object], ShareKey, ShareState | None] | None = None
+        """What was proposed last, and what it makes of the state: it need not be read back."""
+
+    # ------------------------------------------------------------------ leaders
+
+    def read(self, key: ShareKey, leader_epoch: int, now: int) -> Decision[ShareState]:
+        """A leader begins: what is known, which from now on no leader before it may change."""
+        if key.partition < 0:
+            return NEGATIVE_PARTITION
+        if leader_epoch < 0:
+            return NEGATIVE_LEADER
+        state = self._states.get(key)
+        if state is None:
+            return READ_UNINITIALIZED
+        if leader_epoch < state.leader_epoch:
+            return FENCED_LEADER
+        if not self._exists(key.topic_id, key.partition):
+            return UNKNOWN_PARTITION
+        if leader_epoch == state.leader_epoch:
+            return Answered(state)
+        after, record = self._changed(key, replace(state, leader_epoch=leader_epoch), (), now)
+        return self._propose(key, record, after, after)
+
+    def write(self, key: ShareKey, written: Written, now: int) -> Decision[None]:
+        """A leader says what has become of records."""
+        if key.partition < 0:
+            return NEGATIVE_PARTITION
+        state = self._states.get(key)
+        if state is None:
+            return WRITE_UNINITIALIZED
+        if written.leader_epoch < state.leader_epoch:
+            return FENCED_LEADER
+        if written.state_epoch < state.state_epoch:
+            return FENCED_STATE
+        if not self._exists(key.topic_id, key.partition):
+            return UNKNOWN_PARTITION
+        if written.start_offset > state.start_offset:
+            state = replace(state, start_offset=written.start_offset, complete_count=written.complete_count)
+        elif written.start_offset == state.start_offset:
+            state = replace(state, complete_count=max(state.complete_count, written.complete_count))
+        after, record = self._changed(key, state, written.batches, now)
+        return self._propose(key, record, after, None)
+
+    def _changed(
+        self, key: ShareKey, state: ShareState, batches: Sequence[StateBatch], now: int
+    ) -> tuple[ShareState, LogRecord]:
+        """The state with these batches, and the record of it: an update, or a snapshot after so many of them."""
+        laid = laid_over(state.batches, batches, state.start_offset)
+        if state.updates >= self._updates_per_snapshot:
+            epoch = state.snapshot_epoch + 1
+            after = replace(state, snapshot_epoch=epoch, batches=laid, written=now, updates=0)
+            return after, snapshot_record(key, after)
+        after = replace(state, batches=laid, written=now, updates=state.updates + 1)
+        return after, update_record(key, state, batches)
+
+    # ------------------------------------------------------------------ group coordinators
+
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> Decision[None]:
+        """A group begins with a partition, or begins anew at another offset."""
+        if key.partition < 0:
+            return NEGATIVE_PARTITION
+        if state_epoch < 0:
+            return NEGATIVE_STATE
+        before = self._states.get(key)
+        if before is not None and state_epoch < before.state_epoch:
+            return FENCED_STATE
+        if not self._exists(key.topic_id, key.partition):
+            return UNKNOWN_PARTITION
+        after = ShareState(
+            snapshot_epoch=0 if before is None else before.snapshot_epoch + 1,
+            state_epoch=state_epoch,
+            leader_epoch=0,
+            start_offset=start_offset,
+            complete_count=NO_COUNT if start_offset == NO_OFFSET else 0,
+            batches=(),
+            created=now,
+            written=now,
+        )
+        return self._propose(key, snapshot_record(key, after), after, None)
+
+    def delete(self, key: ShareKey) -> Decision[None]:
+        """A group is done with a partition."""
+        if key.partition < 0:
+            return NEGATIVE_PARTITION
+        if not self._exists(key.topic_id, key.partition):
+            return UNKNOWN_PARTITION
+        if key not in self._states:
+            return Answered(None)
+        return self._propose(key, forgotten(key), None, None)
+
+    def summary(self, key: ShareKey) -> Decision[ShareState | None]:
+        """What is known, for whoever only looks; None if a group has not begun with the partition."""
+        if key.partition < 0:
+            return NEGATIVE_PARTITION
+        if not self._exists(key.topic_id, key.partition):
+            return UNKNOWN_PARTITION
+        return Answered(self._states.get(key))
+
+    def topics_deleted(self, topic_ids: Iterable[bytes]) -> Decision[None]:
+        """Topics are gone: so is what groups have read of them."""
+        gone = set(topic_ids)
+        records = tuple(forgotten(key) for key in self._states if key.topic_id in gone)
+        return Proposed(records, None) if records else Answered(None)
+
+    def _propose(self, key: ShareKey, record: LogRecord, after: ShareState | None, reply: T) -> Proposed[T]:
+        proposed = Proposed((record,), reply)
+        self._proposed = proposed, key, after
+        return proposed
+
+    # ------------------------------------------------------------------ the log
+
+    def fold_own(self, proposed: Proposed[object], base_offset: int) -> bool:
+        """What was proposed last is adopted as it was decided."""
+        if self._proposed is None or self._proposed[0] is not proposed:
+            return False
+        _, key, after = self._proposed
+        self._proposed = None
+        self._keep(key, after, base_offset)
+        return True
+
+    def _keep(self, key: ShareKey, state: ShareState | None, offset: int) -> None:
+        if state is None:
+            self._states.pop(key, None)
+            self._since.pop(key, None)
+        else:
+            self._states[key] = state
+            if state.updates == 0:
+                self._since[key] = offset
+
+    def apply(self, batch: Batch) -> None:
+        """Fold snapshots and updates."""
+        if batch.is_control:
+            return
+        for record in iterate_records(batch):
+            try:
+                self._apply(record.key or b"", record.value, record.timestamp, record.offset)
+            except DecodeError as error:
+                self.facts.append(Fact("group_record_skipped", {"offset": record.offset, "error": str(error)}))
+
+    def _apply(self, key: bytes, value: bytes | None, timestamp: int, offset: int) -> None:
+        snapshot_key = decode_key(key, ShareSnapshotKey)
+        if snapshot_key is not None:
+            known = ShareKey(snapshot_key.group_id, snapshot_key.topic_id, snapshot_key.partition)
+            snapshot = None if value is None else decode_value(value, ShareSnapshotValue)
+            if value is None or snapshot is not None:
+                self._keep(known, None if snapshot is None else state_of_snapshot(snapshot), offset)
+            return
+        update_key = decode_key(key, ShareUpdateKey)
+        if update_key is None or value is None:
+            return
+        known = ShareKey(update_key.group_id, update_key.topic_id, update_key.partition)
+        update, before = decode_value(value, ShareUpdateValue), self._states.get(known)
+        if update is not None and before is not None and update.snapshot_epoch == before.snapshot_epoch:
+            self._states[known] = state_of_update(before, update, timestamp)
+
+    # ------------------------------------------------------------------ housekeeping
+
+    def due(self, now: int) -> Sequence[Prune]:
+        """From time to time, where there is anything."""
+        if not self._states:
+            return ()
+        if self._next_prune is None:
+            self._next_prune = now + self._prune_interval_ms
+        return (Prune(),) if self._next_prune <= now else ()
+
+    def wake_at(self) -> int | None:
+        """When it is looked for what can go; at once where nobody has looked yet."""
+        return (self._next_prune or 0) if self._states else None
+
+    def prunable(self, end: int, now: int) -> int:
+        """Nothing before this offset is needed; the next look comes in a while."""
+        self._next_prune = now + self._prune_interval_ms
+        return min(self._since.values(), default=end)
+
+    def durable_state(self) -> dict[ShareKey, ShareState]:
+        """What the log says, and nothing else."""
+        return dict(self._states)

@@ -1,0 +1,229 @@
+"""How far a share group is with one partition: what `__share_group_state` says, and how its records become that.
+
+A snapshot says everything; updates after it say what has changed, and are laid over what was there.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+
+from msgspec import Struct
+
+from odradek.log.machine import LogRecord
+from odradek.records.state import encode_key, encode_value
+from odradek.wire.messages.share_snapshot_key import ShareSnapshotKey
+from odradek.wire.messages.share_snapshot_value import ShareSnapshotValue
+from odradek.wire.messages.share_snapshot_value import StateBatch as SnapshotBatch
+from odradek.wire.messages.share_update_key import ShareUpdateKey
+from odradek.wire.messages.share_update_value import ShareUpdateValue
+from odradek.wire.messages.share_update_value import StateBatch as UpdateBatch
+
+__all__ = [
+    "NO_COUNT",
+    "NO_OFFSET",
+    "Delivery",
+    "ShareKey",
+    "ShareState",
+    "StateBatch",
+    "coordinator_key",
+    "forgotten",
+    "laid_over",
+    "snapshot_record",
+    "state_of_snapshot",
+    "state_of_update",
+    "update_record",
+]
+
+NO_OFFSET = -1
+"""Of a group that has not begun with the partition, or an update that does not say."""
+NO_COUNT = -1
+VALUE_VERSION = 0
+
+
+class Delivery(IntEnum):
+    """What has become of a record, numbered as in the log (KIP-932, "In-flight records")."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    """Never in the log: a lock dies with the leader that gave it."""
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+
+class ShareKey(Struct, frozen=True):
+    """A partition of a share group."""
+
+    group_id: str
+    topic_id: bytes
+    partition: int
+
+
+class StateBatch(Struct, frozen=True):
+    """Records from `first` to `last` with the same state, delivered as often."""
+
+    first: int
+    last: int
+    state: int
+    count: int
+
+
+class ShareState(Struct, frozen=True):
+    """What is known of a partition of a share group; times in ms."""
+
+    snapshot_epoch: int
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    complete_count: int
+    """How many records from the start offset on are done with; -1 where nobody has said."""
+    batches: tuple[StateBatch, ...]
+    created: int
+    written: int
+    updates: int = 0
+    """How many updates have come since the snapshot."""
+
+
+def coordinator_key(key: ShareKey) -> str:
+    """What decides which partition of `__share_group_state` has it, as FindCoordinator spells it."""
+    topic = urlsafe_b64encode(key.topic_id).decode().rstrip("=")
+    return f"{key.group_id}:{topic}:{key.partition}"
+
+
+def laid_over(below: Sequence[StateBatch], above: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
+    """The batches of an update over those before, from the start offset on; neighbours that are alike become one.
+
+    Of two that speak of the same record the one that has seen it delivered more often is right, then the one in which
+    it has come further.
+    """
+    merged = list(below)
+    for new in above:
+        merged = _with(merged, new)
+    joined: list[StateBatch] = []
+    for each in merged:
+        if each.last < start_offset:
+            continue
+        first = max(each.first, start_offset)
+        before = joined[-1] if joined else None
+        if before is not None and before.last + 1 == first and (before.state, before.count) == (each.state, each.count):
+            joined[-1] = StateBatch(before.first, each.last, each.state, each.count)
+        else:
+            joined.append(StateBatch(first, each.last, each.state, each.count))
+    return tuple(joined)
+
+
+def _with(batches: list[StateBatch], new: StateBatch) -> list[StateBatch]:
+    result: list[StateBatch] = []
+    position = new.first
+    """From where on the new one still has to be placed."""
+    for old in batches:
+        if old.last < new.first:
+            result.append(old)
+            continue
+        if old.first > new.last:
+            if position <= new.last:
+                result.append(StateBatch(position, new.last, new.state, new.count))
+                position = new.last + 1
+            result.append(old)
+            continue
+        if old.first < new.first:
+            result.append(StateBatch(old.first, new.first - 1, old.state, old.count))
+        elif position < old.first:
+            result.append(StateBatch(position, old.first - 1, new.state, new.count))
+        first, last = max(old.first, new.first), min(old.last, new.last)
+        right = new if (new.count, new.state) >= (old.count, old.state) else old
+        result.append(StateBatch(first, last, right.state, right.count))
+        position = last + 1
+        if old.last > new.last:
+            result.append(StateBatch(new.last + 1, old.last, old.state, old.count))
+    if position <= new.last:
+        result.append(StateBatch(position, new.last, new.state, new.count))
+    return result
+
+
+# ---------------------------------------------------------------------- records
+
+
+def snapshot_record(key: ShareKey, state: ShareState) -> LogRecord:
+    """Everything about a partition."""
+    value = ShareSnapshotValue(
+        snapshot_epoch=state.snapshot_epoch,
+        state_epoch=state.state_epoch,
+        leader_epoch=state.leader_epoch,
+        start_offset=state.start_offset,
+        delivery_complete_count=state.complete_count,
+        create_timestamp=state.created,
+        write_timestamp=state.written,
+        state_batches=[
+            SnapshotBatch(
+                first_offset=each.first, last_offset=each.last, delivery_state=each.state, delivery_count=each.count
+            )
+            for each in state.batches
+        ],
+    )
+    return LogRecord(_snapshot_key(key), encode_value(value, VALUE_VERSION))
+
+
+def update_record(key: ShareKey, state: ShareState, batches: Iterable[StateBatch]) -> LogRecord:
+    """What has changed: these batches, the start offset, the leader."""
+    value = ShareUpdateValue(
+        snapshot_epoch=state.snapshot_epoch,
+        leader_epoch=state.leader_epoch,
+        start_offset=state.start_offset,
+        delivery_complete_count=state.complete_count,
+        state_batches=[
+            UpdateBatch(
+                first_offset=each.first, last_offset=each.last, delivery_state=each.state, delivery_count=each.count
+            )
+            for each in batches
+        ],
+    )
+    update_key = ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition)
+    return LogRecord(encode_key(update_key), encode_value(value, VALUE_VERSION))
+
+
+def forgotten(key: ShareKey) -> LogRecord:
+    """Nothing is known of the partition any more."""
+    return LogRecord(_snapshot_key(key), None)
+
+
+def _snapshot_key(key: ShareKey) -> bytes:
+    return encode_key(ShareSnapshotKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition))
+
+
+def state_of_snapshot(value: ShareSnapshotValue) -> ShareState:
+    """What a snapshot says."""
+    return ShareState(
+        snapshot_epoch=value.snapshot_epoch,
+        state_epoch=value.state_epoch,
+        leader_epoch=value.leader_epoch,
+        start_offset=value.start_offset,
+        complete_count=value.delivery_complete_count,
+        batches=tuple(
+            StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
+            for each in value.state_batches
+        ),
+        created=value.create_timestamp,
+        written=value.write_timestamp,
+    )
+
+
+def state_of_update(before: ShareState, value: ShareUpdateValue, written: int) -> ShareState:
+    """What an update makes of what was there."""
+    batches = (
+        StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
+        for each in value.state_batches
+    )
+    start_offset = before.start_offset if value.start_offset == NO_OFFSET else value.start_offset
+    return ShareState(
+        snapshot_epoch=before.snapshot_epoch,
+        state_epoch=before.state_epoch,
+        leader_epoch=value.leader_epoch,
+        start_offset=start_offset,
+        complete_count=value.delivery_complete_count,
+        batches=laid_over(before.batches, batches, start_offset),
+        created=before.created,
+        written=written,
+        updates=before.updates + 1,
+    )

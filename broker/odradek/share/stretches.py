@@ -1,0 +1,140 @@
+"""The records of a share partition that are on their way, counted together where they are alike.
+
+They lie one behind the other, without gaps, from where the group has got to up to where it reads on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from odradek.share.state import Delivery
+
+__all__ = ["NOBODY", "Lot", "Stretch", "Stretches"]
+
+NOBODY = ""
+_TERMINAL = frozenset({Delivery.ACKNOWLEDGED, Delivery.ARCHIVED})
+
+
+class Lot(Struct):
+    """Records that were acquired together; what is said about a part of them makes it `split` for good."""
+
+    first: int
+    last: int
+    split: bool = False
+
+
+class Stretch(Struct):
+    """Records in a row that are alike; `deadline` is when a lock ends (ms)."""
+
+    first: int
+    last: int
+    state: Delivery
+    count: int
+    lot: Lot
+    member: str = NOBODY
+    deadline: int = 0
+    pending: bool = False
+    """Whether the share coordinator is just being told what is to become of them: nobody may touch them."""
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in _TERMINAL
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a member can acquire them."""
+        return self.state is Delivery.AVAILABLE and not self.pending
+
+
+def _first(stretch: Stretch) -> int:
+    return stretch.first
+
+
+class Stretches:
+    """The stretches from `start` up to `end`, which is the first offset that was never acquired."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.end = start
+        self.complete = 0
+        """How many of the records are done with."""
+        self._all: list[Stretch] = []
+
+    def __iter__(self) -> Iterator[Stretch]:
+        return iter(self._all)
+
+    def append(self, stretch: Stretch) -> None:
+        """Records behind all others."""
+        assert stretch.first == self.end, f"{stretch.first} does not follow {self.end}"
+        self._all.append(stretch)
+        self.end = stretch.last + 1
+        if stretch.is_terminal:
+            self.complete += stretch.size
+
+    def within(self, first: int, last: int) -> list[Stretch]:
+        """The stretches that hold any of these records, as they are."""
+        every = self._all
+        at = max(bisect_right(every, first, key=_first) - 1, 0)
+        found = []
+        while at < len(every) and every[at].first <= last:
+            if every[at].last >= first:
+                found.append(every[at])
+            at += 1
+        return found
+
+    def cut(self, first: int, last: int) -> list[Stretch]:
+        """The stretches that are exactly these records: those at the ends are cut."""
+        self._cut_before(first)
+        self._cut_before(last + 1)
+        return self.within(first, last)
+
+    def _cut_before(self, offset: int) -> None:
+        every = self._all
+        at = bisect_right(every, offset, key=_first) - 1
+        if at < 0 or every[at].first == offset or every[at].last < offset:
+            return
+        left = every[at]
+        right = Stretch(offset, left.last, left.state, left.count, left.lot, left.member, left.deadline, left.pending)
+        left.last = offset - 1
+        every.insert(at + 1, right)
+
+    def become(self, stretch: Stretch, state: Delivery) -> None:
+        """Another state for a whole stretch; whoever had it has it no more."""
+        if stretch.is_terminal:
+            self.complete -= stretch.size
+        stretch.state, stretch.member, stretch.pending = state, NOBODY, False
+        if stretch.is_terminal:
+            self.complete += stretch.size
+
+    def first_free(self) -> int:
+        """Where reading goes on: the first record that nobody has."""
+        return next((each.first for each in self._all if each.is_free), self.end)
+
+    def move_on(self) -> None:
+        """What is done with at the start is no longer counted."""
+        done = 0
+        for each in self._all:
+            if not each.is_terminal or each.pending:
+                break
+            done += 1
+            self.complete -= each.size
+            self.start = each.last + 1
+        del self._all[:done]
+
+    def begin_at(self, offset: int) -> None:
+        """Records before this offset are gone from the log."""
+        if offset <= self.start:
+            return
+        self._cut_before(offset)
+        gone = [each for each in self._all if each.last < offset]
+        self.complete -= sum(each.size for each in gone if each.is_terminal)
+        self._all = self._all[len(gone) :]
+        self.start = offset
+        self.end = max(self.end, offset)
