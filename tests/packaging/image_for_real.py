@@ -113,6 +113,12 @@ def another_command_is_reached_too(image: Image) -> None:
         assert told == (0, ",".join(THREE)), told
 
 
+def it_asks_who_comes(image: Image) -> None:
+    """`--security sasl-ssl` finds what it needs to make certificates, and writes nothing where it may not."""
+    with image.serving("serve", "--security", "sasl-ssl") as addresses:
+        assert addresses == THREE[:1], addresses
+
+
 def the_demo_finds_exactly_once(image: Image) -> None:
     """The demo plays in it, and its verdict is that exactly-once held."""
     code, said = image.said(*image.configuration["Entrypoint"], "demo", "--seconds", "5")
@@ -128,7 +134,14 @@ def the_demo_can_fail(image: Image) -> None:
     assert "EXACTLY-ONCE DID NOT HOLD" in said, said
 
 
-SCENES = (nobody_is_root, it_serves, another_command_is_reached_too, the_demo_finds_exactly_once, the_demo_can_fail)
+SCENES = (
+    nobody_is_root,
+    it_serves,
+    another_command_is_reached_too,
+    it_asks_who_comes,
+    the_demo_finds_exactly_once,
+    the_demo_can_fail,
+)
 
 
 def build(mirror: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.packaging.image import BuiltImage, build_image, context_files
 from tests.packaging.processes import METRICS, Places, produce_and_consume, serving
 from tests.packaging.tools import ROOT, declared, go_tool, said
@@ -104,6 +105,21 @@ def test_another_command_is_still_reached_from_outside(image: BuiltImage) -> Non
     command = Places().each(["serve", "--port", "9092", "--brokers", "3"])
     with serving(image.entrypoint + command, image.env) as (_, bootstrap):
         assert {"localhost"} == {address.rpartition(":")[0] for address in bootstrap.split(",")}  # all addresses
+
+
+@pytest.mark.client
+def test_the_image_makes_certificates_and_asks_who_comes(image: BuiltImage) -> None:
+    command = Places().each(["serve", "--port", "9092", "--security", "sasl-ssl", "--user", "alice:alice-secret"])
+    with serving(image.entrypoint + command, image.env) as (_, bootstrap):
+        settings: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": bootstrap,
+            "security.protocol": "SASL_SSL",
+            "enable.ssl.certificate.verification": False,
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "alice",
+            "sasl.password": "alice-secret",
+        }
+        assert 1 == len(AdminClient(settings).list_topics(timeout=TIMEOUT_S).brokers)
 
 
 def test_the_image_is_told_of_its_ports(image: BuiltImage) -> None:
