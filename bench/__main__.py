@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.brokers import PEERS, Running, running
+from bench.brokers import PEERS, Running, odradek_before, running
 from bench.measures import MEMORY_MIB, TRAFFIC, TRANSACTIONS, Measure, memory_after_traffic, warm
 from bench.quiet import Sample, Stopwatch, awake, median, others_share
 from bench.table import print_codec, print_table
 
-SECTIONS = ["start", "memory", "traffic", "codec", "transactions"]
-TRAFFIC_PEERS = ["odradek", "kafka", "kfake", "echo"]
+SECTIONS = ["start", "memory", "traffic", "tls", "codec", "transactions"]
+TRAFFIC_PEERS = ["odradek", "kafka", "kfake", "echo", "before"]
+TLS_PEERS = ["odradek", "odradek-tls", "kafka", "kafka-tls"]
+TLS_MEASURES = 4
+"""The first measures of traffic: small and large requests."""
 TRANSACTION_PEERS = ["odradek", "odradek-tv1", "kafka", "kafka-tv1", "kfake"]
 WITHOUT_ECHO = ["odradek", "kafka", "kfake"]
 
@@ -86,6 +89,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"of {','.join(SECTIONS)}")
     parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)}")
+    parser.add_argument("--before", type=Path, help="a working copy whose traffic is measured as well, as `before`")
     parser.add_argument("--match", default="", help="only measures whose name contains this")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.5, help="of each single run")
@@ -98,6 +102,9 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     given = parse()
     sections, wanted = given.only.split(","), given.peers.split(",")
+    if given.before is not None:
+        PEERS["before"] = odradek_before(given.before)
+        wanted.append("before")
     samples: Samples = {}
     codec: dict[str, dict[str, float]] = {}
 
@@ -111,6 +118,8 @@ def main() -> None:
             memory(among(WITHOUT_ECHO), samples)
         if "traffic" in sections:
             side_by_side(TRAFFIC, among(TRAFFIC_PEERS), given, samples)
+        if "tls" in sections:
+            side_by_side(TRAFFIC[:TLS_MEASURES], among(TLS_PEERS), given, samples)
         if "transactions" in sections:
             side_by_side(TRANSACTIONS, among(TRANSACTION_PEERS), given, samples)
         if "codec" in sections:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -16,7 +17,9 @@ from pathlib import Path
 
 from tests.clients.toolchain import go_program, jars
 
-__all__ = ["PEERS", "TOPIC", "Running", "running"]
+from odradek.net.certs import Certificates, make_certificates
+
+__all__ = ["PEERS", "TOPIC", "WITH_TLS", "Running", "odradek_before", "running"]
 
 HERE = Path(__file__).resolve().parent
 TOPIC = "bench-%04d"  # names of one length: the echo answers with one of its own
@@ -64,11 +67,29 @@ def odradek(*more: str) -> Prepare:
     return prepare
 
 
-def kafka(transaction_version: int) -> Prepare:
+def odradek_tls(port: int, folder: Path) -> list[str]:
+    return [*odradek()(port, folder), "--security", "ssl", "--certs", str(certificates(folder).folder)]
+
+
+def odradek_before(package: Path) -> Prepare:
+    """The same from another working copy: what a change has cost."""
+
+    def prepare(port: int, folder: Path) -> list[str]:
+        return ["env", f"PYTHONPATH={package / 'broker'}", *odradek()(port, folder)]
+
+    return prepare
+
+
+def certificates(folder: Path) -> Certificates:
+    return make_certificates(folder / "certs")
+
+
+def kafka(transaction_version: int, *, tls: bool = False) -> Prepare:
     def prepare(port: int, folder: Path) -> list[str]:
         libraries = jars(HERE / "peers" / "kafka" / "pom.xml")
         properties, logging = folder / "server.properties", folder / "log4j2.properties"
-        properties.write_text(kafka_properties(port, free_port(), folder / "data"))
+        text = kafka_properties(port, free_port(), folder / "data")
+        properties.write_text(with_tls(text, certificates(folder)) if tls else text)
         logging.write_text("rootLogger.level=error\n")
         java = ["java", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{libraries}/*"]
         cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
@@ -78,6 +99,21 @@ def kafka(transaction_version: int) -> Prepare:
         return [java[0], *KAFKA_JVM, *java[1:], "kafka.Kafka", str(properties)]
 
     return prepare
+
+
+def with_tls(properties: str, made: Certificates) -> str:
+    """The same broker with TLS towards clients, and towards itself."""
+    return "\n".join(
+        [
+            properties.replace("PLAINTEXT://", "SSL://").replace("PLAINTEXT:PLAINTEXT", "SSL:SSL"),
+            "inter.broker.listener.name=SSL",
+            "ssl.keystore.type=PEM",
+            f"ssl.keystore.location={made.server}",
+            "ssl.truststore.type=PEM",
+            f"ssl.truststore.location={made.ca}",
+            "ssl.endpoint.identification.algorithm=",
+        ]
+    )
 
 
 def kafka_properties(port: int, controller_port: int, data: Path) -> str:
@@ -116,9 +152,14 @@ PEERS: dict[str, Prepare] = {
     "odradek-tv1": odradek("--transaction-version", "1"),
     "kafka": kafka(2),
     "kafka-tv1": kafka(1),
+    "odradek-tls": odradek_tls,
+    "kafka-tls": kafka(2, tls=True),
     "kfake": kfake,
     "echo": echo,
 }
+
+
+WITH_TLS = frozenset({"odradek-tls", "kafka-tls"})
 
 
 def free_port() -> int:
@@ -128,14 +169,25 @@ def free_port() -> int:
         return port
 
 
-def answers(port: int) -> bool:
+def answers(port: int, *, tls: bool = False) -> bool:
     """True if the broker answers an ApiVersions request."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=START_SECONDS) as connection:
+        with contextlib.ExitStack() as stack:
+            connection = socket.create_connection(("127.0.0.1", port), timeout=START_SECONDS)
+            stack.enter_context(connection)
+            if tls:
+                connection = stack.enter_context(whoever().wrap_socket(connection))
             connection.sendall(struct.pack(">ihhih", 10, 18, 0, 1, -1))
             return len(connection.recv(8)) == 8
-    except ConnectionError:
+    except (ConnectionError, ssl.SSLError):
         return False
+
+
+def whoever() -> ssl.SSLContext:
+    """Asks for no certificate: speed is measured here."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 @contextlib.contextmanager
@@ -150,7 +202,7 @@ def running(name: str) -> Iterator[Running]:
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
     try:
-        while not answers(port):
+        while not answers(port, tls=name in WITH_TLS):
             if process.poll() is not None or time.perf_counter() - start > START_SECONDS:
                 raise RuntimeError(f"{name} did not start:\n{(folder / 'log').read_text()}")
             time.sleep(0.001)

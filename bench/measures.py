@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.clients.toolchain import JAVA, go_program, jars, java_classes
 
-from bench.brokers import TOPIC, Running
+from bench.brokers import TOPIC, WITH_TLS, Running
 
 __all__ = ["MEMORY_MIB", "TRANSACTIONS", "TRAFFIC", "Measure", "memory_after_traffic", "warm"]
 
@@ -37,6 +37,8 @@ class Measure:
 def load(broker: Running, mode: str, topic: str, **options: object) -> Figures:
     program = go_program(HERE / "load")
     command = [str(program), "--bootstrap", broker.bootstrap, "--mode", mode, "--topic", topic]
+    if broker.name in WITH_TLS:
+        command.append("--tls")
     for name, value in options.items():
         command += [f"--{name.replace('_', '-')}", str(value)]
     return result_of(command)

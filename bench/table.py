@@ -5,7 +5,14 @@ from collections.abc import Mapping
 __all__ = ["print_codec", "print_table"]
 
 OURS = "odradek"
-AGAINST = ["kafka", "kfake"]
+RATIOS = [
+    (OURS, "kafka"),
+    (OURS, "kfake"),
+    ("odradek-tls", "kafka-tls"),
+    ("odradek-tls", OURS),
+    ("kafka-tls", "kafka"),
+    (OURS, "before"),
+]
 
 
 def shown(value: float | None) -> str:
@@ -34,14 +41,14 @@ def print_table(medians: Mapping[str, Mapping[str, float]]) -> None:
     for title, of in medians.items():
         tables.setdefault(tuple(of), []).append(title)
     for peers, titles in tables.items():
-        against = [peer for peer in AGAINST if peer in peers and OURS in peers]
+        against = [(one, other) for one, other in RATIOS if one in peers and other in peers]
         lines = [
             [title]
             + [shown(medians[title][peer]) for peer in peers]
-            + [ratio(medians[title][OURS], medians[title][peer]) for peer in against]
+            + [ratio(medians[title][one], medians[title][other]) for one, other in against]
             for title in titles
         ]
-        rows(["measure", *peers, *[f"{OURS} / {peer}" for peer in against]], lines)
+        rows(["measure", *peers, *[f"{one} / {other}" for one, other in against]], lines)
 
 
 def print_codec(times: Mapping[str, Mapping[str, float]]) -> None:

@@ -23,6 +23,7 @@ type options struct {
 	bootstrap, mode, topic, configs                       string
 	recordBytes, batchBytes, inflight, atMost, partitions int
 	seconds, warmUp                                       float64
+	tls                                                   bool
 }
 
 func parse() options {
@@ -38,6 +39,7 @@ func parse() options {
 	flag.Float64Var(&o.seconds, "seconds", 2, "time to measure")
 	flag.Float64Var(&o.warmUp, "warm-up", 0, "seconds before the measurement")
 	flag.IntVar(&o.atMost, "at-most-mib", 0, "ends earlier after so many MiB; 0: no limit")
+	flag.BoolVar(&o.tls, "tls", false, "speak TLS, whoever the certificate is of")
 	flag.Parse()
 	return o
 }
@@ -65,7 +67,7 @@ func main() {
 }
 
 func run(o options) error {
-	c, err := dial(o.bootstrap)
+	c, err := dial(o.bootstrap, o.tls)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,15 +14,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// conn is one blocking socket and what has been read from it.
+// conn is one blocking socket, or one with TLS, and what has been read from it.
 type conn struct {
 	fd         int
+	secured    *tls.Conn
 	buffer     []byte
 	start, end int
 	format     *kmsg.RequestFormatter
 }
 
-func dial(bootstrap string) (*conn, error) {
+func dial(bootstrap string, secured bool) (*conn, error) {
+	if secured {
+		made, err := tls.Dial("tcp4", bootstrap, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			return nil, err
+		}
+		return &conn{secured: made, buffer: make([]byte, 4<<20), format: formatter()}, nil
+	}
 	address, err := net.ResolveTCPAddr("tcp4", bootstrap)
 	if err != nil {
 		return nil, err
@@ -40,10 +49,25 @@ func dial(bootstrap string) (*conn, error) {
 		syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1),
 		syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &patience),
 		syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_SNDTIMEO, &patience))
-	return &conn{fd: fd, buffer: make([]byte, 4<<20), format: kmsg.NewRequestFormatter(kmsg.FormatterClientID("load"))}, err
+	return &conn{fd: fd, buffer: make([]byte, 4<<20), format: formatter()}, err
+}
+
+func formatter() *kmsg.RequestFormatter {
+	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("load"))
+}
+
+func (c *conn) read(into []byte) (int, error) {
+	if c.secured != nil {
+		return c.secured.Read(into)
+	}
+	return syscall.Read(c.fd, into)
 }
 
 func (c *conn) write(data []byte) error {
+	if c.secured != nil {
+		_, err := c.secured.Write(data)
+		return err
+	}
 	for len(data) > 0 {
 		n, err := syscall.Write(c.fd, data)
 		if errors.Is(err, syscall.EINTR) {
@@ -82,7 +106,7 @@ func (c *conn) answers(each func([]byte) error) (int, error) {
 			copy(c.buffer, c.buffer[c.start:c.end])
 			c.start, c.end = 0, c.end-c.start
 		}
-		n, err := syscall.Read(c.fd, c.buffer[c.end:])
+		n, err := c.read(c.buffer[c.end:])
 		if errors.Is(err, syscall.EINTR) {
 			continue
 		}
