@@ -71,6 +71,9 @@ from odradek.wire.messages import (
     share_fetch_request,
     share_group_describe_request,
     share_group_heartbeat_request,
+    streams_group_describe_request,
+    streams_group_heartbeat_request,
+    streams_group_topology_description_update_request,
     sync_group_request,
     txn_offset_commit_request,
     unregister_broker_request,
@@ -459,6 +462,24 @@ def _consumer_heartbeat(version: int) -> Struct:
     )
 
 
+def _streams_heartbeat(version: int) -> Struct:
+    m = streams_group_heartbeat_request
+    subtopology = m.Subtopology(
+        subtopology_id="0", source_topics=["hidden"], state_changelog_topics=[m.TopicInfo(name="hidden-changelog")]
+    )
+    return m.StreamsGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id="AAAAAAAAAAAAAAAAAAAAAA",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        topology=m.Topology(epoch=0, subtopologies=[subtopology]),
+        process_id="BBBBBBBBBBBBBBBBBBBBBB",
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+
+
 def _creation(version: int) -> Struct:
     m = create_acls_request
     creation = m.AclCreation(
@@ -607,6 +628,16 @@ ASKED: Mapping[str, Asking] = {
     "alter_share_group_offsets": Asking(_alter_share_offsets(GROUP), (0,)),
     "alter_my_share_group_offsets": Asking(_alter_share_offsets("mine"), (0,)),
     "delete_share_group_offsets": Asking(_delete_share_offsets, (0,)),
+    "streams_group_heartbeat": Asking(_streams_heartbeat, (0, 1)),
+    "streams_group_describe": Asking(
+        lambda _: streams_group_describe_request.StreamsGroupDescribeRequest(group_ids=[GROUP]), (0, 1)
+    ),
+    "streams_group_topology_description_update": Asking(
+        lambda _: streams_group_topology_description_update_request.StreamsGroupTopologyDescriptionUpdateRequest(
+            group_id=GROUP, member_id="A"
+        ),
+        (0,),
+    ),
     "list_config_resources": Asking(lambda _: list_config_resources_request.ListConfigResourcesRequest(), (0, 1)),
     "describe_topic_partitions": Asking(_topic_partitions, (0,)),
     "describe_user_scram_credentials": Asking(
