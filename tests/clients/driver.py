@@ -47,6 +47,10 @@ def kafka_streams(version: str | None) -> list[str]:
     return java_program("kafka-streams", "WordCount", version)
 
 
+def kafka_share(version: str | None) -> list[str]:
+    return java_program("kafka-share", "Sharing", version)
+
+
 def java_program(family: str, main: str, version: str | None) -> list[str]:
     """Every family on the JVM is compiled together with the Java client's program, against jars of its own."""
     sources = [source for name in sorted({"java", family}) for source in sorted((HERE / name / "src").glob("*.java"))]
@@ -89,6 +93,7 @@ def rust(family: str) -> Callable[[str | None], list[str]]:
 # From a version to the start of a command line.
 FAMILIES: dict[str, Callable[[str | None], list[str]]] = {
     "java": java,
+    "kafka-share": kafka_share,
     "kafka-streams": kafka_streams,
     "franz-go": go("franz-go"),
     "sarama": go("sarama"),

@@ -58,7 +58,7 @@ class Member:
         broker = coordinator.coordinators[0].node_id
         fields = {"group_id": "g", "member_id": self.member_id, "member_epoch": 0, "subscribed_topic_names": ["t"]}
         answer = self.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, fields, broker=broker)
-        for _ in range(10):
+        for _ in range(40):
             assert answer.error_code == ErrorCode.NONE, answer.error_message
             if answer.assignment is not None and answer.assignment.topic_partitions:
                 return
@@ -114,10 +114,15 @@ class Member:
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
 
+def named(settings: dict[str, object]) -> dict[str, object]:
+    """Keys with their own names, of keyword arguments."""
+    return {key.replace("_", "."): value for key, value in settings.items()}
+
+
 @contextmanager
-def members(*names: str, brokers: int = 1) -> Iterator[tuple[Cluster, list[Member]]]:
+def members(*names: str, brokers: int = 1, **config: object) -> Iterator[tuple[Cluster, list[Member]]]:
     """A cluster that t-0 is led by broker 1 of, and members that begin with its first record."""
-    with Cluster(brokers=brokers, topics="t", config=CONFIG, seed=1) as cluster:
+    with Cluster(brokers=brokers, topics="t", config={**CONFIG, **named(config)}, seed=1) as cluster:
         everybody = [Member(cluster, name) for name in names]
         try:
             config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
@@ -177,6 +182,21 @@ def test_the_share_coordinator_may_move() -> None:
         cluster.move_leader("t", 0, to=2)
         a.epoch = 0
         assert [] == a.fetch(broker=2)
+
+
+def test_with_replicas_that_lag_everything_takes_its_time_and_works() -> None:
+    replicated = {
+        "default_replication_factor": 2,
+        "offsets_topic_replication_factor": 2,
+        "share_coordinator_state_topic_replication_factor": 2,
+    }
+    with members("a", "b", brokers=2, odradek_replica_lag_ms=20, **replicated) as (_, (a, b)):
+        a.produce(3)
+        assert [(0, 2, 1)] == a.fetch(wait_ms=5000)
+        assert ErrorCode.NONE is a.acknowledge(0, 1, ACCEPT)
+        assert ErrorCode.NONE is a.acknowledge(2, 2, RELEASE)
+        assert [(2, 2, 2)] == b.fetch(wait_ms=5000)
+        assert ErrorCode.NONE is b.acknowledge(2, 2, ACCEPT)
 
 
 def test_records_come_back_when_a_connection_breaks() -> None:

@@ -69,6 +69,7 @@ def _versions(family: str, *versions: str) -> tuple[Client, ...]:
 
 CLIENTS: tuple[Client, ...] = (
     *_versions("java", "0.11.0.3", "1.0.2", "2.1.1", "2.8.2", "3.3.2", "3.6.2", "3.9.2", "4.0.2", "4.4.0"),
+    *_versions("kafka-share", "4.4.0"),
     *_versions("kafka-streams", "4.3.1"),
     Client("confluent-kafka", "1.9.2", optional=True),  # its wheels end with Python 3.10
     *_versions("confluent-kafka", "2.3.0", "2.16.1"),
@@ -103,12 +104,14 @@ CONSUMER_PROTOCOL: Mapping[str, tuple[str, ...]] = {
 """The releases of clients that can join a group of KIP-848."""
 TRANSACTIONAL = ("transactions", "txn-offsets", "zombie", "txn-timeout")
 SERVES_CONSUMER_PROTOCOL = ("level 2", "as Kafka 4.0")
-OWN: Mapping[str, tuple[str, ...]] = {"kafka-streams": ("word-count",)}
+OWN: Mapping[str, tuple[str, ...]] = {"kafka-share": (), "kafka-streams": ("word-count",)}
 """Scenarios of families that play nothing else."""
 STREAMS_PROTOCOL: Mapping[str, tuple[str, ...]] = {"kafka-streams": ("4.3.1",)}
 """The releases of clients that can join a group of KIP-1071."""
+SHARES: Mapping[str, tuple[str, ...]] = {"kafka-share": ("4.4.0",)}
+"""The releases of clients that can join a group of KIP-932."""
 CORE_EVERYWHERE = ("transactions", "word-count")
-SCENARIOS: tuple[str, ...] = (*PLAIN, "consumer-protocol", *TRANSACTIONAL, "word-count", "streams-protocol")
+SCENARIOS: tuple[str, ...] = (*PLAIN, "consumer-protocol", *TRANSACTIONAL, "word-count", "streams-protocol", "share")
 
 
 def everything() -> Iterator[Cell]:
@@ -127,6 +130,8 @@ def _scenarios(client: Client, broker: Broker) -> Iterator[str]:
         yield "consumer-protocol"
     if broker.name == "level 2" and client.version in STREAMS_PROTOCOL.get(client.family, ()):
         yield "streams-protocol"
+    if broker.name == "level 2" and client.version in SHARES.get(client.family, ()):
+        yield "share"
 
 
 def core() -> Iterator[Cell]:

@@ -33,6 +33,9 @@ CONFIG = {
     "group.streams.session.timeout.ms": 6000,
     "group.streams.min.heartbeat.interval.ms": 500,
     "group.streams.heartbeat.interval.ms": 500,
+    "group.share.min.record.lock.duration.ms": 1000,  # 15 s if nobody says
+    "group.share.min.heartbeat.interval.ms": 500,
+    "group.share.heartbeat.interval.ms": 500,
 }
 OPTIONS = {"records": 600, "transactions": 12}
 # Doubled each time: some clients need a second or two to connect, others are done in less.
@@ -108,7 +111,8 @@ def _kafka(broker: Broker) -> RealKafka:
     if broker.as_kafka is not None:
         return ReleasedKafka(broker.as_kafka)
     assert broker.transaction_version is not None, "a broker has a level or is of a release"
-    return RealKafka(transaction_version=broker.transaction_version)
+    times = {key: str(value) for key, value in CONFIG.items() if key.startswith(("group.share.", "group.streams."))}
+    return RealKafka(transaction_version=broker.transaction_version, properties=times)
 
 
 def _play(cell: Cell, bootstrap: str) -> Outcome:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from odradek.log.machine import Refused
+from odradek.log.machine import Answered, Refused
 from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.shares import delete_state, initialize_state
 from odradek.share.state import ShareKey
@@ -21,8 +21,10 @@ Failures = dict[tuple[bytes, int], Refused]
 
 async def initialize_shares(shard: GroupShard, group_id: str) -> None:
     """Tell the share coordinator of the partitions that a group has come to read."""
-    states = shard.machine.share.initializing(group_id)
-    if states is not None:
+    # What the group is to begin with may not be committed yet.
+    share = shard.machine.share
+    states = await shard.in_turn(group_id, lambda: Answered(share.initializing(group_id)))
+    if states is not None and not isinstance(states, Refused):
         await begin_states(shard, states)
 
 
@@ -41,12 +43,10 @@ async def begin_states(shard: GroupShard, states: ShareStates) -> Failures:
                 failures[topic_id, index] = refused
                 failed[topic_id].add(index)
     if not shard.resigned:
-        decision = shard.machine.share.initialized(
-            states.group_id,
-            {topic_id: frozenset(indexes) for topic_id, indexes in done.items()},
-            {topic_id: frozenset(indexes) for topic_id, indexes in failed.items()},
-        )
-        await shard.carry_out(decision)
+        ready = {topic_id: frozenset(indexes) for topic_id, indexes in done.items()}
+        lost = {topic_id: frozenset(indexes) for topic_id, indexes in failed.items()}
+        share = shard.machine.share
+        await shard.in_turn(states.group_id, lambda: share.initialized(states.group_id, ready, lost))
     return failures
 
 

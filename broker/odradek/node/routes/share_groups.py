@@ -96,7 +96,10 @@ async def share_group_heartbeat(node: Node, call: Call) -> ShareGroupHeartbeatRe
         outcome = shard
     else:
         client_id, host = call.client_id or "", f"/{call.host}"
-        outcome = await shard.carry_out(shard.machine.share_heartbeat(request, client_id, host, node.now))
+        machine = shard.machine
+        outcome = await shard.in_turn(
+            request.group_id, lambda: machine.share_heartbeat(request, client_id, host, node.now)
+        )
     if isinstance(outcome, Refused):
         return ShareGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
     return outcome
@@ -219,8 +222,9 @@ async def alter_share_group_offsets(node: Node, call: Call) -> AlterShareGroupOf
     shard = group_shard(node, request.group_id, empty_allowed=True)
     if isinstance(shard, Refused):
         return AlterShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
-    outcome = await shard.carry_out(
-        shard.machine.share.alter_offsets(request.group_id, _known_offsets(node, request.topics))
+    share = shard.machine.share
+    outcome = await shard.in_turn(
+        request.group_id, lambda: share.alter_offsets(request.group_id, _known_offsets(node, request.topics))
     )
     if isinstance(outcome, Refused):
         return AlterShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
@@ -270,14 +274,15 @@ async def delete_share_group_offsets(node: Node, call: Call) -> DeleteShareGroup
         return DeleteShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
     asked = {each.topic_name: node.image.topic(each.topic_name) for each in request.topics}
     topic_ids = [topic.id for topic in asked.values() if topic is not None]
-    outcome = await shard.carry_out(shard.machine.share.delete_offsets(request.group_id, topic_ids))
+    share = shard.machine.share
+    outcome = await shard.in_turn(request.group_id, lambda: share.delete_offsets(request.group_id, topic_ids))
     if isinstance(outcome, Refused):
         return DeleteShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
     failures = await delete_states(node, outcome)
     failed = {topic_id: failure for (topic_id, _), failure in failures.items()}
     forgotten = [topic_id for topic_id in outcome.offsets if topic_id not in failed]
     if forgotten:
-        await shard.carry_out(shard.machine.share.offsets_deleted(request.group_id, forgotten))
+        await shard.in_turn(request.group_id, lambda: share.offsets_deleted(request.group_id, forgotten))
     response = DeleteShareGroupOffsetsResponse()
     for name, topic in asked.items():
         answer = DeleteShareGroupOffsetsResponseTopic(topic_name=name)

@@ -23,6 +23,7 @@ public class Main {
         Map.entry("zombie", Transactions::zombie),
         Map.entry("lost", Transactions::lost),
         Map.entry("txn-timeout", Transactions::timeout),
+        Map.entry("share", unsupported("a program of its own plays it")),
         Map.entry("word-count", unsupported("Kafka Streams plays it")),
         Map.entry("streams-protocol", unsupported("Kafka Streams plays it")));
 
