@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from tests.clients.driver import Failure, tool
 from tests.clients.lacking import with_toolchains
+from tests.net.test_sasl import bare, keys_of_the_issuer
+from tests.security import signed as signing
 
 from odradek.testing import Cluster
 
@@ -268,3 +270,32 @@ def test_delegation_tokens(tmp_path: Path) -> None:
         assert token_id not in run("DelegationTokenCommand", "--describe")
         with pytest.raises(Failure, match="SaslAuthenticationException"):
             run("TopicCommand", "--list", by=with_token(hmac))
+
+
+def test_a_java_client_with_signed_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "token.jwt"
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={file.as_uri()}")
+    config = keys_of_the_issuer(tmp_path)
+    with Cluster(security="sasl-ssl", users={"x": "x"}, config=config, topics=["orders"]) as cluster:
+        kept = [f"{key}={value}" for key, value in cluster.access.java.items() if not key.startswith("sasl.")]
+        package = "org.apache.kafka.common.security.oauthbearer"
+        settings = tmp_path / "alice.properties"
+        kept += [
+            "sasl.mechanism=OAUTHBEARER",
+            f"sasl.jaas.config={package}.OAuthBearerLoginModule required;",
+            f"sasl.login.callback.handler.class={package}.OAuthBearerLoginCallbackHandler",
+            f"sasl.oauthbearer.token.endpoint.url={file.as_uri()}",
+            "sasl.oauthbearer.sub.claim.name=user",
+        ]
+        settings.write_text("\n".join(kept))
+
+        def topics() -> str:
+            with with_toolchains("tools"):
+                to = ("--bootstrap-server", cluster.bootstrap, "--command-config", str(settings))
+                return tool("TopicCommand", *to, "--list")
+
+        file.write_text(bare(signing.signed()))
+        assert "orders" in topics()
+        file.write_text(bare(signing.signed(aud="else")))
+        with pytest.raises(Failure, match="SaslAuthenticationException"):
+            topics()

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import admin as confluent_admin
 from confluent_kafka.admin import AdminClient
 from tests.net.test_tls import Lines
+from tests.security import signed as signing
 from tests.security.credentials import put_password
 from tests.security.wire import Raw, plain, token
 
@@ -239,3 +240,58 @@ def test_no_login_derives_a_key_in_a_step(mechanism: str, monkeypatch: pytest.Mo
                     raw.scram(mechanism, user, password)
         assert 2 == hashes.derived
         assert digests < 50, "far from the 4,096 of one derivation"
+
+
+def keys_of_the_issuer(folder: Path) -> dict[str, str]:
+    """The configuration of a broker that takes the tokens of one issuer."""
+    keys = folder / "keys.json"
+    keys.write_text(signing.JWKS)
+    return {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        **signing.CONFIG,
+    }
+
+
+def bare(said: bytes) -> str:
+    """The token in what a client says."""
+    return said.decode().partition("Bearer ")[2].rstrip("\x01")
+
+
+def test_librdkafka_with_signed_tokens(certs: Path, tmp_path: Path) -> None:
+    config = keys_of_the_issuer(tmp_path)
+    with Cluster(security="sasl-ssl", certs=certs, users=USERS, config=config, topics=["t"]) as cluster:
+        kept = {name: value for name, value in cluster.access.librdkafka.items() if not name.startswith("sasl.")}
+
+        def client(said: bytes, **more: Any) -> AdminClient:
+            settings: dict[str, Any] = {**kept, "sasl.mechanism": "OAUTHBEARER", **more}
+            settings["oauth_cb"] = lambda _: (bare(said), time.time() + 3600)
+            return AdminClient(settings)
+
+        good = client(signing.signed())
+        good.poll(1)
+        assert "t" in good.list_topics(timeout=20).topics
+        told: list[KafkaError] = []
+        wrong = client(signing.signed(key=signing.STRANGER), error_cb=told.append)
+        deadline = time.monotonic() + 20
+        while not any(error.code() == KafkaError._AUTHENTICATION for error in told) and time.monotonic() < deadline:
+            wrong.poll(0.1)
+        assert any(error.code() == KafkaError._AUTHENTICATION for error in told)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("https://issuer.test/keys", "keys are read from files"),
+        ("file:///no/such/file.json", "Cannot read /no/such/file.json"),
+        ("not keys", "names no JSON Web Key Set"),
+    ],
+)
+def test_keys_that_cannot_be_used(tmp_path: Path, keys: str, expected: str) -> None:
+    if "://" not in keys:
+        (tmp_path / "keys.json").write_text(keys)
+        keys = (tmp_path / "keys.json").as_uri()
+    config = {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url": keys}
+    config["listeners"] = "SASL_PLAINTEXT://127.0.0.1:0"
+    with pytest.raises(UsageError, match=expected), Cluster(config=config):
+        raise AssertionError("it starts")

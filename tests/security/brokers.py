@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from tests.oracle.real_kafka import RealKafka, free_port
+from tests.security.signed import CONFIG, JWKS
 
 from odradek.testing import Cluster
 
@@ -21,12 +23,18 @@ USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
 HOUR_MS = "3600000"
 SASL = "listener.name.sasl_plaintext."
+SIGNED = "listener.name.signed."
+KEYS_URL = f"{SIGNED}sasl.oauthbearer.jwks.endpoint.url"
+LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SIGNED")
+PROTOCOLS = "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SIGNED:SASL_PLAINTEXT"
 MODULE = "org.apache.kafka.common.security"
 ALIKE: Mapping[str, str] = {
     f"{SASL}sasl.enabled.mechanisms": MECHANISMS,
     f"{SASL}plain.connections.max.reauth.ms": HOUR_MS,
     f"{SASL}scram-sha-256.connections.max.reauth.ms": HOUR_MS,
     f"{SASL}scram-sha-512.connections.max.reauth.ms": HOUR_MS,
+    "listener.name.signed.sasl.enabled.mechanisms": "OAUTHBEARER",
+    **{f"listener.name.signed.{name}": value for name, value in CONFIG.items()},
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS;User:bob",
     "delegation.token.secret.key": "of-both-brokers",
@@ -44,6 +52,10 @@ REAL: Mapping[str, str] = {
     f"{SASL}scram-sha-256.sasl.jaas.config": f"{MODULE}.scram.ScramLoginModule required;",
     f"{SASL}scram-sha-512.sasl.jaas.config": f"{MODULE}.scram.ScramLoginModule required;",
     f"{SASL}oauthbearer.sasl.jaas.config": f"{MODULE}.oauthbearer.OAuthBearerLoginModule required;",
+    f"{SIGNED}oauthbearer.sasl.jaas.config": f"{MODULE}.oauthbearer.OAuthBearerLoginModule required;",
+    f"{SIGNED}oauthbearer.sasl.server.callback.handler.class": (
+        f"{MODULE}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+    ),
 }
 
 
@@ -52,12 +64,16 @@ class SaslKafka(RealKafka):
 
     def addresses(self) -> dict[str, str]:
         self.sasl_port = free_port()
-        told = f"PLAINTEXT://127.0.0.1:{self.port},SASL_PLAINTEXT://127.0.0.1:{self.sasl_port}"
+        self.signed_port = free_port()
+        told = ",".join(
+            f"{name}://127.0.0.1:{port}"
+            for name, port in zip(LISTENERS, (self.port, self.sasl_port, self.signed_port), strict=True)
+        )
         return {
             **super().addresses(),
             "listeners": f"{told},CONTROLLER://127.0.0.1:{self.controller_port}",
             "advertised.listeners": told,
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": f"{PROTOCOLS},CONTROLLER:PLAINTEXT",
         }
 
 
@@ -69,33 +85,48 @@ def real() -> Iterator[Addresses]:
     from tests.security.tokens import come_as, ended, made
     from tests.security.wire import Raw
 
-    kafka = SaslKafka(properties={**ALIKE, **REAL})
     Raw.settle_s = 1.0
-    with kafka:
-        with Raw(("127.0.0.1", kafka.port)) as raw:
-            put_password(raw, "alice", USERS["alice"])
-            prepare(raw)
-        with Raw(("127.0.0.1", kafka.sasl_port)) as raw:
-            come_as(raw, "alice")
-            token = made(raw)
-            time.sleep(5)  # the first token takes the longest to be heard of
-            ended(raw, token.hmac)
-        yield {"PLAINTEXT": ("127.0.0.1", kafka.port), "SASL_PLAINTEXT": ("127.0.0.1", kafka.sasl_port)}
+    with keys() as url:
+        kafka = SaslKafka(
+            properties={**ALIKE, **REAL, KEYS_URL: url},
+            jvm_options=("-Xmx1g", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"),
+        )
+        with kafka:
+            with Raw(("127.0.0.1", kafka.port)) as raw:
+                put_password(raw, "alice", USERS["alice"])
+                prepare(raw)
+            with Raw(("127.0.0.1", kafka.sasl_port)) as raw:
+                come_as(raw, "alice")
+                token = made(raw)
+                time.sleep(5)  # the first token takes the longest to be heard of
+                ended(raw, token.hmac)
+            ports = (kafka.port, kafka.sasl_port, kafka.signed_port)
+            yield {name: ("127.0.0.1", port) for name, port in zip(LISTENERS, ports, strict=True)}
+
+
+@contextmanager
+def keys() -> Iterator[str]:
+    """A file with the keys of those who sign tokens, as a URL, for as long as a broker may read it."""
+    with NamedTemporaryFile(suffix=".json") as file:
+        file.write(JWKS.encode())
+        file.flush()
+        yield f"file://{file.name}"
 
 
 @contextmanager
 def odradek() -> Iterator[Addresses]:
     """Ours."""
     config = {
-        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in LISTENERS),
+        "listener.security.protocol.map": PROTOCOLS,
         "odradek.sasl.users": ",".join(f"{user}:{password}" for user, password in USERS.items()),
         **ALIKE,
     }
     from tests.security.permissions import prepare
     from tests.security.wire import Raw
 
-    with Cluster(config=config, log_level="error") as cluster:
-        addresses = {name: _address(cluster.bootstrap_of(name)) for name in ("PLAINTEXT", "SASL_PLAINTEXT")}
+    with keys() as url, Cluster(config={**config, KEYS_URL: url}, log_level="error") as cluster:
+        addresses = {name: _address(cluster.bootstrap_of(name)) for name in LISTENERS}
         with Raw(addresses["PLAINTEXT"]) as raw:
             prepare(raw)
         yield addresses

@@ -9,6 +9,7 @@ from tests.security.credentials import CREDENTIALS
 from tests.security.logins import LOGINS
 from tests.security.permissions import ACLS, DENIALS, login
 from tests.security.quotas import QUOTAS, THROTTLES
+from tests.security.signed import SIGNED
 from tests.security.tokens import TOKENS, TOKENS_OF_NOBODY
 from tests.security.wire import Raw
 
@@ -32,6 +33,7 @@ BOOKS: Mapping[str, Book] = {
     "throttles": Book("PLAINTEXT", THROTTLES),
     "denials": Book("SASL_PLAINTEXT", DENIALS, login),
     "tokens": Book("SASL_PLAINTEXT", TOKENS, login),
+    "signed": Book("SIGNED", SIGNED),
     "tokens_of_nobody": Book("PLAINTEXT", TOKENS_OF_NOBODY),
 }
 """All there are, by the name of the file that holds the answers."""

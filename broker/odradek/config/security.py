@@ -66,6 +66,17 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
     odradek_sasl_users: Annotated[str | None, password()] = None
     """`NAME:PASSWORD,NAME:PASSWORD`: who can log in with PLAIN and SCRAM from the start."""
 
+    # signed tokens (KIP-768)
+    sasl_oauthbearer_jwks_endpoint_url: Annotated[str | None, string()] = None
+    sasl_oauthbearer_expected_audience: Annotated[tuple[str, ...], listing()] = ()
+    sasl_oauthbearer_expected_issuer: Annotated[str | None, string()] = None
+    sasl_oauthbearer_allow_unverified_audience: Annotated[bool, boolean()] = False
+    sasl_oauthbearer_allow_unverified_issuer: Annotated[bool, boolean()] = False
+    sasl_oauthbearer_sub_claim_name: Annotated[str, string()] = "sub"
+    sasl_oauthbearer_clock_skew_seconds: Annotated[int, integer()] = 30
+    odradek_sasl_oauthbearer_jwks: Annotated[str | None, string()] = None
+    """The keys themselves, where they are in no file: a JSON Web Key Set (RFC 7517)."""
+
     # delegation tokens
     delegation_token_secret_key: Annotated[str | None, password()] = None
     delegation_token_max_lifetime_ms: Annotated[int, long(1)] = 604_800_000

@@ -259,6 +259,14 @@ class Config(ShareConfig, frozen=True, kw_only=True):
         above = ((ConfigSource.DYNAMIC_BROKER, dict(broker)), (ConfigSource.DYNAMIC_DEFAULT_BROKER, dict(cluster)))
         return self._of(tuple(layer for layer in above if layer[1]) + static, self.release)
 
+    def with_static(self, more: Mapping[str, str]) -> Self:
+        """The same with more static values, which win over what was given."""
+        layers = [
+            (source, {**texts, **more}) if source is ConfigSource.STATIC_BROKER else (source, texts)
+            for source, texts in self.layers
+        ]
+        return self._of(tuple(layers), self.release)
+
     def for_brokers(self, brokers: int) -> Self:
         """The same for a cluster of so many: topics have up to three replicas, unless a number was given.
 

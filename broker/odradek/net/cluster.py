@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from odradek.log.log_store import LogStore
 from odradek.net.clock import Clock
 from odradek.net.driver import Driver
+from odradek.net.keys import with_keys
 from odradek.net.passing import pass_time
 from odradek.net.post import Post
 from odradek.net.protocol import ClientProtocol
@@ -305,7 +306,7 @@ async def start_cluster(
     Raises `ListenError` where an address cannot be bound, `ValueError` for ids that no cluster can have.
     """
     ids = node_ids_of(brokers, node_ids)
-    config = config.for_brokers(len(ids))
+    config = with_keys(config.for_brokers(len(ids)))
     loop = asyncio.get_running_loop()
     random = Random(seed)
     listeners = _listeners(config, host, port, advertised_host, advertised_port)

@@ -1,4 +1,4 @@
-"""The mechanisms: PLAIN (RFC 4616), SCRAM (RFC 5802), OAUTHBEARER (RFC 7628) with unsecured tokens (KIP-255).
+"""The mechanisms: PLAIN (RFC 4616), SCRAM (RFC 5802), OAUTHBEARER (RFC 7628) with unsecured tokens and signed ones.
 
 Each says to a client no more than Kafka does: of a wrong name as little as of a wrong password.
 """
@@ -92,10 +92,11 @@ INVALID_TOKEN = '{"status":"invalid_token"}'
 
 
 class BearerLogin:
-    """One token, of which nothing is signed: who can make one up is let in, so it is for tests alone."""
+    """One token; where nobody signs any, who can make one up is let in, so that is for tests alone."""
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, valid: Callable[[str, int], tuple[str, int] | None] | None = None) -> None:
         self._now_ms = now_ms
+        self._signed = valid
         self._refused = False
 
     def respond(self, said: bytes) -> Outcome:
@@ -107,7 +108,7 @@ class BearerLogin:
         auth = _AUTH.fullmatch(pairs.get("auth", ""))
         if match is None or auth is None:
             raise LoginFailed
-        valid = self._valid(_claims(auth[1]))
+        valid = self._valid(_claims(auth[1])) if self._signed is None else self._signed(auth[1], self._now_ms)
         if valid is None:
             self._refused = True
             return Challenge(INVALID_TOKEN.encode())
@@ -160,7 +161,7 @@ MECHANISMS: Mapping[str, Callable[[Accounts, str, int], Exchange]] = {
     PLAIN: lambda accounts, nonce, now_ms: PlainLogin(accounts),
     ScramMechanism.SHA_256.title: lambda accounts, nonce, now_ms: ScramLogin(ScramMechanism.SHA_256, accounts, nonce),
     ScramMechanism.SHA_512.title: lambda accounts, nonce, now_ms: ScramLogin(ScramMechanism.SHA_512, accounts, nonce),
-    OAUTHBEARER: lambda accounts, nonce, now_ms: BearerLogin(now_ms),
+    OAUTHBEARER: lambda accounts, nonce, now_ms: BearerLogin(now_ms, accounts.bearer),
 }
 """What is served, by the name of the mechanism."""
 

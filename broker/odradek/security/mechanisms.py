@@ -62,3 +62,5 @@ class Accounts(Struct, frozen=True):
     """What is kept of a user's password, by the user and the number of the mechanism, for SCRAM."""
     token: Callable[[str, int], TokenAccount | None]
     """The same of a delegation token, by its id."""
+    bearer: Callable[[str, int], tuple[str, int] | None] | None = None
+    """Who a token of OAUTHBEARER is of at a time, and until when (ms), if it is good; None: nobody signs any."""

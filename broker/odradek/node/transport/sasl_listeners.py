@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from odradek.config.security import SecurityConfig
 from odradek.node.seams import HasConfig, HasLog, HasMetadata, HasRandom
 from odradek.node.transport.logins import LoginsRefused, SaslListener
 from odradek.security.credential import ScramCredential, ScramMechanism
@@ -37,7 +38,8 @@ def sasl_listener(node: Node, name: str) -> SaslListener:
             )
     if not mechanisms:
         raise LoginsRefused(f"Listener {name} has no sasl.enabled.mechanisms, and nobody could log in.")
-    if OAUTHBEARER in mechanisms:
+    bearer = _signed_tokens(node.config.security(name, OAUTHBEARER), name) if OAUTHBEARER in mechanisms else None
+    if OAUTHBEARER in mechanisms and bearer is None:
         node.log.warning("unsecured_tokens_accepted", listener=name)
     passwords = configured_users(node, name)
     return SaslListener(
@@ -46,6 +48,7 @@ def sasl_listener(node: Node, name: str) -> SaslListener:
             password=passwords.get,
             scram=lambda user, number: _scram(node, user, number),
             token=TokenAccounts(node).find,
+            bearer=bearer,
         ),
         reauth_ms={each: node.config.security(name, each).connections_max_reauth_ms for each in mechanisms},
         receive_bytes_max=settings.sasl_server_max_receive_size,
@@ -63,6 +66,23 @@ def configured_users(node: Node, listener: str = "") -> Mapping[str, str]:
     except JaasError as error:
         raise LoginsRefused(str(error)) from None
     return users
+
+
+def _signed_tokens(settings: SecurityConfig, listener: str) -> Callable[[str, int], tuple[str, int] | None] | None:
+    """Who checks signed tokens; None where no keys are configured."""
+    keys = settings.odradek_sasl_oauthbearer_jwks
+    if keys is None:
+        return None
+    try:
+        from odradek.security.signed_tokens import KeysError, SignedTokens  # few listeners have signed tokens
+    except ModuleNotFoundError as lacking:
+        raise LoginsRefused(
+            f"Listener {listener} checks signed tokens, which needs {lacking.name}: pip install 'odradek[jwks]'."
+        ) from None
+    try:
+        return SignedTokens(settings, keys).valid
+    except KeysError as error:
+        raise LoginsRefused(f"Listener {listener}: {error}.") from None
 
 
 class TokenAccounts:

@@ -1,0 +1,38 @@
+"""The keys of those who sign tokens, read from the files that the configuration names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from odradek.config.table import Config
+from odradek.usage import UsageError
+
+__all__ = ["KeyFileError", "with_keys"]
+
+URL = "sasl.oauthbearer.jwks.endpoint.url"
+KEYS = "odradek.sasl.oauthbearer.jwks"
+
+
+class KeyFileError(UsageError):
+    """Keys that cannot be read; the text is one clear sentence."""
+
+
+def with_keys(config: Config) -> Config:
+    """The same configuration with the keys themselves beside the names of their files. Raises `KeyFileError`."""
+    urls = {name: text for _, texts in config.layers for name, text in texts.items() if name.endswith(URL)}
+    if not urls:
+        return config
+    return config.with_static({name.removesuffix(URL) + KEYS: _read(name, url) for name, url in urls.items()})
+
+
+def _read(name: str, url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        raise KeyFileError(f"{name} is {url}: keys are read from files (file:///…) only.")
+    path = Path(unquote(parts.path))
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise KeyFileError(f"Cannot read {path}, which {name} names: {reason}.") from error
