@@ -54,6 +54,11 @@ class Controls:
             raise LookupError(f"there is no partition {partition} of topic {topic}")
         return registered.leader
 
+    def advertise(self, broker: int, *, port: int, host: str | None = None, listener: str | None = None) -> None:
+        """Tell clients another address of a broker's listener from now on; it listens where it did."""
+        self.known(broker)
+        self._cluster.advertise(broker, port=port, host=host, listener=listener)
+
     # ------------------------------------------------------------------ leaders and coordinators
 
     def move_leader(self, topic: str, partition: int, *, to: int) -> None:

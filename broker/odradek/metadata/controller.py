@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.config.table import Config
 from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
@@ -33,7 +34,7 @@ from odradek.metadata.features import (
     TRANSACTION_VERSION,
     record_version,
 )
-from odradek.metadata.image import MetadataImage, ResourceType
+from odradek.metadata.image import EndpointImage, MetadataImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
 from odradek.metadata.placement import Rng
 from odradek.metadata.topics import create_topics
@@ -432,6 +433,16 @@ class Controller(Machine[Activation]):
         return self._carry_out(
             "UnregisterBroker", lambda: brokers.unregister(request.broker_id, self.image, self._election_rules())
         )
+
+    def change_addresses(self, broker_id: int, endpoints: Sequence[EndpointImage]) -> Decision[None]:
+        """Clients are to reach a broker elsewhere; nothing else about it changes."""
+        from odradek.metadata.snapshot import broker_record
+
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            return Refused(ErrorCode.BROKER_ID_NOT_REGISTERED)
+        record = broker_record(replace(broker, endpoints=tuple(endpoints)))
+        return self._carry_out("AddressChange", lambda: Change(None, [record]))
 
     def move_leader(self, topic: str, partition: int, to: int) -> Decision[None]:
         """Give a partition to another leader, or to the same one in a new leader epoch."""

@@ -9,6 +9,8 @@ from functools import cached_property, partial
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from odradek.log.log_store import LogStore
 from odradek.net.clock import Clock
 from odradek.net.driver import Driver
@@ -25,6 +27,7 @@ from odradek.node.transport.logins import LoginsRefused
 from odradek.security.listeners import Listener, ListenersError, read_listeners
 from odradek.security.principal import RulesError
 from odradek.usage import UsageError
+from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -147,6 +150,28 @@ class RunningCluster:
         self._starting = [task for task in self._starting if not task.done()]
         for name, bound in sockets.items():
             self._starting.append(self.loop.create_task(self.listen(node_id, bound, name)))
+
+    def advertise(self, node_id: int, *, port: int, host: str | None = None, listener: str | None = None) -> None:
+        """Tell clients another address of a broker's listener from now on; it listens where it did.
+
+        Without a host or a listener it is the host that was told before, and the first listener.
+        Raises LookupError for a listener that there is not, ValueError for a port that nobody can have.
+        """
+        if not 0 < port < 65_536:
+            raise ValueError(f"a port is a number from 1 to 65535, not {port}")
+        before = self.spec.broker(node_id)
+        names = [each.name for each in before.endpoints]
+        wanted = names[0] if listener is None else listener
+        if wanted not in names:
+            raise LookupError(f"there is no listener {wanted}: the listeners are {', '.join(names)}")
+        told = tuple(
+            replace(each, host=host or each.host, port=port) if each.name == wanted else each
+            for each in before.endpoints
+        )
+        after = replace(before, host=told[0].host, port=told[0].port, endpoints=told)
+        self.spec.brokers = tuple(after if each.node_id == node_id else each for each in self.spec.brokers)
+        if node_id in self._running:
+            self._act(self.spec.controller_id, lambda controlling: _told(controlling.change_addresses(after)))
 
     def pause_broker(self, node_id: int) -> None:
         """Let one node hear nothing: its connections stay open and take no more, its clock goes on.
@@ -272,6 +297,10 @@ class RunningCluster:
     def drive(self, node: Node) -> Driver:
         """A driver for a node of this cluster."""
         return Driver(node, peers=self.drivers, clock=self.clock, post=self.post, loop=self.loop)
+
+
+def _told(error: ErrorCode) -> None:
+    assert error is ErrorCode.NONE, f"a broker that runs is registered: {error.name}"
 
 
 def _node_of(driver: Driver) -> Node:

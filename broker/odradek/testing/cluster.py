@@ -260,6 +260,13 @@ class Cluster:
                 raise TimeoutError(f"The condition is not true after {timeout_s:g} s. {unmet}".strip())
             sleep(WAIT_S)
 
+    def advertise(self, broker: int, *, port: int, host: str | None = None, listener: str | None = None) -> None:
+        """Tell clients another address of a broker from now on, as where a container's ports are mapped.
+
+        It listens where it did. Without a listener it is the first; without a host, that which was told before.
+        """
+        self._call(lambda: self._controls.advertise(broker, port=port, host=host, listener=listener))
+
     def move_leader(self, topic: str, partition: int, *, to: int) -> None:
         """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log."""
         self._call(lambda: self._controls.move_leader(topic, partition, to=to))

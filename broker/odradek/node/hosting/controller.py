@@ -205,6 +205,13 @@ class Controlling:
             fenced = _at_once(self.shard.carry_out(self.shard.machine.fence_broker(Fencing(broker.id, broker.epoch))))
             assert not isinstance(fenced, Refused), fenced
 
+    def change_addresses(self, broker: BrokerSpec) -> ErrorCode:
+        """Have clients told where a broker can be reached now."""
+        assert self.shard is not None, "only the controller registers brokers"
+        endpoints = [EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints]
+        changed = _at_once(self.shard.carry_out(self.shard.machine.change_addresses(broker.node_id, endpoints)))
+        return changed.error if isinstance(changed, Refused) else ErrorCode.NONE
+
     def move_leader(self, topic: str, partition: int, to: int) -> ErrorCode:
         """Give a partition to another leader, or to the same one in a new leader epoch."""
         assert self.shard is not None, "only the controller moves leaders"
