@@ -12,6 +12,8 @@ from tests.sim.late import PLAN, late_record
 from odradek.cli import BROKER
 from odradek.commands import Commands
 from odradek.control.plan import load_plan, read_plan
+from odradek.node.events import Command
+from odradek.sim import world
 from odradek.sim.command import Found, add_commands, find
 from odradek.sim.draw import Settings, draw
 from odradek.sim.focus import FOCUSES
@@ -163,6 +165,28 @@ def test_a_schedule_that_makes_no_sense_is_told(tmp_path: Path, change: str) -> 
     path.write_text('{"seed": 1, ' + change + "}")
     with pytest.raises(UsageError, match="is no schedule"):
         commands().run(["sim", "--schedule", str(path)])
+
+
+def test_a_livelock_ends_with_its_seed_and_the_last_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(world, "EVENTS_MAX", 2_000)
+    begin = Run.__init__
+
+    def begin_to_spin(self: Run, schedule: Schedule) -> None:
+        begin(self, schedule)
+
+        def spin() -> None:
+            self.world.post(1, Command(spin))
+
+        self.world.post(1, Command(spin), at=self.world.now + 500)
+
+    monkeypatch.setattr(Run, "__init__", begin_to_spin)
+    assert exit_code("--seed", 7, "--workload", "late-records") == 1
+    said = capsys.readouterr().out
+    assert said.startswith("seed 7 late-records: livelock: ")
+    assert "the last 100 steps:" in said.split("# livelock")[0]
+    assert said.split("# livelock")[0].count("ms  broker 1: Command") >= 90
 
 
 def test_serving_does_not_wait_for_the_simulator() -> None:

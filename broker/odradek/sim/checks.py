@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from odradek.log.partition import Partition
@@ -79,6 +80,7 @@ class Checks:
         yield from self._late_records()
         yield from self._gaps()
         yield from self._refused_retries()
+        yield from self._shut_out()
         yield from self._wrong_markers()
 
     def open_ends(self) -> Iterator[Problem]:
@@ -156,6 +158,7 @@ class Checks:
             for batch in self._batches(key, partition):
                 if batch.is_control:
                     open_with.pop(batch.producer_id, None)
+                if not batch.is_transactional or batch.is_control:
                     continue
                 # The values begin with the name of their producer and the number of its transaction.
                 sent_in = b"/".join((next(iterate_records(batch)).value or b"").split(b"/")[:2])
@@ -170,20 +173,47 @@ class Checks:
     def _gaps(self) -> Iterator[Problem]:
         """Each epoch of a producer begins at sequence 0, and a later batch does not overtake an earlier one.
 
-        A leader that took over, and has never heard of an older producer, takes any sequence first (KIP-360).
+        A leader that took over, and has never heard of an older producer, takes any sequence first (KIP-360), and each
+        leader does so of a producer without transactions.
         """
         older = {each.pair for each in self._journal if each.style == "old"}
         for key, partition in self._led(PARTITIONS):
             expected: dict[tuple[int, int], int] = {}
+            heard: set[int] = set()
             for batch in self._batches(key, partition):
                 if batch.is_control:
                     continue
                 pair = batch.producer_id, batch.producer_epoch
-                is_unheard = pair not in expected and pair in older and batch.partition_leader_epoch > 0
+                is_unheard = pair not in expected and (
+                    (pair in older and batch.partition_leader_epoch > 0)
+                    or (not batch.is_transactional and pair[0] not in heard)
+                )
+                heard.add(pair[0])
                 if batch.base_sequence != expected.get(pair, 0) and not is_unheard:
                     found, missing = batch.base_sequence, expected.get(pair, 0)
                     yield Problem("gap", f"{_told(key)} has sequence {found} of {pair} where {missing} belongs")
                 expected[pair] = batch.last_sequence + 1
+
+    def _shut_out(self) -> Iterator[Problem]:
+        """Who could end a transaction as its owner was not told before that it is not open.
+
+        A marker that is late by two transactions costs one its guard, in Kafka too; then it is aborted, and no worse.
+        """
+        written: Counter[tuple[TopicPartition, int, int]] = Counter(
+            (key, batch.producer_id, batch.producer_epoch)
+            for key, partition in self._led(PARTITIONS)
+            for batch in self._batches(key, partition)
+            if batch.is_control
+        )
+        for transaction in self._journal:
+            is_excused = any(
+                count > 1 and key in transaction.shut_out and producer_id == transaction.pair[0]
+                for (key, producer_id, epoch), count in written.items()
+                if epoch < transaction.pair[1]
+            )
+            if transaction.shut_out and transaction.outcome == "aborted" and not is_excused:
+                where = _told(transaction.shut_out[0])
+                yield Problem("shut out", f"{where} had no room for {transaction.producer}/{transaction.number}")
 
     def _refused_retries(self) -> Iterator[Problem]:
         """A batch that is in the log, and is sent again, is not called out of order."""

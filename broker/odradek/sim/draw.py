@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.dialects.load import load
 from odradek.node.rules.model import Rule
@@ -22,6 +23,7 @@ PLAIN_IDS = ("tid-3",)
 TRANSACTIONS = 40
 """More than a producer ends in the time that it has."""
 TROUBLE_MS = 4_000
+SUCCEEDS_MS = 1_500
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -48,12 +50,21 @@ def draw(seed: int, workload: str = "general", settings: Settings | None = None)
     load_ms = dice.choice((0, 0, 100))
     habits, weights = focus.drawn(dice)
     players = [
-        _player(f"p{number}", f"tid-{number % IDS}", dice, habits, levels=levels, settings=settings)
-        for number in range(PRODUCERS)
+        _player(
+            f"p{number}",
+            f"tid-{number // 2 if habits.succeeds else number % IDS}",
+            dice,
+            habits,
+            levels=levels,
+            settings=settings,
+        )
+        for number in range(PRODUCERS + WORKERS - habits.workers)
     ] + [
         _player(f"w{number}", f"work-{number}", dice, habits, levels=levels, settings=settings, works=True)
-        for number in range(WORKERS)
+        for number in range(habits.workers)
     ]
+    if habits.succeeds:
+        players = _succeeding(players)
     return Schedule(
         seed=seed,
         workload=workload,
@@ -76,6 +87,26 @@ def draw(seed: int, workload: str = "general", settings: Settings | None = None)
     )
 
 
+def _id_of(number: int, habits: Habits) -> int:
+    return number // 2 if habits.succeeds else number % IDS
+
+
+def _succeeding(players: list[Player]) -> list[Player]:
+    """The first of two with the same id dies with a transaction open, and the other one comes then."""
+    known = {each.transactional_id: each for each in players}
+    succeeding = []
+    for each in players:
+        heir = known[each.transactional_id]
+        if each.works or (heir is each and players[players.index(each) - 1].transactional_id != each.transactional_id):
+            succeeding.append(each)
+        elif heir is each:
+            succeeding.append(replace(each, begins_ms=SUCCEEDS_MS))
+        else:
+            done, left = each.transactions[0], replace(each.transactions[1], ending="walk away")
+            succeeding.append(replace(each, transactions=(done, left)))
+    return succeeding
+
+
 def _levels(settings: Settings, drawn: tuple[int, ...]) -> tuple[int, ...]:
     """What was wanted, or else drawn, of transaction.version; where a dialect does not have that it is always 0."""
     if settings.dialect is not None and not load(settings.dialect).has_transaction_version:
@@ -96,15 +127,17 @@ def _player(
     # At level 0 new clients go back to the older style.
     newer = 0 not in levels and dice.random() < habits.newer
     own = Random(dice.getrandbits(32))
+    idempotent = not works and habits.idempotent > 0 and own.random() < habits.idempotent
     transactions = tuple(_transaction(own, habits, works=works) for _ in range(TRANSACTIONS))
     seed = own.getrandbits(32)
     # All of one id: what one of them has prepared the others have to keep.
-    speaks = settings.dialect is not None and not works and tid not in PLAIN_IDS
+    speaks = settings.dialect is not None and not works and not idempotent and tid not in PLAIN_IDS
     return Player(
         name=name,
         transactional_id=tid,
         newer=newer,
         speaks=speaks,
+        idempotent=idempotent,
         works=works,
         seed=seed,
         transactions=transactions,

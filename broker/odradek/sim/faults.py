@@ -73,6 +73,16 @@ def _delay_acknowledgements(dice: Random, broker: int) -> Rule:
     return rule("WRITE_TXN_MARKERS", broker=broker, answer_delay_ms=delay_ms, times=dice.randint(1, 4))
 
 
+def _refuse_records(dice: Random, broker: int) -> Rule:
+    # As a leader does with too few replicas in sync, for a moment: those behind it are not refused.
+    return rule("PRODUCE", broker=broker, error="NOT_ENOUGH_REPLICAS", times=dice.randint(1, 3))
+
+
+def _delay_markers(dice: Random, broker: int) -> Rule:
+    # Not for so long that the coordinator sends them again.
+    return rule("WRITE_TXN_MARKERS", broker=broker, delay_ms=dice.choice((50, 200, 800)), times=dice.randint(1, 6))
+
+
 def _repeat_requests(dice: Random, broker: int) -> Rule:
     api, versions = dice.choice((("PRODUCE", None), ("WRITE_TXN_MARKERS", None), ("END_TXN", "5+")))
     return rule(api, broker=broker, duplicate=True, times=dice.randint(1, 4), versions=versions)
@@ -88,6 +98,8 @@ RULES: Mapping[str, Draw] = MappingProxyType(
         "delay verdicts": _delay_verdicts,
         "lose verdicts": _lose_verdicts,
         "delay acknowledgements": _delay_acknowledgements,
+        "refuse records": _refuse_records,
+        "delay markers": _delay_markers,
         "repeat requests": _repeat_requests,
     }
 )

@@ -176,6 +176,63 @@ LAGGING = _focus(
 )
 """Replicas lag and fall out of sync, and leaders go with what they had not told anybody."""
 
+REFUSALS = _focus(
+    {"refuse records": 6, "delay records": 1, "lose answers of records": 1},
+    # Without the newer style a leader that has never heard of a producer takes any sequence (KIP-360).
+    habits=Habits(newer=1.0, gives_up=0.1, in_flight=4, idempotent=0.3),
+    levels=((2,),),
+    slowest_ms=(0, 5, 40),
+)
+"""One of several batches is refused for a moment, and those behind it are not."""
+
+IDEMPOTENT = _focus(
+    {"delay records": 6, "lose answers of records": 2, "refuse records": 6, "move a leader": 1},
+    habits=Habits(idempotent=0.8, gives_up=0.4, hangs_up=0.7, in_flight=4),
+)
+"""Producers without transactions: what they have given up arrives when they have gone on."""
+
+LATE_LEADERS = _focus(
+    {"delay verdicts": 6, "move a leader": 6, "deafen a broker": 2, "pause a broker": 2},
+    habits=Habits(newer=0.4, gives_up=0.1),
+    slowest_ms=(0, 5, 40),
+)
+"""A leader is replaced while records wait for the verdict of their coordinator, or without noticing it."""
+
+REPEATED_MARKERS = _focus(
+    {"repeat a marker late": 8, "delay verdicts": 3},
+    habits=Habits(newer=1.0, gives_up=0.0, commits=0.6),
+    levels=((2,),),
+    slowest_ms=(0, 5, 40),
+)
+"""A marker of a newer client's transaction arrives once more when the next transaction is open, or about to be."""
+
+SUCCESSORS = _focus(
+    {"delay records": 1, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(succeeds=True, timeout_ms=200_000),
+)
+"""Producers die with a transaction open, and others with the same id take it over: long before it times out."""
+
+SLOW_MARKERS = _focus(
+    {"delay markers": 6, "delay records": 6, "delay requests": 2},
+    habits=Habits(newer=0.0, gives_up=0.6),
+    levels=OLDER,
+    slowest_ms=(0, 5, 40),
+)
+"""Batches of older clients arrive when their transaction has its marker, and others still wait for theirs."""
+
+REMOVED_LEADERS = _focus(
+    {"deafen a broker": 5, "remove a broker": 4, "return a broker": 5, "move a coordinator": 1},
+    habits=Habits(gives_up=0.1),
+)
+"""Leaders are called gone, and go on until they hear of it."""
+
+WORKING = _focus(
+    {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(workers=5, newer=0.5, gives_up=0.0),
+    slowest_ms=(0, 5, 40),
+)
+"""Work goes from one member of a group to the next while the offset of the one before is not decided yet."""
+
 FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {
         "general": GENERAL,
@@ -189,5 +246,13 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "late-acknowledgements": LATE_ACKNOWLEDGEMENTS,
         "swarm": SWARM,
         "lagging": LAGGING,
+        "refusals": REFUSALS,
+        "idempotent": IDEMPOTENT,
+        "late-leaders": LATE_LEADERS,
+        "repeated-markers": REPEATED_MARKERS,
+        "successors": SUCCESSORS,
+        "slow-markers": SLOW_MARKERS,
+        "removed-leaders": REMOVED_LEADERS,
+        "working": WORKING,
     }
 )

@@ -21,5 +21,11 @@ class Habits(Struct, frozen=True):
     """To die in the middle of a transaction; they do so besides when the trouble is over."""
     in_flight: int = 1
     """Batches that are sent to a partition before the first of them is answered."""
+    idempotent: float = 0.0
+    """To have no transactional id."""
+    succeeds: bool = False
+    """Every other producer dies in its second transaction, and the next one takes its id over."""
+    workers: int = 2
+    """Members of the group that consumes, transforms and produces."""
     timeout_ms: int = 8_000
     """Of a transaction."""

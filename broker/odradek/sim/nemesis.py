@@ -54,6 +54,8 @@ class Nemesis:
         """Brokers whose replicas have been given another lag."""
         self._deaf: dict[int, int] = {}
         """Brokers that hear nothing of the metadata, and until when."""
+        self._paused: dict[int, int] = {}
+        """Brokers that do nothing at all, and until when."""
 
     def script(self) -> Script:
         """The whole of it."""
@@ -77,6 +79,7 @@ class Nemesis:
         while True:
             self._lift_what_is_over()
             self._let_hear(now=self.world.now)
+            self._let_go_on(now=self.world.now)
             if self.world.now >= until:
                 return
             yield Sleep(min(TICK_MS, until - self.world.now))
@@ -140,6 +143,7 @@ class Nemesis:
         node_id = self.random.choice(self.world.running)
         self._gone.discard(node_id)
         self._deaf.pop(node_id, None)
+        self._paused.pop(node_id, None)
         self.world.stop_broker(node_id)
         return f"broker {node_id} dies"
 
@@ -152,6 +156,22 @@ class Nemesis:
         self.world.start_broker(node_id)
         self.world.nodes[node_id].coordinators.load_ms = load_ms
         return f"broker {node_id} starts again"
+
+    def pause_a_broker(self) -> str:
+        """A broker does nothing for a while, as in a long collection of garbage; what it is sent waits."""
+        node_id = self.random.choice(self.world.running)
+        if node_id in self._paused or node_id == self.world.spec.controller_id:
+            return f"broker {node_id} goes on"
+        self._paused[node_id] = self.world.now + self.random.choice((50, 300, 1_500))
+        self.world.pause(node_id)
+        return f"broker {node_id} pauses"
+
+    def _let_go_on(self, *, now: int) -> None:
+        for node_id, until in list(self._paused.items()):
+            if until <= now:
+                del self._paused[node_id]
+                self.world.go_on(node_id)
+                self._did(f"broker {node_id} goes on")
 
     def deafen_a_broker(self) -> str:
         """For a while a broker hears nothing of the metadata: it believes to lead what others lead by now."""
@@ -226,6 +246,31 @@ class Nemesis:
         self.world.disarm(fault)
         return "no marker was late"
 
+    def repeat_a_marker_late(self) -> Generator[Sleep, Any, str]:
+        """A marker is on its way when its connection breaks: it is sent again, and the first one arrives long after.
+
+        The epoch tells it from that of the next transaction (KIP-890), so that a newer client is safe from it.
+        """
+        node_id = self.random.choice(self.world.running)
+        late: list[Call] = []
+
+        def is_late(call: Call) -> bool:
+            if not _is_new(call):
+                return False
+            late.append(call)
+            return True
+
+        fault = self.world.arm(rule(ApiKey.WRITE_TXN_MARKERS, broker=node_id, hold=True, times=1, matches=is_late))
+        for _ in range(40):
+            yield Sleep(5)
+            if late:
+                self.world.lose_links(node_id)
+                self._late_markers[id(fault)] = late[0]
+                self._faults.append((self.world.now + self.random.randint(200, 2_000), fault))
+                return f"a marker for broker {node_id} is late, and was sent again"
+        self.world.disarm(fault)
+        return "no marker was late"
+
     def _is_awaited(self, fault: Armed) -> bool:
         """Whether a late marker would end the next transaction of its producer, if nothing told them apart."""
         call = self._late_markers.get(id(fault))
@@ -240,7 +285,13 @@ class Nemesis:
         for node_id in self.world.running:
             partition = self.world.nodes[node_id].partitions.get(key)
             producer = None if partition is None else partition.producers.producers.get(marker.producer_id)
-            if producer is not None and producer.coordinator_epoch > marker.coordinator_epoch:
+            if partition is None or producer is None:
+                continue
+            if marker.transaction_version >= 2:
+                asking = partition.producers.guards.pending.get(marker.producer_id)
+                is_open = producer.first_offset >= 0 and producer.epoch >= marker.producer_epoch
+                return is_open or (asking is not None and asking.producer_epoch == marker.producer_epoch)
+            if producer.coordinator_epoch > marker.coordinator_epoch:
                 return producer.first_offset >= 0
         return False
 
@@ -276,6 +327,7 @@ class Nemesis:
             self.world.disarm(fault)
         self._faults = []
         self._let_hear(now=self.world.now + 60_000)
+        self._let_go_on(now=self.world.now + 60_000)
         while len(self.world.running) < len(self.world.nodes):
             self._did(self.restart_a_broker())
         while self._gone:
@@ -312,6 +364,8 @@ DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
         "restart a broker": Nemesis.restart_a_broker,
         "deafen a broker": Nemesis.deafen_a_broker,
         "replace a coordinator amid markers": Nemesis.replace_a_coordinator_amid_markers,
+        "repeat a marker late": Nemesis.repeat_a_marker_late,
+        "pause a broker": Nemesis.pause_a_broker,
         "change a lag": Nemesis.change_a_lag,
         "change the level": Nemesis.change_the_level,
     }

@@ -35,6 +35,8 @@ __all__ = ["AGAIN", "TOPIC", "MustAbort", "MustRestart", "Producer", "Transactio
 
 TopicPartition = tuple[str, int]
 TOPIC = "t"
+LONG_MS = 60_000
+"""Whoever dies with a transaction that times out so late leaves it open for good."""
 NOBODY = (-1, -1)
 INIT_VERSION = 5
 
@@ -88,6 +90,8 @@ class Transaction(Struct):
     """Where a leader says that it has written what."""
     refused: list[tuple[TopicPartition, int]] = []
     """Sequences that a leader calls out of order although nothing before them is missing."""
+    shut_out: list[TopicPartition] = []
+    """Where a leader says that the transaction is not open."""
     with_offset: bool = False
     work: int | None = None
     """The number that it was about, if it was the work of a group."""
@@ -151,7 +155,7 @@ class Producer:
 
     def script(self) -> Script:
         """The whole life of the instance."""
-        yield Sleep(self.random.randrange(100))
+        yield Sleep(self.plan.begins_ms + self.random.randrange(100))
         yield from self._restart()
         for number, plan in enumerate(self.plan.transactions):
             self.random = Random(plan.seed)
@@ -195,7 +199,8 @@ class Producer:
                 yield Sleep(send.pause_ms)
             if plan.offset:
                 yield from self._commit_own_offset(transaction)
-            if plan.ending == "walk away" or (not self.goes_on() and plan.seed % 2):
+            dies = self.timeout_ms < LONG_MS and not self.goes_on() and plan.seed % 2
+            if plan.ending == "walk away" or dies:
                 raise WalksAway
         except MustAbort:
             yield from self._end(transaction, commit=False)
@@ -283,6 +288,8 @@ class Producer:
                 # One before it has not been taken: both are sent again.
                 continue
             elif error is not None and error not in AGAIN:
+                if error == ErrorCode.INVALID_TXN_STATE and self.new:
+                    transaction.shut_out.append(partition)
                 if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                     transaction.refused.append((partition, sent.sequence))
                 raise MustAbort if error in ABORTABLE else MustRestart

@@ -21,6 +21,7 @@ PROMISES: Mapping[str, str] = MappingProxyType(
         "reordered write": "Records of one producer are read in the order in which it sent them (KIP-98).",
         "gap": "What a producer sends to a partition is there from its first batch on, without a gap (KIP-98).",
         "refused retry": "A batch that is sent again is told where it is, and not refused (KIP-98).",
+        "shut out": "A producer writes to its open transaction, whatever is late of the one before (KIP-890).",
         "unrepeatable read": "Who read as it was written has seen what who reads later sees (KIP-98).",
         "wrong offset": "Records stand at the offset that their producer was told (KIP-98).",
         "wrong outcome": "What a producer was told about a transaction is what its coordinator has decided (KIP-98).",

@@ -16,11 +16,12 @@ from odradek.log.machine import Fact
 from odradek.sim.actors import Asked, Stage
 from odradek.sim.checks import PARTITIONS, Checks
 from odradek.sim.consumers import Consumer
+from odradek.sim.idempotent import Idempotent
 from odradek.sim.model import Model, ReadBatch
 from odradek.sim.nemesis import Nemesis
 from odradek.sim.producers import Producer, Transaction
 from odradek.sim.promises import PROMISES, Problem, Violation
-from odradek.sim.schedule import Schedule
+from odradek.sim.schedule import Player, Schedule
 from odradek.sim.speakers import Speaker, Store
 from odradek.sim.workers import Worker
 from odradek.sim.world import Livelock, World
@@ -105,7 +106,7 @@ class Run:
                 level = min(schedule.levels) if has_levels else 0
                 producer = Speaker(self.world, kind=kind, careful=schedule.careful, level=level, store=store, **how)
             else:
-                producer = (Worker if plan.works else Producer)(self.world, newest=kind.older, **how)
+                producer = _kind_of(plan)(self.world, newest=kind.older, **how)
             self.producers.append(producer)
             if isinstance(producer, Worker):
                 self.workers.append(producer)
@@ -227,6 +228,12 @@ class Run:
                     seen = f"that of {key[0]}-{key[1]} is {stable} after {self._stable.get(key)}"
                     raise self._violation(Problem("last stable offset", seen))
                 self._stable[key] = stable
+
+
+def _kind_of(plan: Player) -> type[Producer]:
+    if plan.idempotent:
+        return Idempotent
+    return Worker if plan.works else Producer
 
 
 def run(schedule: Schedule) -> Report:

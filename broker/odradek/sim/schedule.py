@@ -30,6 +30,8 @@ KINDS = (
     "deafen a broker",
     "change a lag",
     "replace a coordinator amid markers",
+    "repeat a marker late",
+    "pause a broker",
     "change the level",
 )
 """What goes wrong besides rules (`odradek.sim.nemesis.DEEDS` says how)."""
@@ -72,6 +74,10 @@ class Player(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     """It knows transaction.version 2: it adds no partitions, and its epoch grows with each transaction."""
     speaks: bool = False
     """It is the producer of its brokers' dialect, in place of Kafka's."""
+    idempotent: bool = False
+    """It has no transactional id: its records are written once and in order, and not in transactions."""
+    begins_ms: int = 0
+    """So late it comes."""
     works: bool = False
     """It is a member of a group, and its transactions are consume, transform, produce."""
     seed: int = 0

@@ -75,6 +75,7 @@ class Worker(Producer):
                 member_id=self._own.member_id,
                 generation=self._own.generation,
             )
+            yield Sleep(plan.pause_ms)
         except MustAbort:
             yield from self._end(transaction, commit=False)
             if not self.new:

@@ -5,10 +5,12 @@ The same seed gives the same run: nothing here reads a clock, and every choice c
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 from random import Random
+from struct import Struct as Layout
 from typing import Any
 
 from odradek.config.table import Config
@@ -45,12 +47,17 @@ from odradek.node.rules.rule_set import RuleSet
 from odradek.releases import Release
 from odradek.sim.client import SimClient
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages import APIS
+from odradek.wire.registry import ApiKey
 
 __all__ = ["Livelock", "World"]
 
 START_MS = 1_700_000_000_000
-EVENTS_MAX = 1_000_000
-"""More events than this without an end are a livelock."""
+EVENTS_MAX = 100_000
+"""More events than this without time passing are a livelock."""
+STEPS_TOLD = 100
+_API = Layout(">xxxxh")
+"""Of a request: behind its length."""
 
 
 class Livelock(AssertionError):
@@ -134,6 +141,10 @@ class World:
         self._next_conn = 1
         self._dead: set[int] = set()
         self._running: list[int] = []
+        self._steps: deque[tuple[int, int, Event]] = deque(maxlen=STEPS_TOLD)
+        """The last events, for who has to tell of a livelock."""
+        self._paused: dict[int, list[Event]] = {}
+        """What waits for the nodes that do nothing for a while."""
         self.stepped: set[int] = set()
         """The nodes that something has happened to; whoever looks at them empties it."""
         self.rules = RuleSet(nodes=self.nodes.values, act=self._act_on, seed=seed, remembers=remembers)
@@ -169,7 +180,9 @@ class World:
             if not self._queue or self._queue[0][0] > self.now:
                 return
             self._deliver()
-        raise Livelock("the world does not come to rest")
+        told = [f"{at - START_MS} ms  broker {node_id}: {_told(event)}" for at, node_id, event in self._steps]
+        steps = "".join(f"\n    {line}" for line in told)
+        raise Livelock(f"events follow one another, and no time passes; the last {len(self._steps)} steps:{steps}")
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, with everything that is due meanwhile."""
@@ -187,13 +200,16 @@ class World:
             self.now = max(self.now, at)
             for node_id, node in self.nodes.items():
                 wake_at = node.wake_at()
-                if node_id not in self._dead and wake_at is not None and wake_at <= self.now:
+                if self._is_awake(node_id) and wake_at is not None and wake_at <= self.now:
                     self._step(node_id, Tick())
             self.run()
         return True
 
+    def _is_awake(self, node_id: int) -> bool:
+        return node_id not in self._dead and node_id not in self._paused
+
     def _next_time(self) -> int | None:
-        times = [node.wake_at() for node_id, node in self.nodes.items() if node_id not in self._dead]
+        times = [node.wake_at() for node_id, node in self.nodes.items() if self._is_awake(node_id)]
         if self._queue:
             times.append(self._queue[0][0])
         return min((at for at in times if at is not None), default=None)
@@ -247,6 +263,26 @@ class World:
 
     # ------------------------------------------------------------------ brokers that die and come back
 
+    def pause(self, node_id: int) -> None:
+        """From now on the node does nothing; what reaches it waits."""
+        self._paused[node_id] = []
+
+    def go_on(self, node_id: int) -> None:
+        """The node takes what has waited, and looks at its clock."""
+        waiting = self._paused.pop(node_id, [])
+        if node_id not in self._dead:
+            for event in waiting:
+                self._step(node_id, event)
+            self._step(node_id, Tick())
+        self.run()
+
+    def lose_links(self, node_id: int) -> None:
+        """Every connection between this node and other nodes breaks."""
+        for end, (peer, _) in list(self._links.items()):
+            if end[0] == node_id != peer:
+                self._break(*end)
+        self.run()
+
     @property
     def running(self) -> list[int]:
         """The nodes that are not dead."""
@@ -259,6 +295,7 @@ class World:
         if node_id in self._dead:
             return
         self._dead.add(node_id)
+        self._paused.pop(node_id, None)
         # What it would still do or say, nobody sees; but nothing of it may act later.
         self.nodes[node_id].step(Stopping(), self.now)
         self._queue = [each for each in self._queue if each[2] != node_id]
@@ -308,7 +345,10 @@ class World:
 
     def _deliver(self) -> None:
         _, _, node_id, event = heappop(self._queue)
-        if node_id not in self._dead:
+        self._steps.append((self.now, node_id, event))
+        if node_id in self._paused:
+            self._paused[node_id].append(event)
+        elif node_id not in self._dead:
             self._step(node_id, event)
 
     def _step(self, node_id: int, event: Event) -> None:
@@ -386,6 +426,15 @@ class World:
             self._links.pop(link, None)
             self.post(node_id, Disconnected(conn))
             self.post(link[0], Disconnected(link[1]))
+
+
+def _told(event: Event) -> str:
+    """An event in a few words; of a request, which API it is of."""
+    name = type(event).__name__
+    if not isinstance(event, Received):
+        return name
+    api = _API.unpack_from(event.data)[0] if event.conn > 0 and len(event.data) >= _API.size else None
+    return f"{name} on {event.conn}" if api not in APIS else f"{name} {ApiKey(api).name} on {event.conn}"
 
 
 def _text(value: object) -> str:

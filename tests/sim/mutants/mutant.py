@@ -32,8 +32,6 @@ class Mutant(Struct, frozen=True, forbid_unknown_fields=True):
     old: str
     new: str
     quick: bool = False
-    missed: str | None = None
-    """Why nothing finds it."""
 
     @property
     def path(self) -> Path:
