@@ -148,6 +148,7 @@ def test_a_topic_that_is_made_again_begins_anew() -> None:
     assert broken([led(3), *MARKED[1:], led(0), stable(0, 0)]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", FOCUSES)
 def test_every_event_and_read_of_a_run_is_judged(workload: str) -> None:
     played = Run(draw(1, workload))

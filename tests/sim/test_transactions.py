@@ -48,6 +48,7 @@ def test_exactly_once_where_one_race_is_looked_for(focus: str, seed: int) -> Non
     assert played(seed, focus).transactions > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("focus", FOCUSES)
 def test_much_is_committed_whatever_goes_wrong(focus: str) -> None:
     assert sum(played(seed, focus).committed for seed in range(1, 3)) > 0
