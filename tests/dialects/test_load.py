@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from odradek.config.table import Config, ConfigError
-from odradek.dialects.load import load, names
+from odradek.dialects.load import load, names, producer_class
+from odradek.dialects.producer import Producer
 from odradek.releases import RELEASES
 from odradek.txn.rules import SHIPPED
 from odradek.usage import UsageError
@@ -20,6 +22,7 @@ from odradek.wire.registry import ApiKey
 from odradek.wire.schema import MessageSpec
 
 Write = Callable[..., Path]
+KNOWN = ", ".join([*RELEASES, *names()])
 HEAD = 'name = "mine"\nbase = "4.4"\n'
 
 
@@ -266,6 +269,18 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
         + ", ".join(repr(check.meaning) for check in SHIPPED.request_checks)
         + ".",
     ),
+    "request that does not exist": (
+        {"tables": ROW + "TABLES = Tables(waiting={'AddPartitions': True})"},
+        "mine/tables.py: waiting[AddPartitions]: there is no such row in the table WAITING.",
+    ),
+    "a base that is a folder without a dialect": (
+        {"toml": 'name = "mine"\nbase = "../nowhere"\n'},
+        f"mine/dialect.toml: base: there is no release or dialect ../nowhere: there are {KNOWN}.",
+    ),
+    "version without a schema": (
+        {"toml": HEAD + "[apis]\nEndTxn = [0, 9]\n"},
+        "mine/dialect.toml: apis.EndTxn: versions 0 to 9 are offered, and EndTxnRequest has a schema for 0 to 5.",
+    ),
     "route that does not exist": (
         {"tables": ROW + "TABLES = Tables(around={99: print})"},
         "mine/tables.py: around: the broker serves no 99.",
@@ -291,6 +306,44 @@ def test_a_dialect_that_is_not_there(name: str, sentence: str) -> None:
     with pytest.raises(UsageError) as refused:
         load(name)
     assert sentence == str(refused.value)
+
+
+NO_PRODUCER = "mine/producer.py: PRODUCER: there is none, or it is no odradek.dialects.producer.Producer."
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("X = 1", "mine/producer.py: PRODUCER: there is none, or it is no odradek.dialects.producer.Producer."),
+        (
+            "PRODUCER = str",
+            "mine/producer.py: PRODUCER: there is none, or it is no odradek.dialects.producer.Producer.",
+        ),
+        ("1 / 0", "mine/producer.py: it cannot be run: ZeroDivisionError: division by zero."),
+    ],
+    ids=["none", "another class", "broken"],
+)
+def test_a_producer_that_is_none(text: str, sentence: str, write: Write) -> None:
+    folder = write()
+    (folder / "producer.py").write_text(text)
+    with pytest.raises(UsageError) as refused:
+        producer_class(str(folder))
+    assert sentence == str(refused.value)
+
+
+def test_the_producer_of_a_dialect_is_that_of_what_it_is_over(write: Write) -> None:
+    assert producer_class("kip-609-draft") is producer_class(str(write('name = "mine"\nbase = "kip-609-draft"\n')))
+    assert producer_class("kip-890-older-text") is Producer
+
+
+def test_a_broker_of_kafka_loads_nothing_of_dialects() -> None:
+    """What nobody asks for costs no start anything."""
+    program = (
+        "import sys, odradek.cli, odradek.net.cluster, odradek.testing;"
+        "print([name for name in sys.modules if name.startswith('odradek.dialects')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert "[]\n" == done.stdout
 
 
 def test_a_release_and_a_dialect_exclude_one_another(write: Write) -> None:

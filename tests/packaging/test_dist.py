@@ -21,6 +21,7 @@ import odradek
 
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 PINNED = "run.txt"
+DIALECT_FILES = {".toml", ".json", ".md", ".py"}
 README = (ROOT / "README.md").read_text()
 INSTALL = re.findall(r"^    (pip install .*)$", README, re.MULTILINE)
 NOT_PLAIN = {"click", "confluent-kafka", "numpy", "pandas", "pydantic", "pyspark", "pytest", "rich", "typer"}
@@ -70,6 +71,19 @@ def test_the_wheel_has_the_generated_codecs_and_no_tests(dist: Dist) -> None:
         "odradek/wire/messages/produce_request.py",
         f"odradek-{odradek.__version__}.dist-info/licenses/LICENSE",
     } <= set(names)
+
+
+@pytest.mark.slow
+@pytest.mark.builds
+def test_the_wheel_has_the_whole_folder_of_each_dialect(dist: Dist) -> None:
+    with zipfile.ZipFile(dist.wheel) as wheel:
+        names = set(wheel.namelist())
+    folder = ROOT / "broker"
+    files = {path for path in (folder / "odradek" / "dialects").rglob("*") if path.suffix in DIALECT_FILES}
+    assert {"dialect.toml", "README.md", "EndTxnRequest.json", "tables.py", "producer.py"} <= {
+        path.name for path in files
+    }
+    assert set() == {str(path.relative_to(folder)) for path in files} - names
 
 
 @pytest.mark.slow
