@@ -59,11 +59,11 @@ def everybody_may(cluster: Cluster, *creations: AclCreation) -> None:
     node = cluster.node(1)
 
     async def ask() -> None:
-        response = await node.controller_call(ApiKey.CREATE_ACLS, request, 3, CreateAclsResponse)
+        response = await node.peers.call_controller(ApiKey.CREATE_ACLS, request, 3, CreateAclsResponse)
         assert response is not None
         assert {0} == {each.error_code for each in response.results}
 
-    cluster.do(lambda: node.spawn(ask()))
+    cluster.do(lambda: node.kernel.spawn(ask()))
 
 
 class Player:

@@ -180,10 +180,13 @@ class Admission:
         parking = node.purgatory.park([key], deadline=None)
         self._keys[decision.token] = key
         fields = {"transactional_id": transactional_id, "producer_id": producer_id, "producer_epoch": producer_epoch}
-        self._tell("parked", fields, partitions)
+        tells = node.facts.told
+        if tells:
+            self._tell("parked", fields, partitions)
         self._settle()
         failures: Failures = await parking
-        self._tell("resumed", fields, partitions)
+        if tells:
+            self._tell("resumed", fields, partitions)
         return failures
 
     def pump(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.node.events import (
     Clogged,
     Command,
@@ -43,7 +44,6 @@ from odradek.node.kernel.purgatory import Purgatory
 from odradek.node.kernel.timers import Timers
 from odradek.node.kernel.turns import Turns
 from odradek.node.metrics import Metrics
-from odradek.node.old_names import OldNames
 from odradek.node.transport.connection import Connection
 from odradek.node.transport.entrance import Entrance
 from odradek.node.transport.outbox import Outbox
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from odradek.config.table import Config
     from odradek.log.log_store import LogStore
     from odradek.log.partition import Partition
-    from odradek.metadata.image import MetadataImage
     from odradek.node.admission import Admission
     from odradek.node.authority import Authority
     from odradek.node.cluster_spec import ClusterSpec
@@ -69,7 +68,7 @@ if TYPE_CHECKING:
 __all__ = ["EventSink", "Logger", "Node"]
 
 
-class Node(OldNames):
+class Node:
     """A broker of a cluster, and its controller if it is the one that the cluster names."""
 
     def __init__(
@@ -133,6 +132,8 @@ class Node(OldNames):
         self.coordinators = Coordinators(self)
         self.replication = Replication(self)
         self.replicas = Replicas(self)
+        self.image: MetadataImage = EMPTY
+        """The metadata this broker has published to itself."""
         self.controlling = Controlling(self, self._published)
         self.housekeeping = Housekeeping(self)
         self._steps: dict[type, Callable[[Any], None]] = {
@@ -164,7 +165,7 @@ class Node(OldNames):
         No exception leaves it: what has failed ends by itself, and everything else that belongs to the step happens.
         """
         self.now = self.kernel.now = now
-        effects = self.outbox.begin()
+        self.outbox.effects = []
         try:
             self._steps[type(event)](event)
         except Exception as error:
@@ -176,12 +177,10 @@ class Node(OldNames):
                 self.pumps.run()
             except Exception as error:
                 self._broken(error)
-        self.outbox.flush()
-        if self.turns.wants_another():
-            self.outbox.next_turn()
-        if self.aside.unasked:
-            self.outbox.compute(self.aside.take())
-        return effects
+        return self.outbox.take(
+            another_turn=bool(self.turns.waiting) and self.turns.wants_another(),
+            works=self.aside.take() if self.aside.unasked else (),
+        )
 
     def _broken(self, error: Exception) -> None:
         """Something has failed that no flow or connection answers for."""
@@ -285,11 +284,6 @@ class Node(OldNames):
 
     # ------------------------------------------------------------------ the parts
 
-    @property
-    def image(self) -> MetadataImage:
-        """The metadata this broker has published to itself."""
-        return self.controlling.image
-
     @cached_property
     def rules(self) -> Rules:
         """The tables of transactions; imported by the first transaction."""
@@ -325,6 +319,7 @@ class Node(OldNames):
 
     def _published(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image is there."""
+        self.image = after
         if self.authority is not None:
             self.authority.adopt(before, after)
         if before.quotas is not after.quotas:

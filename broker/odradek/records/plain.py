@@ -63,24 +63,30 @@ def plain_batch(
 ) -> Batch:
     """One batch with these records at offset 0, none of them earlier or later than `timestamp` (ms)."""
     pieces: list[bytes] = []
-    size = 0
     for delta, record in enumerate(records):
         key, value = record.key, record.value
-        key_length, key = (_NULL, b"") if key is None else (_length(len(key)), key)
-        value_length, value = (_NULL, b"") if value is None else (_length(len(value)), value)
-        place = _length(delta)
+        if key is None:
+            key_length, key = _NULL, b""
+        else:
+            size = len(key)
+            key_length = _VARINTS[size] if size < _SMALL else _varint(size)
+        if value is None:
+            value_length, value = _NULL, b""
+        else:
+            size = len(value)
+            value_length = _VARINTS[size] if size < _SMALL else _varint(size)
+        place = _VARINTS[delta] if delta < _SMALL else _varint(delta)
         # Attributes and timestamp delta in front, the number of headers behind, are each one byte of zero.
-        length = len(place) + len(key_length) + len(key) + len(value_length) + len(value) + 3
-        prefix = _length(length)
-        pieces += (prefix, b"\0\0", place, key_length, key, value_length, value, b"\0")
-        size += len(prefix) + length
+        body = b"".join((b"\0\0", place, key_length, key, value_length, value, b"\0"))
+        size = len(body)
+        pieces += (_VARINTS[size] if size < _SMALL else _varint(size), body)
     count = len(records)
     covered = _COVERED.pack(
         attributes, count - 1, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, count
     )
     payload = b"".join(pieces)
     checksum = crc32c(payload, crc32c(covered))
-    batch_length = HEADER_BYTES - LENGTH_BASE + size
+    batch_length = HEADER_BYTES - LENGTH_BASE + len(payload)
     header = (
         0,
         batch_length,
@@ -97,7 +103,3 @@ def plain_batch(
         count,
     )
     return Batch(memoryview(HEADER.pack(*header) + payload), *header)
-
-
-def _length(value: int) -> bytes:
-    return _VARINTS[value] if value < _SMALL else _varint(value)

@@ -12,7 +12,7 @@ from tests.kips.producer import Producer
 
 from odradek.node.node import Node
 
-CALLS_MAX = 1_150
+CALLS_MAX = 1_040
 """Of Python and of C, in the steps of a broker that is its own coordinator; 1,560 before it served itself directly."""
 
 

@@ -32,6 +32,8 @@ class Node(AsksShares, ShardNode, HasPartitions, HasProducerIds, HasRandom, HasR
     """What the coordinators of a broker, of whatever kind, touch of it."""
 
 
+_GROUPS, _TRANSACTIONS = CoordinatorKind.GROUP.topic, CoordinatorKind.TRANSACTION.topic
+_SHARES = CoordinatorKind.SHARE.topic
 _LOADING = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 _NOT_HERE = Refused(ErrorCode.NOT_COORDINATOR)
 
@@ -51,7 +53,7 @@ class Coordinators:
 
     def group(self, group_id: str) -> GroupShard | Refused:
         """The coordinator of a group, if it is here and loaded."""
-        partition = self._partition(CoordinatorKind.GROUP, group_id)
+        partition = self._partition(_GROUPS, group_id)
         if isinstance(partition, Refused):
             return partition
         shard = self._groups.get(partition.index) or self._begin_groups(partition)
@@ -59,7 +61,7 @@ class Coordinators:
 
     def transactional(self, transactional_id: str) -> TransactionShard | Refused:
         """The coordinator of a transactional id, if it is here and loaded."""
-        partition = self._partition(CoordinatorKind.TRANSACTION, transactional_id)
+        partition = self._partition(_TRANSACTIONS, transactional_id)
         if isinstance(partition, Refused):
             return partition
         shard = self._transactions.get(partition.index) or self._begin_transactions(partition)
@@ -67,19 +69,19 @@ class Coordinators:
 
     def share(self, key: str) -> ShareShard | Refused:
         """The coordinator of a share partition, if it is here and loaded."""
-        partition = self._partition(CoordinatorKind.SHARE, key)
+        partition = self._partition(_SHARES, key)
         if isinstance(partition, Refused):
             return partition
         shard = self._shares.get(partition.index) or self._begin_shares(partition)
         return _LOADING if shard.loading else shard
 
-    def _partition(self, kind: CoordinatorKind, key: str) -> Partition | Refused:
+    def _partition(self, topic_name: str, key: str) -> Partition | Refused:
         node = self._node
-        topic = node.image.topic(kind.value)
+        topic = node.image.topic(topic_name)
         if topic is None:
             # Only FindCoordinator says that there is none yet, and has the topic made.
             return _NOT_HERE
-        partition = node.partitions.get((kind.value, partition_for(key, len(topic.partitions))))
+        partition = node.partitions.get((topic_name, partition_for(key, len(topic.partitions))))
         if partition is None or not partition.is_leader:
             # A deposed leader that has not read the new metadata must refuse, because its state may be behind.
             return _NOT_HERE
@@ -110,20 +112,20 @@ class Coordinators:
 
     def at(self, topic: str, index: int) -> GroupShard | TransactionShard | ShareShard | None:
         """The coordinator over this partition, if there is one."""
-        if topic == CoordinatorKind.TRANSACTION.value:
+        if topic == _TRANSACTIONS:
             return self._transactions.get(index)
-        if topic == CoordinatorKind.SHARE.value:
+        if topic == _SHARES:
             return self._shares.get(index)
-        return self._groups.get(index) if topic == CoordinatorKind.GROUP.value else None
+        return self._groups.get(index) if topic == _GROUPS else None
 
     def begin(self, partition: Partition) -> None:
         """Make the coordinator over a partition of an internal topic, and have it replay its log.
 
         Until it has, it answers COORDINATOR_LOAD_IN_PROGRESS.
         """
-        if partition.topic == CoordinatorKind.GROUP.value:
+        if partition.topic == _GROUPS:
             self._begin_groups(partition)
-        elif partition.topic == CoordinatorKind.SHARE.value:
+        elif partition.topic == _SHARES:
             self._begin_shares(partition)
         else:
             self._begin_transactions(partition)

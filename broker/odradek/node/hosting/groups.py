@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import UUID
 
 from odradek.config.keys import INT_MAX, LONG_MAX
@@ -49,7 +49,7 @@ class GroupShard(Shard[Work]):
         )
         suffix = lambda: str(_random_uuid(node))  # noqa: E731 - a name for what the next line is handed
         self.machine = GroupCoordinator(node.config, member_suffix=suffix, surroundings=around)
-        self._turns: dict[str, deque[tuple[Callable[[], Decision[Any]], Wait[Any]]]] = {}
+        self._turns: dict[str, deque[Callable[[], Awaitable[None]]]] = {}
         """By group, what is still to be decided, while something is decided and not committed."""
         super().__init__(node, partition, self.machine)
 
@@ -61,11 +61,19 @@ class GroupShard(Shard[Work]):
         if self.partition.log.mark is None and group_id not in self._turns:
             return await self.carry_out(decide())
         outcome: Wait[T | Refused] = self.node.kernel.wait()
+
+        async def act() -> None:
+            reply: T | Refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            try:
+                reply = Refused(ErrorCode.NOT_COORDINATOR) if self.resigned else await self.carry_out(decide())
+            finally:
+                outcome.settle(reply)
+
         queue = self._turns.get(group_id)
         if queue is not None:
-            queue.append((decide, outcome))
+            queue.append(act)
         else:
-            self._turns[group_id] = deque([(decide, outcome)])
+            self._turns[group_id] = deque([act])
             # A client that goes away does not take back what was decided for it.
             self.node.kernel.spawn(self._take_turns(group_id))
         return await outcome
@@ -73,12 +81,10 @@ class GroupShard(Shard[Work]):
     async def _take_turns(self, group_id: str) -> None:
         queue = self._turns[group_id]
         while queue:
-            decide, outcome = queue.popleft()
-            reply: object = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            act = queue.popleft()
             try:
-                reply = Refused(ErrorCode.NOT_COORDINATOR) if self.resigned else await self.carry_out(decide())
+                await act()
             finally:
-                outcome.settle(reply)
                 if not queue:
                     del self._turns[group_id]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.log.machine import Answered, Refused
 from odradek.node.hosting.asking import AsksShares
@@ -11,15 +11,29 @@ from odradek.node.hosting.shares import delete_state, initialize_state
 from odradek.share.state import ShareKey
 
 if TYPE_CHECKING:
+    from odradek.group.coordinator import GroupCoordinator
     from odradek.group.share.states import ShareStates
-    from odradek.node.hosting.groups import GroupShard
+    from odradek.log.machine import Decision
 
 __all__ = ["begin_states", "delete_states", "initialize_shares"]
 
+T = TypeVar("T")
 Failures = dict[tuple[bytes, int], Refused]
 
 
-async def initialize_shares(shard: GroupShard, group_id: str) -> None:
+class Sharing(Protocol):
+    """A group coordinator, as it is asked about its share groups."""
+
+    resigned: bool
+
+    @property
+    def node(self) -> AsksShares: ...
+    @property
+    def machine(self) -> GroupCoordinator: ...
+    async def carry_out(self, decision: Decision[T], /) -> T | Refused: ...
+
+
+async def initialize_shares(shard: Sharing, group_id: str) -> None:
     """Tell the share coordinator of the partitions that a group has come to read."""
     # What the group is to begin with may not be committed yet.
     share = shard.machine.share
@@ -28,7 +42,7 @@ async def initialize_shares(shard: GroupShard, group_id: str) -> None:
         await begin_states(shard, states)
 
 
-async def begin_states(shard: GroupShard, states: ShareStates) -> Failures:
+async def begin_states(shard: Sharing, states: ShareStates) -> Failures:
     """Have the share coordinator begin with these partitions, and the group know of it; what failed, and why."""
     failures: Failures = {}
     done: dict[bytes, set[int]] = defaultdict(set)

@@ -74,19 +74,19 @@ class Turns:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._waiting: deque[Callable[[], object]] = deque()
+        self.waiting: deque[Callable[[], object]] = deque()
         self._asked = False
         self.is_over: Callable[[], bool] = _at_once
         """Whether the turn has lasted long enough; the driver's, which has a clock. Without one, after each request."""
 
     def later(self, go_on: Callable[[], object]) -> None:
         """Go on with this in a later turn."""
-        self._waiting.append(go_on)
+        self.waiting.append(go_on)
 
     def next(self) -> Pause:
         """Something to await that lets everybody else go on first."""
         wait = Pause(self._kernel)
-        self._waiting.append(lambda: wait.settle(None))
+        self.waiting.append(lambda: wait.settle(None))
         return wait
 
     async def breathe(self, call: Lengthy) -> None:
@@ -121,7 +121,7 @@ class Turns:
     def run(self) -> None:
         """One turn: first come, first served, until it is over."""
         self._asked = False
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting:
             waiting.popleft()()
             self._kernel.run_ready()
@@ -130,7 +130,7 @@ class Turns:
 
     def wants_another(self) -> bool:
         """Whether the driver is to be asked to come back: somebody waits, and it has not been asked."""
-        if self._asked or not self._waiting:
+        if self._asked or not self.waiting:
             return False
         self._asked = True
         return True

@@ -400,7 +400,7 @@ def _has_news(wanted: SessionPartition, data: PartitionData) -> bool:
 
 
 def _move_to_end(session: FetchSession, wanted: SessionPartition) -> None:
-    """Who was served goes behind the others, so that no partition starves under the limit of the response."""
+    """A partition that was served moves to the end of the round, so that the next fetch begins with another one."""
     key: Key = (wanted.topic_id if session.uses_topic_ids else wanted.topic, wanted.index)
     moved = session.partitions.pop(key, None)
     if moved is not None:

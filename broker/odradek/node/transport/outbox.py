@@ -34,23 +34,27 @@ class Outbox:
     """The effects of the step that is under way, in order."""
 
     def __init__(self) -> None:
-        self._effects: list[Effect] = []
+        self.effects: list[Effect] = []
+        """Each step begins with a new list; nobody else writes into it."""
         self._dirty: list[Outgoing] = []
 
-    def begin(self) -> list[Effect]:
-        """A step begins; its effects come into this list."""
-        self._effects = []
-        return self._effects
+    def take(self, *, another_turn: bool, works: Sequence[Work]) -> list[Effect]:
+        """The step is over: its effects, what connections have to say, and what is wanted after it.
 
-    def flush(self) -> None:
-        """The step is over: what connections have to say leaves."""
+        There may be more to do when the sockets have been looked at, and work to be done where it holds nobody up.
+        """
+        effects = self.effects
         if self._dirty:
-            effects = self._effects
             for connection in self._dirty:
                 effects.append(Send(connection.conn, connection.out))
                 connection.out = []
                 connection.out_bytes = 0
             self._dirty.clear()
+        if another_turn:
+            effects.append(NextTurn())
+        for work in works:
+            effects.append(Compute(work))
+        return effects
 
     def gather(self, connection: Outgoing) -> None:
         """It has its first words in this step."""
@@ -58,15 +62,15 @@ class Outbox:
 
     def send(self, conn: int, chunks: Sequence[Chunk]) -> None:
         """Write these at once."""
-        self._effects.append(Send(conn, chunks))
+        self.effects.append(Send(conn, chunks))
 
     def dial(self, conn: int, node_id: int) -> None:
         """Open a connection to another broker."""
-        self._effects.append(Dial(conn, node_id))
+        self.effects.append(Dial(conn, node_id))
 
     def hang_up(self, conn: int) -> None:
         """Close a connection after what was sent."""
-        self._effects.append(Hangup(conn))
+        self.effects.append(Hangup(conn))
 
     def part_with(self, connection: Outgoing) -> None:
         """Close an accepted connection after what it was answered."""
@@ -78,20 +82,12 @@ class Outbox:
 
     def hold(self, conn: int) -> None:
         """Read nothing more from it for now."""
-        self._effects.append(Hold(conn))
+        self.effects.append(Hold(conn))
 
     def resume(self, conn: int) -> None:
         """Read from it again."""
-        self._effects.append(Resume(conn))
+        self.effects.append(Resume(conn))
 
     def announce(self, offset: int) -> None:
         """The metadata log is committed up to this offset."""
-        self._effects.append(Announce(offset))
-
-    def compute(self, works: Sequence[Work]) -> None:
-        """Have these done where they hold nobody up."""
-        self._effects += [Compute(work) for work in works]
-
-    def next_turn(self) -> None:
-        """There is more to do when the sockets have been looked at."""
-        self._effects.append(NextTurn())
+        self.effects.append(Announce(offset))
