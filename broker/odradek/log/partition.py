@@ -23,7 +23,7 @@ from odradek.log.offsets import OffsetAnswer, find_offset, offsets_before
 from odradek.log.producers import CachedBatch, Completed, Origin, ProducerState, Snapshot, described
 from odradek.log.replica import check_leader_epoch
 from odradek.log.retention import retain
-from odradek.log.witness import marker_facts, opened_fact, stable_offset_fact
+from odradek.log.transaction_facts import marker_facts, opened_fact, stable_offset_fact
 from odradek.records.batch import NO_TIMESTAMP, TRANSACTIONAL, Batch
 from odradek.records.compression import DECOMPRESSED_BYTES_MAX
 from odradek.records.control import Marker, end_txn_marker

@@ -402,9 +402,9 @@ class Controller(Machine[Activation]):
 
     def heartbeat(self, request: BrokerHeartbeatRequest) -> Decision[BrokerHeartbeatResponse]:
         """BrokerHeartbeat: who has read the log up to its registration is let in; who leaves is fenced."""
-        return self._carry_out("BrokerHeartbeat", lambda: self._beat(request))
+        return self._carry_out("BrokerHeartbeat", lambda: self._on_heartbeat(request))
 
-    def _beat(self, request: BrokerHeartbeatRequest) -> Change[BrokerHeartbeatResponse]:
+    def _on_heartbeat(self, request: BrokerHeartbeatRequest) -> Change[BrokerHeartbeatResponse]:
         error = brokers.stale(self.image, broker_id=request.broker_id, epoch=request.broker_epoch)
         if error is not ErrorCode.NONE:
             return Change(BrokerHeartbeatResponse(error_code=error))

@@ -21,7 +21,7 @@ from odradek.net.protocol import ClientProtocol
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint, node_ids_of
 from odradek.node.events import Stopping
 from odradek.node.hosting import membership
-from odradek.node.hosting.controller import Controlling, StartRefused, StartTopic
+from odradek.node.hosting.controller import ControllerRole, StartRefused, StartTopic
 from odradek.node.node import EventSink, Logger, Node
 from odradek.node.transport.logins import LoginsRefused
 from odradek.security.listeners import Listener, ListenersError, read_listeners
@@ -243,7 +243,7 @@ class RunningCluster:
         """Those that run and are not paused."""
         return [node_id for node_id in self._running if not self.drivers[node_id].paused]
 
-    def _act(self, node_id: int, act: Callable[[Controlling], None]) -> None:
+    def _act(self, node_id: int, act: Callable[[ControllerRole], None]) -> None:
         driver = self.drivers[node_id]
         driver.act(lambda: act(driver.node.controlling))
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.node.rules.armed import Armed, Held, seen
+from odradek.node.rules.armed import Armed, HeldRequest, seen
 from odradek.node.rules.armed import Node as SeenNode
 from odradek.node.rules.model import Scripted
 from odradek.node.seams import HasKernel
@@ -82,7 +82,7 @@ class Faults:
         return response
 
     async def _hold(self, armed: Armed, call: Call) -> None:
-        held = Held(self._node.node_id, self._node.kernel.wait(), seen(self._node, call))
+        held = HeldRequest(self._node.node_id, self._node.kernel.wait(), seen(self._node, call))
         armed.holding.append(held)
         try:
             await held.wait

@@ -31,7 +31,7 @@ from odradek.node.events import (
 from odradek.node.facts import EventSink, Facts, Logger
 from odradek.node.fetch_sessions import FetchSessions
 from odradek.node.hosting import dynamic_config
-from odradek.node.hosting.controller import Controlling, StartRefused
+from odradek.node.hosting.controller import ControllerRole, StartRefused
 from odradek.node.hosting.coordinators import Coordinators
 from odradek.node.hosting.producer_ids import ProducerIdSupply
 from odradek.node.hosting.replicas import Replicas
@@ -134,7 +134,7 @@ class Node:
         self.replicas = Replicas(self)
         self.image: MetadataImage = EMPTY
         """The metadata this broker has published to itself."""
-        self.controlling = Controlling(self, self._published)
+        self.controlling = ControllerRole(self, self._published)
         self.housekeeping = Housekeeping(self)
         self._steps: dict[type, Callable[[Any], None]] = {
             Started: self._started,

@@ -10,7 +10,7 @@ from struct import Struct as Layout
 
 import cramjam
 
-__all__ = ["frame", "mend", "spoil", "write"]
+__all__ = ["frame", "with_checksum", "with_old_checksum", "write"]
 
 _MAGIC = b"\x04\x22\x4d\x18"
 _FLAGS_AT = 4
@@ -68,12 +68,12 @@ def frame(data: memoryview) -> memoryview:
     return data[:position]
 
 
-def mend(data: memoryview) -> bytearray:
+def with_checksum(data: memoryview) -> bytearray:
     """The frame with the header checksum that the format demands, whatever it was."""
     return _with_checksum(data, _FLAGS_AT)
 
 
-def spoil(data: memoryview) -> bytearray:
+def with_old_checksum(data: memoryview) -> bytearray:
     """The frame with the header checksum of old clients, who do not understand the right one."""
     return _with_checksum(data, 0)
 

@@ -133,7 +133,7 @@ def _unwrap(wrapper: Message, limit: int) -> list[Message]:
     data: Data = wrapper.value
     try:
         if codec is Compression.LZ4 and wrapper.magic == 0:
-            data = lz4_frame.mend(wrapper.value)
+            data = lz4_frame.with_checksum(wrapper.value)
         view = memoryview(decompress(codec, data, limit=limit))
     except DecompressionError as error:
         raise InvalidBatch(error.error, str(error)) from None
@@ -187,7 +187,7 @@ def message_set(
         return bytes(out)
     value: Data = compress(compression, out)
     if compression is Compression.LZ4 and magic == 0:
-        value = lz4_frame.spoil(memoryview(value))
+        value = lz4_frame.with_old_checksum(memoryview(value))
     timestamp = log_append_time if stamped else max(record.timestamp for record in records)
     return bytes(_message(magic, records[-1].offset, attributes | compression, timestamp, None, value))
 

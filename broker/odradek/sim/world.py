@@ -39,7 +39,7 @@ from odradek.node.events import (
     Turn,
 )
 from odradek.node.hosting import membership
-from odradek.node.hosting.controller import Controlling, StartTopic
+from odradek.node.hosting.controller import ControllerRole, StartTopic
 from odradek.node.node import Node
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import Rule
@@ -326,7 +326,7 @@ class World:
         if node_id not in self._dead:
             self._step(node_id, Command(act))
 
-    def _act(self, node_id: int, act: Callable[[Controlling], None]) -> None:
+    def _act(self, node_id: int, act: Callable[[ControllerRole], None]) -> None:
         self._step(node_id, Command(partial(act, self.nodes[node_id].controlling)))
 
     # ------------------------------------------------------------------ the network

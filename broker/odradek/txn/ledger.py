@@ -32,7 +32,7 @@ __all__ = [
     "MARKER_RETRY_BACKOFF_MS",
     "AbortTimedOut",
     "ExpireId",
-    "Held",
+    "OwedTransaction",
     "LeaderOf",
     "Ledger",
     "TxnWork",
@@ -66,7 +66,7 @@ class ExpireId(Struct, frozen=True):
 TxnWork = WriteMarkers | AbortTimedOut | ExpireId
 
 
-class Held(Struct):
+class OwedTransaction(Struct):
     """An entry, the offset of its record, and the partitions whose marker is still missing."""
 
     entry: Entry
@@ -99,7 +99,7 @@ class Ledger(Machine["TxnWork"]):
         self._rules = rules_of(config.release)
         self._coordinator_epoch = coordinator_epoch
         self._leader_of = leader_of
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, OwedTransaction] = {}
         self._pending: dict[str, _Pending] = {}
         self._waiting: dict[str, list[Hashable]] = {}
         """Who waits until something becomes of an id."""
@@ -220,7 +220,7 @@ class Ledger(Machine["TxnWork"]):
             self._deadlines.drop(transactional_id)
             return
         state = entry.state
-        self._held[transactional_id] = Held(entry, offset, entry.partitions if state in PREPARED else ())
+        self._held[transactional_id] = OwedTransaction(entry, offset, entry.partitions if state in PREPARED else ())
         if state in PREPARED:
             self._deadlines.put(transactional_id, 0)
         elif state in EXPIRABLE:
@@ -255,7 +255,7 @@ class Ledger(Machine["TxnWork"]):
                 works.append(AbortTimedOut(("abort", transactional_id, offset), transactional_id, offset))
         return works
 
-    def _markers(self, held: Held, now: int) -> Iterator[WriteMarkers]:
+    def _markers(self, held: OwedTransaction, now: int) -> Iterator[WriteMarkers]:
         by_leader: dict[int | None, list[TopicPartition]] = {}
         for partition in held.owing:
             by_leader.setdefault(self._leader_of(*partition), []).append(partition)

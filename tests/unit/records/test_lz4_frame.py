@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.records.compression import Compression, compress
-from odradek.records.lz4_frame import frame, mend, spoil, write
+from odradek.records.lz4_frame import frame, with_checksum, with_old_checksum, write
 
 FRAME = compress(Compression.LZ4, b"some data " * 100)
 
@@ -22,14 +22,14 @@ def with_options(**options: bool) -> bytes:
 def test_old_clients_cover_the_magic_number_too() -> None:
     """Of the same two flag bytes, 0x82 is the right checksum and 0x1a the one that messages of magic 0 have."""
     right, wrong = bytes.fromhex("04224d1860408200000000"), bytes.fromhex("04224d1860401a00000000")
-    assert wrong == spoil(memoryview(right))
-    assert right == mend(memoryview(wrong))
-    assert FRAME == mend(memoryview(spoil(memoryview(FRAME))))
+    assert wrong == with_old_checksum(memoryview(right))
+    assert right == with_checksum(memoryview(wrong))
+    assert FRAME == with_checksum(memoryview(with_old_checksum(memoryview(FRAME))))
 
 
 def test_a_descriptor_with_a_content_size_has_its_checksum_too() -> None:
     size, block = (4).to_bytes(8, "little"), b"\x04\0\0\x80abcd"  # stored as it is
-    mended = mend(memoryview(b"\x04\x22\x4d\x18\x68\x40" + size + b"?" + block + bytes(4)))
+    mended = with_checksum(memoryview(b"\x04\x22\x4d\x18\x68\x40" + size + b"?" + block + bytes(4)))
     assert b"abcd" == bytes(cramjam.lz4.decompress(bytes(mended)))
 
 

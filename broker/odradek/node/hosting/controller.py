@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from odradek.node.cluster_spec import BrokerSpec
     from odradek.node.transport.outbox import Outbox
 
-__all__ = ["ControllerShard", "Controlling", "HasControlling", "StartRefused", "StartTopic", "internal_topic"]
+__all__ = ["ControllerShard", "ControllerRole", "HasControlling", "StartRefused", "StartTopic", "internal_topic"]
 
 
 class HasControlling(Protocol):
     """The broker's part in the metadata, and the controller if it is this broker."""
 
     @property
-    def controlling(self) -> Controlling: ...
+    def controlling(self) -> ControllerRole: ...
 
 
 class Node(
@@ -82,7 +82,7 @@ class Sized(HasConfig, HasIdentity, Protocol):
     """What decides how large an internal topic is."""
 
 
-class Controlling:
+class ControllerRole:
     """A node's part in the metadata: its image, and the controller if this node is it."""
 
     def __init__(self, node: Node, publish: Callable[[MetadataImage, MetadataImage], None]) -> None:
@@ -157,15 +157,15 @@ class Controlling:
         registered = _at_once(self.shard.carry_out(machine.register_broker(request)))
         if isinstance(registered, Refused) or registered.error_code != ErrorCode.NONE:
             raise StartRefused(f"Broker {broker.node_id} cannot be registered: {registered}.")
-        self._beat(broker.node_id, registered.broker_epoch)
+        self._renew_session(broker.node_id, registered.broker_epoch)
 
     def hear_from(self, node_id: int) -> None:
         """A broker that was silent for too long is heard of again: in service at once, as it was registered."""
         broker = self.image.brokers.get(node_id)
         if broker is not None and broker.fenced:
-            self._beat(node_id, broker.epoch)
+            self._renew_session(node_id, broker.epoch)
 
-    def _beat(self, node_id: int, epoch: int) -> None:
+    def _renew_session(self, node_id: int, epoch: int) -> None:
         """A broker of this process says that it is there, and that it has read the log."""
         assert self.shard is not None, "only the controller hears of brokers"
         machine = self.shard.machine

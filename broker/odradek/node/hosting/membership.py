@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from odradek.node.cluster_spec import ClusterSpec
-    from odradek.node.hosting.controller import Controlling
+    from odradek.node.hosting.controller import ControllerRole
 
 __all__ = ["Act", "choose_controller", "hear_from", "let_in", "see_off"]
 
-Act: TypeAlias = "Callable[[int, Callable[[Controlling], None]], None]"
+Act: TypeAlias = "Callable[[int, Callable[[ControllerRole], None]], None]"
 """Has a node that runs do something to its part in the metadata, in a step of its own."""
 
 
@@ -48,7 +48,7 @@ def let_in(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act) 
     """
     gone = [broker.node_id for broker in spec.brokers if broker.node_id not in running]
 
-    def register(controlling: Controlling) -> None:
+    def register(controlling: ControllerRole) -> None:
         for each in (*gone, node_id):
             controlling.fence(each)
         controlling.admit(spec.broker(node_id))

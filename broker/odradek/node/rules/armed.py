@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from odradek.node.kernel.flow import Wait
     from odradek.node.transport.call import Call
 
-__all__ = ["Armed", "Held", "NearMiss", "RuleReport", "SeenRequest"]
+__all__ = ["Armed", "HeldRequest", "NearMiss", "RuleReport", "SeenRequest"]
 
 
 class Node(HasClock, HasIdentity, HasMetadata, Protocol):
@@ -82,7 +82,7 @@ class RuleReport(Struct, frozen=True, kw_only=True):
     """The sentence that says what is missing of what it expects, if anything is."""
 
 
-class Held(Struct, frozen=True, eq=False):
+class HeldRequest(Struct, frozen=True, eq=False):
     """A request that waits for its release."""
 
     node_id: int
@@ -106,7 +106,7 @@ class Armed:
         self.last_ms: int | None = None
         self.requests: deque[SeenRequest] = deque(maxlen=LAST)
         self.near_misses: deque[NearMiss] = deque(maxlen=LAST)
-        self.holding: list[Held] = []
+        self.holding: list[HeldRequest] = []
         self.on_hit: Callable[[SeenRequest], None] | None = None
         """Does what follows from a hit, later."""
         self._after = after

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from odradek.node.faults import Faults
 from odradek.node.faults import Node as FaultyNode
-from odradek.node.rules.armed import Armed, Held, RuleReport, SeenRequest, arm
+from odradek.node.rules.armed import Armed, HeldRequest, RuleReport, SeenRequest, arm
 from odradek.node.rules.model import Rule, RuleError, Step
 from odradek.node.transport.serving import HasFaults
 
@@ -130,6 +130,6 @@ class RuleSet:
         return [armed.report() for armed in self._armed]
 
 
-def _settle(released: list[Held]) -> None:
+def _settle(released: list[HeldRequest]) -> None:
     for held in released:
         held.wait.settle(True)
