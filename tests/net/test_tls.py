@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -262,3 +263,31 @@ def test_java_reads_the_stores(certs: Path) -> None:
             check=True,
         )
         assert entry in done.stdout
+
+
+def test_certificates_are_read_again(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    make_certificates(first)
+    make_certificates(second)
+    used = tmp_path / "server.pem"
+    used.write_bytes((first / "server.pem").read_bytes())
+    config = {**pem(first), "listeners": "SSL://127.0.0.1:0", "ssl.keystore.location": str(used)}
+
+    def shown(cluster: Cluster, trusted: Path) -> bool:
+        host, _, port = cluster.bootstrap.rpartition(":")
+        context = ssl.create_default_context(cafile=str(trusted / "ca.pem"))
+        try:
+            with socket.create_connection((host, int(port))) as plain, context.wrap_socket(plain, server_hostname=host):
+                return True
+        except ssl.SSLCertVerificationError:
+            return False
+
+    with Cluster(config=config) as cluster:
+        used.write_bytes((second / "server.pem").read_bytes())
+        assert (True, False) == (shown(cluster, first), shown(cluster, second))
+        cluster.reload_certificates()
+        assert (False, True) == (shown(cluster, first), shown(cluster, second))
+        used.write_text("no certificate")
+        with pytest.raises(UsageError):
+            cluster.reload_certificates()
+        assert shown(cluster, second)

@@ -59,6 +59,10 @@ class Controls:
         self.known(broker)
         self._cluster.advertise(broker, port=port, host=host, listener=listener)
 
+    def reload_certificates(self) -> None:
+        """Read the keys and certificates of every listener again, for the connections to come."""
+        self._cluster.reload_certificates()
+
     # ------------------------------------------------------------------ leaders and coordinators
 
     def move_leader(self, topic: str, partition: int, *, to: int) -> None:

@@ -173,6 +173,13 @@ class RunningCluster:
         if node_id in self._running:
             self._act(self.spec.controller_id, lambda controlling: _told(controlling.change_addresses(after)))
 
+    def reload_certificates(self) -> None:
+        """Read the keys and certificates of every listener again, for the connections to come. Raises `TlsError`."""
+        from odradek.net.tls import reload_own  # most clusters have no such listeners
+
+        for name, context in self.contexts.items():
+            reload_own(context, name, self.config.security(name), self.log)
+
     def pause_broker(self, node_id: int) -> None:
         """Let one node hear nothing: its connections stay open and take no more, its clock goes on.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from odradek.config.security import SecurityConfig
     from odradek.node.node import Logger
 
-__all__ = ["TlsError", "make_context", "name_of_client"]
+__all__ = ["TlsError", "make_context", "name_of_client", "reload_own"]
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -40,6 +40,15 @@ def make_context(listener: str, settings: SecurityConfig, log: Logger) -> ssl.SS
     _load_trusted(context, listener, settings)
     context.sslobject_class = _telling(listener, log)
     return context
+
+
+def reload_own(context: ssl.SSLContext, listener: str, settings: SecurityConfig, log: Logger) -> None:
+    """Take a listener's own key and chain as they are now, for the connections to come.
+
+    Raises `TlsError` where they cannot be used; then those from before stay.
+    """
+    make_context(listener, settings, log)
+    _load_own(context, listener, settings)
 
 
 def name_of_client(ssl_object: ssl.SSLObject) -> str | None:

@@ -267,6 +267,13 @@ class Cluster:
         """
         self._call(lambda: self._controls.advertise(broker, port=port, host=host, listener=listener))
 
+    def reload_certificates(self) -> None:
+        """Read the keys and certificates of every listener again; connections that stand keep theirs.
+
+        Raises `odradek.usage.UsageError` where they cannot be used, and goes on with those from before.
+        """
+        self._call(self._controls.reload_certificates)
+
     def move_leader(self, topic: str, partition: int, *, to: int) -> None:
         """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log."""
         self._call(lambda: self._controls.move_leader(topic, partition, to=to))
