@@ -106,9 +106,9 @@ def test_a_topic_that_goes_meanwhile_is_not_told() -> None:
     answer = client.send(MetadataRequest(topics=None), 12)
     world._deliver()
     node = world.nodes[1]
-    before = node.controlling.image
+    before = node.image
     kept = {name: topic for name, topic in before.topics.items() if name != "t199"}
-    node.controlling.image = msgspec.structs.replace(before, topics=kept)
+    node.image = msgspec.structs.replace(before, topics=kept)
     world.run()
     assert kept.keys() == {topic.name for topic in answer.response.topics}
 
