@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from odradek.dialects.load import load
 from odradek.node.rules.model import Rule
 from odradek.sim.faults import RULES
-from odradek.sim.focus import FOCUSES
+from odradek.sim.focus import FOCUSES, Focus
 from odradek.sim.habits import Habits
 from odradek.sim.schedule import PARTITIONS, Deed, Player, Schedule, Send, Txn
 
@@ -38,10 +38,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """At work from the start, besides what is drawn."""
 
 
-def draw(seed: int, workload: str = "general", settings: Settings | None = None) -> Schedule:
-    """The schedule of a seed. With other settings it is another run."""
+def draw(seed: int, workload: str | Focus = "general", settings: Settings | None = None) -> Schedule:
+    """The schedule of a seed, for a workload by its name or one of your own. With other settings it is another run."""
     settings = settings or Settings()
-    focus = FOCUSES[workload]
+    focus = FOCUSES[workload] if isinstance(workload, str) else workload
     dice = Random(seed)
     drawn = dice.choice(focus.levels)
     levels = _levels(settings, drawn)
@@ -67,7 +67,7 @@ def draw(seed: int, workload: str = "general", settings: Settings | None = None)
         players = _succeeding(players)
     return Schedule(
         seed=seed,
-        workload=workload,
+        workload=workload if isinstance(workload, str) else "own",
         levels=levels,
         verification=settings.verification,
         brokers=settings.brokers,
