@@ -40,6 +40,9 @@ def test_members_keep_what_they_have() -> None:
     kept = sum(len(first[member][T] & second[member][T]) for member in "ab")
     assert 3 == kept
     assert first == spread("ab", 4, first)
+    crossed = {"a": {T: frozenset({0, 3})}, "b": {T: frozenset({1, 2})}}
+    assert crossed == spread("ab", 4, crossed)
+    assert crossed["a"] == spread("ac", 4, crossed)["a"]
 
 
 @pytest.mark.parametrize("seed", range(40))
