@@ -29,6 +29,7 @@ import (
 type Options struct {
 	Brokers            int            `json:"brokers,omitempty"`
 	Topics             []string       `json:"topics,omitempty"`
+	Story              string         `json:"story,omitempty"` // one of docs/stories, with its rules and its cluster
 	Config             map[string]any `json:"config,omitempty"`
 	AsKafka            string         `json:"as_kafka,omitempty"`
 	Dialect            string         `json:"dialect,omitempty"`
@@ -36,11 +37,12 @@ type Options struct {
 	Seed               *int           `json:"seed,omitempty"`
 }
 
-// Match, When, Act and Expect are the parts of a rule, with the fields of docs/rules.md.
+// Match, When, Act, Step and Expect are the parts of a rule, with the fields of docs/rules.md.
 type (
 	Match  map[string]any
 	When   map[string]any
 	Act    map[string]any
+	Step   map[string]any
 	Expect map[string]any
 )
 
@@ -50,6 +52,7 @@ type Rule struct {
 	Match  Match  `json:"match,omitempty"`
 	When   When   `json:"when,omitempty"`
 	Act    Act    `json:"act,omitempty"`
+	Then   []Step `json:"then,omitempty"`
 	Expect Expect `json:"expect,omitempty"`
 }
 

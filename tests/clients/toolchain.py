@@ -142,16 +142,19 @@ def java_classes(name: str, sources: Sequence[Path], libraries: Path) -> str:
 def go_program(folder: Path, version: str | None = None) -> Path:
     """The program of a Go module's folder, linked with what all of them share.
 
-    The newest release of its library is pinned by go.mod and go.sum, any other by VERSION.mod and VERSION.sum.
+    The newest release of its library is pinned by go.mod and go.sum, any other by VERSION.mod and VERSION.sum; that is
+    built with the tag `older`, for what it lacks.
     """
     need("go")
     module, shared = folder / "go.mod", folder.parent / "go"
     if version is not None and f"/{folder.name} {version}\n" not in module.read_text():
         module = folder / f"{version}.mod"
+    tags = "" if module.name == "go.mod" else "older"
     sources = sorted([*folder.glob("*.go"), *shared.glob("*.go"), *shared.glob("go.mod")])
 
     def build(target: Path) -> None:
-        sh("go", "build", "-buildvcs=false", f"-modfile={module}", "-o", target / "program", ".", cwd=folder)
+        given = ["-buildvcs=false", f"-modfile={module}", f"-tags={tags}"]
+        sh("go", "build", *given, "-o", target / "program", ".", cwd=folder)
 
     return once(f"{folder.name}-{digest(module, module.with_suffix('.sum'), *sources)}", build, about_s=40) / "program"
 

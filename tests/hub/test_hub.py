@@ -178,8 +178,9 @@ def test_a_request_that_a_rule_holds_is_parked_and_served_when_the_rule_goes(hub
 @pytest.mark.parametrize(
     ("body", "field", "said"),
     [
-        ({"match": {"api": "END_TXM"}, "act": {"drop": True}}, "$[0].match.api", "END_TXN"),
-        ({"match": {"api": "END_TXN"}, "act": {"dorp": True}}, "$[0].act.dorp", "drop"),
+        ({"match": {"api": "END_TXM"}, "act": {"drop": True}}, "$.match.api", "END_TXN"),
+        ({"match": {"api": "END_TXN"}, "act": {"dorp": True}}, "$.act.dorp", "drop"),
+        ([{"match": {"api": "END_TXN"}, "act": {"dorp": True}}], "$[0].act.dorp", "drop"),
         ({"rules": [{"match": {"api": "END_TXN"}, "act": {"error": "NO_SUCH"}}]}, "$.rules[0].act.error", "NO_SUCH"),
         ([{"act": {"drop": True}}, {"match": {"broker": 9}, "act": {"drop": True}}], "broker", "9"),
         ("hold", "$", "A plan is a list of rules"),

@@ -62,6 +62,14 @@ def test_what_a_function_raises_is_raised_in_the_test_with_what_followed_from_it
     assert isinstance(raised.value.__cause__, ConnectionError)
 
 
+def test_what_decides_whether_it_matches_may_raise_as_well() -> None:
+    def matches(call: Call) -> bool:
+        raise ZeroDivisionError("in matches")
+
+    with pytest.raises(ZeroDivisionError, match="in matches"), Cluster(rules=[rule("METADATA", matches=matches)]) as it:
+        ask(it)  # which is served, as if there were no rule
+
+
 def test_a_rule_that_does_not_fit_the_cluster_is_refused_at_its_start() -> None:
     with pytest.raises(RuleError, match="There is no broker 7: there is 1"), Cluster(rules=[rule(broker=7, drop=True)]):
         pass

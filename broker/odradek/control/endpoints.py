@@ -39,7 +39,7 @@ from odradek.control.messages import (
     Verdict,
     WaitBody,
 )
-from odradek.control.plan import plan_of
+from odradek.control.plan import plan_of, rule_of
 from odradek.control.state import (
     broker_views,
     group_view,
@@ -182,8 +182,8 @@ async def add_rules(asked: Asked) -> list[RuleReport]:
     known = [report.name for report in _reports(hosted)]
     body = asked.body
     alone = isinstance(body, dict) and "rules" not in body
-    plan = plan_of([body] if alone else body, known=known)
-    return [armed.report() for armed in steps.add_rules(hosted.running, plan.rules)]
+    rules = [rule_of(body, known=known)] if alone else plan_of(body, known=known).rules
+    return [armed.report() for armed in steps.add_rules(hosted.running, rules)]
 
 
 async def show_rule(asked: Asked) -> RuleReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -41,7 +42,7 @@ def document() -> dict[str, Any]:
         "security": [{}, {"token": []}],
         "paths": paths,
         "components": {
-            "schemas": components,
+            "schemas": {name: _plain(schema) for name, schema in components.items()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "responses": {
                 "Problem": {
@@ -51,6 +52,29 @@ def document() -> dict[str, Any]:
             },
         },
     }
+
+
+def _plain(schema: Any) -> Any:
+    """A schema as those expect it who generate code from it.
+
+    An array says what it holds, even if that may be anything, and a description is not indented as in a docstring.
+    """
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {name: _plain(value) for name, value in schema.items()}
+    if plain.get("type") == "array":
+        plain.setdefault("items", {})
+    if isinstance(plain.get("description"), str):
+        plain["description"] = cleandoc(plain["description"])
+    return plain
+
+
+def _tag(path: str) -> str:
+    """What a call is about: the part of a cluster, or the clusters."""
+    parts = [part for part in path.split("/") if part and not part.startswith("{")]
+    return parts[1] if len(parts) > 1 else "clusters"
 
 
 def _operation(endpoint: Endpoint, by_kind: dict[str, Any], either: dict[str, Any]) -> dict[str, Any]:
@@ -70,6 +94,7 @@ def _operation(endpoint: Endpoint, by_kind: dict[str, Any], either: dict[str, An
     operation: dict[str, Any] = {
         "operationId": endpoint.run.__name__,
         "summary": endpoint.about,
+        "tags": [_tag(endpoint.path)],
         "responses": {
             str(endpoint.status): answer,
             "default": {"$ref": "#/components/responses/Problem"},

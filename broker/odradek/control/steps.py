@@ -56,12 +56,16 @@ class _Following:
                 self._cluster.log.error("rule_failed", step=step.given[0], error=str(error))
 
     def _release(self, step: Step) -> None:
-        rules = self._cluster.rules
-        rules.release(rules.get(step.release or ""))
+        for armed in self._named(step.release):
+            self._cluster.rules.release(armed)
 
     def _remove(self, step: Step) -> None:
-        rules = self._cluster.rules
-        rules.remove(rules.get(step.remove or ""))
+        for armed in self._named(step.remove):
+            self._cluster.rules.remove(armed)
+
+    def _named(self, name: str | None) -> list[Armed]:
+        """The rule of this name. It was there when the step was made; one that was removed since holds nothing."""
+        return [armed for armed in self._cluster.rules if armed.name == name]
 
     def _move_leader(self, step: Step, request: SeenRequest) -> None:
         topic, partition = str(_first(request, "topic")), int(_first(request, "partition"))

@@ -1,4 +1,4 @@
-// Three hard cases for a transactional client, played with franz-go.
+// Three hard cases for a transactional client, and a story, played with franz-go.
 package example
 
 import (
@@ -61,10 +61,7 @@ func TestACommitWhoseAnswerIsLost(t *testing.T) {
 		Match: odradek.Match{"api": "END_TXN", "transactional_id": "till-1"}, Act: odradek.Act{"disconnect": "after"}, Expect: odradek.Hits(1),
 	})
 	client := till(t, cluster)
-	send(t, client, "one coffee")
-	if err := client.EndTransaction(context.Background(), kgo.TryCommit); err != nil {
-		t.Fatal(err)
-	}
+	commit(t, client, "one coffee")
 	cluster.Wait("transaction", map[string]any{"id": "till-1", "state": "CompleteCommit"})
 	if values := committed(t, cluster, 1); len(values) != 1 || values[0] != "one coffee" {
 		t.Fatal(values)
@@ -77,10 +74,7 @@ func TestMarkersThatWait(t *testing.T) {
 		Name: "markers", Match: odradek.Match{"api": "WRITE_TXN_MARKERS"}, Act: odradek.Act{"hold": true}, When: odradek.When{"times": "all"}, Expect: odradek.AtLeast(1),
 	})
 	client := till(t, cluster)
-	send(t, client, "one coffee")
-	if err := client.EndTransaction(context.Background(), kgo.TryCommit); err != nil {
-		t.Fatal(err)
-	}
+	commit(t, client, "one coffee")
 	cluster.Wait("rule", map[string]any{"name": "markers", "held": 1})
 	var partition struct {
 		LastStableOffset int `json:"last_stable_offset"`
@@ -105,5 +99,19 @@ func TestATransactionThatTakesTooLong(t *testing.T) {
 	cluster.Wait("transaction", map[string]any{"id": "till-1", "state": "CompleteAbort"})
 	if err := client.EndTransaction(context.Background(), kgo.TryCommit); err == nil {
 		t.Fatal("a transaction that was aborted was committed")
+	}
+}
+
+func TestAStory(t *testing.T) {
+	cluster := odradek.New(t, odradek.Options{Story: "end-txn-answer-lost-in-prepare"})
+	commit(t, till(t, cluster), "one coffee")
+	cluster.Verify()
+}
+
+func commit(t *testing.T, client *kgo.Client, value string) {
+	t.Helper()
+	send(t, client, value)
+	if err := client.EndTransaction(context.Background(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-// Three hard cases for a transactional client, played with KafkaJS: node --test
+// Four hard cases for a transactional client, and a story, played with KafkaJS: node --test
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
@@ -12,7 +12,7 @@ const MINUTE = 60_000
 
 /** A client and its transactional producer, which are gone after the test. */
 async function till(t, cluster) {
-  const kafka = new Kafka({ brokers: cluster.brokers, logLevel: logLevel.NOTHING, retry: { initialRetryTime: 20 } })
+  const kafka = new Kafka({ brokers: cluster.brokers, logLevel: logLevel.NOTHING, retry: { initialRetryTime: 50, retries: 10 } })
   const producer = kafka.producer({ transactionalId: 'till-1', maxInFlightRequests: 1, idempotent: true })
   await producer.connect()
   t.after(() => producer.disconnect())
@@ -55,6 +55,17 @@ test('a former self whose transaction is still ending', async (t) => {
   assert.equal(await firstCommitted(kafka), 'one coffee')
 })
 
+test('a commit whose answer is lost', async (t) => {
+  const cluster = await newCluster(t, { topics: ['orders'] })
+  await cluster.arm({ match: { api: 'END_TXN' }, act: { disconnect: 'after' }, expect: { hits: 1 } })
+  const { kafka, producer } = await till(t, cluster)
+  const transaction = await begin(producer, 'one coffee')
+  // KafkaJS does not ask again: it says that the commit has failed, and the transaction is committed all the same.
+  await assert.rejects(transaction.commit(), { name: 'KafkaJSConnectionClosedError' })
+  await cluster.wait({ transaction: { id: 'till-1', state: 'CompleteCommit' } })
+  assert.equal(await firstCommitted(kafka), 'one coffee')
+})
+
 test('markers that wait', async (t) => {
   const cluster = await newCluster(t, { brokers: 3, topics: ['orders'] })
   await cluster.arm({
@@ -82,3 +93,13 @@ test('a transaction that takes too long', async (t) => {
   await cluster.wait({ transaction: { id: 'till-1', state: 'CompleteAbort' } })
   await assert.rejects(transaction.commit())
 })
+
+test('a story', async (t) => {
+  const cluster = await newCluster(t, { story: 'concurrent-transactions-after-commit' })
+  await commitTwo(await till(t, cluster))
+  await cluster.verify()
+})
+
+async function commitTwo({ producer }) {
+  for (const value of ['one coffee', 'one cake']) await (await begin(producer, value)).commit()
+}

@@ -37,7 +37,7 @@ func (f *franz) UseConsumerProtocol() error {
 func (f *franz) Member(topic, group string) (scenarios.Member, error) {
 	m := &member{assigned: map[int32]bool{}}
 	var err error
-	m.c, err = f.client(kgo.WithContext(f.members), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+	m.c, err = f.client(within(f.members), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(), kgo.HeartbeatInterval(heartbeat), kgo.SessionTimeout(session),
 		kgo.OnPartitionsAssigned(m.change(topic, true)), kgo.OnPartitionsRevoked(m.change(topic, false)),
 		kgo.OnPartitionsLost(m.change(topic, false)))
@@ -112,6 +112,15 @@ func (p producer) Send(topic string, records []scenarios.Record) error {
 		all = append(all, toSend(topic, record))
 	}
 	return p.c.ProduceSync(ctx, all...).FirstErr()
+}
+
+// SendAndGiveUp: a transactional client does not fail what is in flight, unless it is told not to care.
+func (p producer) SendAndGiveUp(topic string, record scenarios.Record, patience time.Duration) error {
+	failed := make(chan error, 1)
+	p.c.Produce(ctx, toSend(topic, record), func(_ *kgo.Record, err error) { failed <- err })
+	time.Sleep(patience)
+	abandon(p.c)
+	return <-failed
 }
 
 func (p producer) Commit() error { return p.c.EndTransaction(ctx, kgo.TryCommit) }

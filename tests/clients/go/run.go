@@ -42,6 +42,17 @@ var scenarios = map[string]func(*run){
 	"zombie":            (*run).zombie,
 	"lost":              (*run).lost,
 	"txn-timeout":       (*run).txnTimeout,
+
+	"story-commit":          (*run).storyCommit,
+	"story-restart":         (*run).storyRestart,
+	"story-second-instance": (*run).storySecondInstance,
+	"story-second-topic":    (*run).storySecondTopic,
+	"story-timeout":         (*run).storyTimeout,
+	"story-idle":            (*run).storyIdle,
+	"story-offsets":         (*run).storyOffsets,
+	"story-late-offsets":    (*run).storyLateOffsets,
+	"story-stable-offsets":  (*run).storyStableOffsets,
+	"story-late":            (*run).storyLate,
 }
 
 // Main plays the scenario that the command line names and ends the process. Flags of the family's own are parsed too,

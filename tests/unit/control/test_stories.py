@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.stories.outcomes import CLIENTS, load, page, readme
 
 from odradek.control.stories import names, read_story, text_of
 
@@ -33,6 +34,19 @@ def test_a_story_has_a_page_and_proves_that_it_came_about(name: str) -> None:
 def test_the_table_lists_every_story_and_no_other() -> None:
     assert names() == sorted(re.findall(r"^\| \[(.+?)\]\(", (PAGES / "README.md").read_text(), re.MULTILINE))
     assert {*names(), "README"} == {page.stem for page in PAGES.glob("*.md")}
+
+
+def test_what_the_pages_tell_of_clients_is_what_the_data_say() -> None:
+    """`python -m tests.stories.outcomes` writes it anew."""
+    stories = load()
+    assert names() == sorted(stories)
+    overview = (PAGES / "README.md").read_text()
+    assert overview == readme(overview, stories)
+    for name, story in stories.items():
+        assert set(CLIENTS) == set(story.clients)
+        assert bool(story.real.outcomes) != bool(story.real.why_not), name
+        text = (PAGES / f"{name}.md").read_text()
+        assert text == page(name, text, story), name
 
 
 def test_one_that_there_is_not() -> None:

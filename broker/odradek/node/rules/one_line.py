@@ -52,6 +52,8 @@ def rule(
     match = Match(**groups["match"])  # type: ignore[arg-type]
     when = When(**groups["when"])  # type: ignore[arg-type]
     act = Act(**groups["act"])  # type: ignore[arg-type]
+    if not isinstance(then, list | tuple):
+        raise RuleError("then", f"What follows is a list of steps, not {then!r}.")
     steps = [each if isinstance(each, Step) else _step(each) for each in then]
     expected = _expectation(expect)
     if matches is None and answer is None:
@@ -68,7 +70,9 @@ def _names(api: object) -> object:
     return api
 
 
-def _step(fields: Mapping[str, Any]) -> Step:
+def _step(fields: object) -> Step:
+    if not isinstance(fields, Mapping):
+        raise RuleError("then", f"A step is one thing and what it is done to, as in advance_ms: 1000, not {fields!r}.")
     unknown = fields.keys() - set(Step.__struct_fields__)
     if unknown:
         raise RuleError("then", f"A step has no field {', '.join(unknown)}: {', '.join(Step.__struct_fields__)}.")

@@ -17,7 +17,7 @@ import org.apache.kafka.common.TopicPartition;
 class Transactions {
     private static final int RECORDS = 10; // in each transaction
 
-    private static KafkaProducer<String, String> transactional(Main.Options options, Object... pairs) {
+    static KafkaProducer<String, String> transactional(Main.Options options, Object... pairs) {
         Object[] all = java.util.stream.Stream.concat(List.<Object>of("transactional.id", options.transactionalId()).stream(),
             List.of(pairs).stream()).toArray();
         KafkaProducer<String, String> producer = Records.producer(options, all);

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
+from bench.rules import bytecodes
 from tests.unit.node.helpers import batch, produce_request
 
 from odradek.node.rules.one_line import rule
 from odradek.sim import World
 
+RATIO_MIN = 0.98
+"""How fast a broker that could have rules is at least, against one that could not."""
 ANOTHER_API_MAX = 12
 """Calls that a rule about another API may add to a Produce."""
 
@@ -40,6 +43,12 @@ def test_without_rules_there_is_nothing_of_them_in_a_request() -> None:
     assert not {name for name in modules if name.startswith("odradek.node.rules") or name == "odradek.node.faults"}
     world.disarm(world.arm(rule("PRODUCE", drop=True)))
     assert before == calls(world)[0]
+
+
+def test_the_question_for_rules_is_a_few_bytecodes() -> None:
+    counted = bytecodes()
+    assert counted["without"] < counted["with"]
+    assert counted["without"] / counted["with"] >= RATIO_MIN
 
 
 def test_a_rule_about_another_api_costs_a_handful() -> None:

@@ -89,6 +89,8 @@ def test_how_often_it_is_hit_follows_from_what_it_does() -> None:
     ({"api": "END_TXN", "then": [{"move_leader": "next"}]}, "then.0.move_leader", "END_TXN carries no topic"),
     ({"api": "any", "then": [{"move_leader": 1}]}, "then.0.move_leader", "It takes the topic and partition from the"),
     ({"api": "END_TXN", "then": [{"move_coordinator": 1}]}, "then", "A step has no field move_coordinator"),
+    ({"api": "END_TXN", "then": 3}, "then", "What follows is a list of steps, not 3."),
+    ({"api": "END_TXN", "then": ["release"]}, "then", "A step is one thing and what it is done to, as in advance_ms"),
     ({"api": "END_TXN", "hold": True, "name": " "}, "name", "A name is not empty."),
     ({"api": "END_TXN", "hold": True, "name": "a", "after": "a"}, "when.after", "a cannot begin after itself."),
 ])  # fmt: skip
@@ -104,6 +106,19 @@ def test_the_parts_are_checked_as_well() -> None:
         When(skip="1")  # type: ignore[arg-type]
     with pytest.raises(RuleError, match="one of hits: N and at_least: N"):
         Expect(hits=1, at_least=1)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"match": "END_TXN", "act": Act(hold=True)},
+    {"match": Match(), "act": "hold"},
+    {"match": Match(), "act": Act(hold=True), "when": 3},
+    {"match": Match(), "act": Act(hold=True), "expect": 3},
+    {"match": Match(), "act": Act(hold=True), "name": 3},
+    {"match": Match(), "act": Act(hold=True), "then": "release"},
+])  # fmt: skip
+def test_a_rule_is_made_of_its_parts(wrong: dict[str, Any]) -> None:
+    with pytest.raises(RuleError, match="Expected"):
+        Rule(**wrong)
 
 
 @pytest.mark.parametrize("api_key", [route.api_key for route in ROUTES], ids=lambda key: key.name)

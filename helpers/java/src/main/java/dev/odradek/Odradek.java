@@ -11,10 +11,14 @@ import org.junit.jupiter.api.extension.ExtendWith;
 @Retention(RetentionPolicy.RUNTIME)
 @ExtendWith(OdradekExtension.class)
 public @interface Odradek {
-    int brokers() default 1;
+    /** How many; one, or as many as its story has. */
+    int brokers() default 0;
 
     /** NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS. */
     String[] topics() default {};
+
+    /** One of docs/stories, with its rules and its cluster. */
+    String story() default "";
 
     /** KEY=VALUE, by Kafka's names. */
     String[] config() default {};

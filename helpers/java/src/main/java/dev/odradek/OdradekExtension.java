@@ -47,8 +47,13 @@ public final class OdradekExtension implements ParameterResolver, AfterEachCallb
                 .or(() -> AnnotationSupport.findAnnotation(context.getRequiredTestClass(), Odradek.class))
                 .orElseThrow();
         Map<String, Object> options = new HashMap<>();
-        options.put("brokers", odradek.brokers());
+        if (odradek.brokers() > 0) {
+            options.put("brokers", odradek.brokers());
+        }
         options.put("topics", List.of(odradek.topics()));
+        if (!odradek.story().isEmpty()) {
+            options.put("story", odradek.story());
+        }
         Map<String, String> config = new HashMap<>();
         for (String setting : odradek.config()) {
             String[] parts = setting.split("=", 2);

@@ -19,7 +19,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.junit.jupiter.api.Test;
 
-/** Three hard cases for a transactional client, played with kafka-clients. */
+/** Three hard cases for a transactional client, and a story, played with kafka-clients. */
 @Odradek(topics = "orders")
 class HardCasesTest {
     private static final TopicPartition ORDERS = new TopicPartition("orders", 0);
@@ -59,6 +59,16 @@ class HardCasesTest {
             assertThrows(KafkaException.class, producer::commitTransaction);
         }
         assertEquals(List.of(), committed(cluster, 2));
+    }
+
+    @Test
+    @Odradek(story = "end-txn-answer-lost-in-prepare")
+    void aStory(Cluster cluster) {
+        try (KafkaProducer<String, String> producer = till(cluster)) {
+            send(producer, "one coffee");
+            producer.commitTransaction();
+        }
+        cluster.verify();
     }
 
     private static KafkaProducer<String, String> till(Cluster cluster) {
