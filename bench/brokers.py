@@ -23,7 +23,7 @@ __all__ = ["PEERS", "TOPIC", "WITH_TLS", "Running", "odradek_before", "running"]
 
 HERE = Path(__file__).resolve().parent
 TOPIC = "bench-%04d"  # names of one length: the echo answers with one of its own
-START_SECONDS = 60
+START_SECONDS = 180
 # What Kafka's own start script gives the JVM.
 KAFKA_JVM = ["-Xms1G", "-Xmx1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 KAFKA_JVM += ["-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"]

@@ -2,9 +2,10 @@
 
 import dataclasses
 import json
+import os
 import subprocess
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +109,12 @@ FAMILIES: dict[str, Callable[[str | None], list[str]]] = {
 }
 
 
-def run(arguments: list[str], *, timeout: float) -> subprocess.CompletedProcess[str]:
+def run(
+    arguments: list[str], *, timeout: float, secured: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    env = None if secured is None else {**os.environ, **secured}
     try:
-        return subprocess.run(arguments, capture_output=True, text=True, timeout=timeout, check=False)
+        return subprocess.run(arguments, capture_output=True, text=True, timeout=timeout, check=False, env=env)
     except subprocess.TimeoutExpired as expired:
         said = [part.decode(errors="replace") for part in (expired.stdout, expired.stderr) if isinstance(part, bytes)]
         error = f"no end after {timeout} s"
@@ -129,13 +133,17 @@ def play(
     *,
     version: str | None = None,
     timeout: float = 150,
+    secured: Mapping[str, str] | None = None,
     **options: str | int,
 ) -> Result:
-    """Runs one scenario; a scenario that the client has no means for raises NotImplementedError."""
+    """Runs one scenario; a scenario that the client has no means for raises NotImplementedError.
+
+    `secured` is what the client is told over its environment of a broker that asks who comes.
+    """
     arguments = [*FAMILIES[family](version), "--bootstrap", bootstrap, "--scenario", scenario]
     for name, value in options.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
-    done = run(arguments, timeout=timeout)
+    done = run(arguments, timeout=timeout, secured=secured)
     said = f"{' '.join(arguments)}\n{ending(done.stderr + done.stdout)}"
     try:
         result = Result(**json.loads(done.stdout.splitlines()[-1]))

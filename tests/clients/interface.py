@@ -1,6 +1,7 @@
 """What a Python client program supplies, what the command line says, and how a scenario fails."""
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
@@ -14,8 +15,10 @@ __all__ = [
     "Options",
     "Reader",
     "Record",
+    "Security",
     "Transactional",
     "check",
+    "security",
     "until",
 ]
 
@@ -114,6 +117,24 @@ class Options:
     partitions: int = 3
     transactions: int = 20
     timeout: int = 60
+
+
+class Security(NamedTuple):
+    """How a client gets in where the broker asks who it is: SASL_SSL."""
+
+    ca: str
+    """The file of the authority's certificate, as PEM."""
+    mechanism: str
+    username: str
+    password: str
+
+
+def security() -> "Security | None":
+    """What the environment says of it; None: nobody is asked."""
+    if "CLIENT_SSL_CA" not in os.environ:
+        return None
+    told = (os.environ[f"CLIENT_SASL_{name}"] for name in ("MECHANISM", "USERNAME", "PASSWORD"))
+    return Security(os.environ["CLIENT_SSL_CA"], *told)
 
 
 class Failed(Exception):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka import errors as kafka_errors
 from aiokafka.admin import AIOKafkaAdminClient
-from interface import Client, Record, check
+from interface import Client, Record, check, security
 from scenarios import run
 
 try:
@@ -82,6 +83,21 @@ class Reading:
             wait(self.consumer.stop())
 
 
+def connection(bootstrap: str) -> dict[str, Any]:
+    """What every client is told of the broker."""
+    told: dict[str, Any] = {"bootstrap_servers": bootstrap}
+    secured = security()
+    if secured is not None:
+        told |= {
+            "security_protocol": "SASL_SSL",
+            "ssl_context": ssl.create_default_context(cafile=secured.ca),
+            "sasl_mechanism": secured.mechanism,
+            "sasl_plain_username": secured.username,
+            "sasl_plain_password": secured.password,
+        }
+    return told
+
+
 class Transactions:
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         self._sending: list[Any] = []
@@ -89,7 +105,7 @@ class Transactions:
 
     async def _start(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> AIOKafkaProducer:
         settings = {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
-        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, **settings)
+        producer = AIOKafkaProducer(**connection(bootstrap), **settings)
         await producer.start()
         return producer
 
@@ -129,7 +145,7 @@ class Aiokafka:
         self._admin: AIOKafkaAdminClient = wait(self._start())
 
     async def _start(self) -> AIOKafkaAdminClient:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self._bootstrap)
+        admin = AIOKafkaAdminClient(**connection(self._bootstrap))
         await admin.start()
         return admin
 
@@ -144,7 +160,7 @@ class Aiokafka:
         # It never has more than one request per partition in flight.
         settings: dict[str, Any] = {"enable_idempotence": idempotent, "acks": "all", "linger_ms": 5}
         settings["max_batch_size"] = 8192 if idempotent else 65536
-        producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap, compression_type=compression, **settings)
+        producer = AIOKafkaProducer(**connection(self._bootstrap), compression_type=compression, **settings)
         await producer.start()
         try:
             futures = [await producer.send(topic, value, key, partition=at) for at, key, value in records]
@@ -154,7 +170,7 @@ class Aiokafka:
             await producer.stop()
 
     def reader(self, topic: str, partitions: int, isolation: str) -> Reading:
-        reading = Reading(bootstrap_servers=self._bootstrap, isolation_level=isolation)
+        reading = Reading(**connection(self._bootstrap), isolation_level=isolation)
         on_loop(reading.consumer.assign, [TopicPartition(topic, partition) for partition in range(partitions)])
         return reading
 
@@ -162,7 +178,7 @@ class Aiokafka:
         return Reading(
             topic,
             records_max=records_max,
-            bootstrap_servers=self._bootstrap,
+            **connection(self._bootstrap),
             group_id=group,
             heartbeat_interval_ms=300,
             session_timeout_ms=6000,
@@ -214,7 +230,7 @@ class Aiokafka:
         return self._offset("end_offsets", topic, partition, isolation)
 
     def _fetched_stable_offset(self, topic: str, partition: int) -> int:
-        reading = Reading(bootstrap_servers=self._bootstrap, isolation_level="read_committed", fetch_max_wait_ms=50)
+        reading = Reading(**connection(self._bootstrap), isolation_level="read_committed", fetch_max_wait_ms=50)
         at = TopicPartition(topic, partition)
         on_loop(reading.consumer.assign, [at])
         end = time.monotonic() + PATIENCE
@@ -227,7 +243,7 @@ class Aiokafka:
             reading.close()
 
     def _offset(self, method: str, topic: str, partition: int, isolation: str) -> int:
-        reading = Reading(bootstrap_servers=self._bootstrap, isolation_level=isolation)
+        reading = Reading(**connection(self._bootstrap), isolation_level=isolation)
         try:
             at = TopicPartition(topic, partition)
             offset: int = wait(getattr(reading.consumer, method)([at]))[at]
@@ -250,7 +266,7 @@ class Aiokafka:
         return {at.partition: where.offset for at, where in found.items() if at.topic == topic and where.offset >= 0}
 
     def commit_outside(self, group: str, topic: str, partition: int, offset: int) -> None:
-        reading = Reading(bootstrap_servers=self._bootstrap, group_id=group)
+        reading = Reading(**connection(self._bootstrap), group_id=group)
         at = TopicPartition(topic, partition)
         on_loop(reading.consumer.assign, [at])
         wait(reading.consumer.commit({at: offset}))

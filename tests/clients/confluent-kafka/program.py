@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
-from interface import Client, Record, check
+from interface import Client, Record, check, security
 from scenarios import run
 
 PATIENCE = 30.0
@@ -106,6 +106,15 @@ class Confluent:
     def __init__(self, bootstrap: str) -> None:
         self.version = f"confluent-kafka {confluent_kafka.__version__} librdkafka {confluent_kafka.libversion()[0]}"
         self._settings: dict[str, Any] = {"bootstrap.servers": bootstrap}
+        secured = security()
+        if secured is not None:
+            self._settings |= {
+                "security.protocol": "SASL_SSL",
+                "ssl.ca.location": secured.ca,
+                "sasl.mechanism": secured.mechanism,
+                "sasl.username": secured.username,
+                "sasl.password": secured.password,
+            }
         self.consumer_protocol = False
         self._admin = AdminClient(self._settings)
 
@@ -134,7 +143,7 @@ class Confluent:
         return [of_record[at] for at in sent]
 
     def reader(self, topic: str, partitions: int, isolation: str) -> Reading:
-        settings = {"group.id": "unused", "isolation.level": isolation}
+        settings = {"group.id": f"{topic}-unused", "isolation.level": isolation}
         reading = Reading({**self._settings, **settings})
         reading.consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
         return reading
@@ -184,7 +193,7 @@ class Confluent:
         self._admin.create_partitions([NewPartitions(topic, total)])[topic].result()
 
     def _watermarks(self, topic: str, partition: int, isolation: str) -> tuple[int, int]:
-        consumer = Consumer({**self._settings, "group.id": "unused", "isolation.level": isolation})
+        consumer = Consumer({**self._settings, "group.id": f"{topic}-unused", "isolation.level": isolation})
         try:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE)
             return low, high

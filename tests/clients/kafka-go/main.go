@@ -13,6 +13,7 @@ import (
 	"odradek/scenarios"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl/plain"
 )
 
 const (
@@ -138,10 +139,18 @@ func (c *client) Reader(topic string, partitions int, isolation scenarios.Isolat
 	for partition := range partitions {
 		configs = append(configs, kafka.ReaderConfig{
 			Brokers: []string{c.bootstrap}, Topic: topic, Partition: partition, StartOffset: kafka.FirstOffset,
-			MaxWait: fetchWait, IsolationLevel: isolations[isolation],
+			MaxWait: fetchWait, IsolationLevel: isolations[isolation], Dialer: dialer(""),
 		})
 	}
 	return read(configs...), nil
+}
+
+func dialer(clientID string) *kafka.Dialer {
+	made := &kafka.Dialer{ClientID: clientID, Timeout: patience, DualStack: true}
+	if s := scenarios.Secured(); s != nil {
+		made.TLS, made.SASLMechanism = s.TLS, plain.Mechanism{Username: s.Username, Password: s.Password}
+	}
+	return made
 }
 
 // member has a client id of its own: a reader does not tell its partitions, so the broker is asked for them.
@@ -158,7 +167,7 @@ func (c *client) Member(topic, group string) (scenarios.Member, error) {
 	reading := read(kafka.ReaderConfig{
 		Brokers: []string{c.bootstrap}, GroupID: group, Topic: topic, StartOffset: kafka.FirstOffset, MaxWait: fetchWait,
 		HeartbeatInterval: heartbeat, SessionTimeout: session, JoinGroupBackoff: metadataAge,
-		Dialer: &kafka.Dialer{ClientID: id, Timeout: patience, DualStack: true},
+		Dialer: dialer(id),
 	})
 	return &member{reading, c, topic, group, id, map[int]kafka.Message{}}, nil
 }
@@ -209,6 +218,9 @@ func (m *member) Commit() error {
 func main() {
 	scenarios.Main(func(bootstrap string) (scenarios.Client, error) {
 		transport := &kafka.Transport{MetadataTTL: metadataAge, ClientID: "odradek"}
+		if s := scenarios.Secured(); s != nil {
+			transport.TLS, transport.SASL = s.TLS, plain.Mechanism{Username: s.Username, Password: s.Password}
+		}
 		api := &kafka.Client{Addr: kafka.TCP(bootstrap), Timeout: patience, Transport: transport}
 		return &client{bootstrap: bootstrap, api: api}, nil
 	})

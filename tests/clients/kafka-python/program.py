@@ -9,7 +9,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import kafka
-from interface import Client, Record
+from interface import Client, Record, security
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
@@ -65,12 +65,27 @@ class Reading:
         self.consumer.close()
 
 
+def connection(bootstrap: str) -> dict[str, Any]:
+    """What every client is told of the broker."""
+    told: dict[str, Any] = {"bootstrap_servers": bootstrap}
+    secured = security()
+    if secured is not None:
+        told |= {
+            "security_protocol": "SASL_SSL",
+            "ssl_cafile": secured.ca,
+            "sasl_mechanism": secured.mechanism,
+            "sasl_plain_username": secured.username,
+            "sasl_plain_password": secured.password,
+        }
+    return told
+
+
 class Transactions:
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         if "transactional_id" not in KafkaProducer.DEFAULT_CONFIG:
             raise NotImplementedError("transactions")
         self._producer = KafkaProducer(
-            bootstrap_servers=bootstrap,
+            **connection(bootstrap),
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
         )
@@ -111,7 +126,7 @@ class KafkaPython:
         self.version = f"kafka-python {kafka.__version__}"
         self._bootstrap = bootstrap
         self.consumer_protocol = False
-        self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        self._admin = KafkaAdminClient(**connection(bootstrap))
 
     def produce(
         self, topic: str, records: Iterable[tuple[int, bytes, bytes]], *, compression: str, idempotent: bool
@@ -124,7 +139,7 @@ class KafkaPython:
                 raise NotImplementedError("idempotent producer")
             del settings["enable_idempotence"]
         try:
-            producer = KafkaProducer(bootstrap_servers=self._bootstrap, **settings)
+            producer = KafkaProducer(**connection(self._bootstrap), **settings)
         except AssertionError as error:
             if "ibraries for" in str(error):
                 raise NotImplementedError(str(error)) from None
@@ -136,7 +151,7 @@ class KafkaPython:
         return offsets
 
     def reader(self, topic: str, partitions: int, isolation: str) -> Reading:
-        reading = Reading(bootstrap_servers=self._bootstrap, isolation_level=isolation)
+        reading = Reading(**connection(self._bootstrap), isolation_level=isolation)
         reading.consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
         reading.consumer.seek_to_beginning()
         return reading
@@ -144,7 +159,7 @@ class KafkaPython:
     def member(self, topic: str, group: str, *, records_max: int = 500) -> Reading:
         reading = Reading(
             records_max=records_max,
-            bootstrap_servers=self._bootstrap,
+            **connection(self._bootstrap),
             group_id=group,
             heartbeat_interval_ms=300,
             session_timeout_ms=6000,
@@ -196,7 +211,7 @@ class KafkaPython:
         return self._offset("end_offsets", topic, partition, isolation)
 
     def _offset(self, method: str, topic: str, partition: int, isolation: str) -> int:
-        reading = Reading(bootstrap_servers=self._bootstrap, isolation_level=isolation)
+        reading = Reading(**connection(self._bootstrap), isolation_level=isolation)
         try:
             offset: int = getattr(reading.consumer, method)([TopicPartition(topic, partition)])[topic, partition]
             return offset
@@ -221,7 +236,7 @@ class KafkaPython:
         return {at.partition: where.offset for at, where in found.items() if at.topic == topic and where.offset >= 0}
 
     def commit_outside(self, group: str, topic: str, partition: int, offset: int) -> None:
-        consumer = KafkaConsumer(bootstrap_servers=self._bootstrap, group_id=group, enable_auto_commit=False)
+        consumer = KafkaConsumer(**connection(self._bootstrap), group_id=group, enable_auto_commit=False)
         at = TopicPartition(topic, partition)
         consumer.assign([at])
         consumer.commit({at: position(offset)})

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { lz4Compress, lz4Decompress, snappyCompress, snappyDecompress } from "@platformatic/wasm-utils";
 import kafkajs from "kafkajs";
-import { READ_COMMITTED, READ_UNCOMMITTED, check, installed } from "../node/interface.mjs";
+import { READ_COMMITTED, READ_UNCOMMITTED, check, installed, security } from "../node/interface.mjs";
 import { inBatches } from "../node/records.mjs";
 import { run } from "../node/scenarios.mjs";
 
@@ -203,7 +203,9 @@ class KafkaJS {
   #acknowledged = new Map();
 
   constructor(bootstrap) {
+    const { ca, mechanism, username, password } = security() ?? {};
     this.#kafka = new Kafka({
+      ...(ca ? { ssl: { ca: [ca] }, sasl: { mechanism: mechanism.toLowerCase(), username, password } } : {}),
       clientId: "checked",
       brokers: bootstrap.split(","),
       retry: RETRY,

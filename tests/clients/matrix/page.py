@@ -33,6 +33,11 @@ INTRODUCTIONS: Mapping[str, str] = {
     "level 0": "transaction.version 0: no epoch bump at the end of a transaction, partitions are added by request.",
     "level 1": "transaction.version 1: as 0, with flexible records in the transaction log.",
     "level 2": "transaction.version 2, Kafka's default since 4.0.",
+    "SASL_SSL and ACLs": (
+        "The newest clients at level 2, over TLS, logged in by SCRAM-SHA-512 (those in Go by "
+        "PLAIN); an authorizer lets them do what they need, with topics, groups and transactional ids that begin with "
+        "the name of their family."
+    ),
     "level changes": (
         "transaction.version changes between 1 and 2 0.2, 0.6, 1.4, 3 ... s after the first produced record; "
         "in the scenarios with idempotent producers every client is disconnected each time, so that it looks again."

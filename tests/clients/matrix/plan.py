@@ -10,6 +10,7 @@ from odradek import releases
 __all__ = [
     "BROKERS",
     "CLIENTS",
+    "MECHANISMS",
     "OWN",
     "RELEASES",
     "SCENARIOS",
@@ -44,6 +45,8 @@ class Broker:
     transaction_version: int | None = None
     as_kafka: str | None = None
     changes: bool = False
+    secured: bool = False
+    """Whether it asks who comes, over SASL_SSL, and lets them do what ACLs say."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +95,7 @@ BROKERS: tuple[Broker, ...] = (
     Broker("level 1", transaction_version=1),
     Broker("level 2", transaction_version=2),
     Broker("level changes", transaction_version=1, changes=True),
+    Broker("SASL_SSL and ACLs", transaction_version=2, secured=True),
     *(Broker(f"as Kafka {release}", as_kafka=release) for release in RELEASES),
 )
 
@@ -103,7 +107,14 @@ CONSUMER_PROTOCOL: Mapping[str, tuple[str, ...]] = {
 }
 """The releases of clients that can join a group of KIP-848."""
 TRANSACTIONAL = ("transactions", "txn-offsets", "zombie", "txn-timeout")
-SERVES_CONSUMER_PROTOCOL = ("level 2", "as Kafka 4.0")
+SERVES_CONSUMER_PROTOCOL = ("level 2", "SASL_SSL and ACLs", "as Kafka 4.0")
+MECHANISMS: Mapping[str, str] = {
+    **dict.fromkeys(("java", "confluent-kafka", "kafka-python", "aiokafka"), "SCRAM-SHA-512"),
+    **dict.fromkeys(("kafkajs", "platformatic"), "SCRAM-SHA-512"),
+    # Their SCRAM is a package of somebody else, or needs one.
+    **dict.fromkeys(("franz-go", "sarama", "kafka-go"), "PLAIN"),
+}
+"""How the newest release of each family logs in; those of Rust are built without TLS."""
 OWN: Mapping[str, tuple[str, ...]] = {"kafka-share": (), "kafka-streams": ("word-count",)}
 """Scenarios of families that play nothing else."""
 STREAMS_PROTOCOL: Mapping[str, tuple[str, ...]] = {"kafka-streams": ("4.3.1",)}
@@ -118,9 +129,15 @@ def everything() -> Iterator[Cell]:
     """Every client at every level, and the newest ones also against every release."""
     for broker in BROKERS:
         for client in CLIENTS:
-            if broker.as_kafka is None or client.newest:
+            if _meets(client, broker):
                 for scenario in _scenarios(client, broker):
                     yield Cell(client, broker, scenario)
+
+
+def _meets(client: Client, broker: Broker) -> bool:
+    if broker.secured:
+        return client.newest and client.family in MECHANISMS
+    return broker.as_kafka is None or client.newest
 
 
 def _scenarios(client: Client, broker: Broker) -> Iterator[str]:

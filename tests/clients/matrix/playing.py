@@ -8,12 +8,13 @@ import itertools
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tests.clients.driver import Failure, play
 from tests.clients.matrix.control import Control, control_of, control_of_kafka
 from tests.clients.matrix.plan import TRANSACTIONAL, Broker, Cell
+from tests.clients.matrix.security import AUTHORIZED, USERS, admitted
 from tests.clients.toolchain import MissingToolchain
 from tests.oracle.real_kafka import RealKafka
 from tests.oracle.releases.real import ReleasedKafka
@@ -42,7 +43,7 @@ OPTIONS = {"records": 600, "transactions": 12}
 CHANGE_AFTER_S = 0.2
 # A client of transactions of version 2 cannot go on at level 0, with a real broker neither.
 LEVELS = (2, 1)
-TIMEOUT_S = 120
+TIMEOUT_S = 240
 TRIES = 2
 ERROR_MAX = 500
 
@@ -88,7 +89,8 @@ def play_cell(cell: Cell) -> Outcome:
     for attempt in range(1, TRIES + 1):
         spoken = Spoken()
         with _cluster(cell.broker, spoken) as cluster, _changing(cell, control_of(cluster), spoken.has_produced):
-            outcome = _play(cell, cluster.bootstrap.split(",")[0])
+            secured = admitted(cluster, cell.client.family) if cell.broker.secured else None
+            outcome = _play(cell, cluster.bootstrap.split(",")[0], secured)
         outcome.spoken, outcome.tries = spoken.versions(), attempt
         if outcome.result != "failed":
             break
@@ -99,7 +101,7 @@ def play_against_kafka(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Outcome]]:
     """The same cells against a real broker: evidence that a failure is not ours."""
     begun = threading.Event()  # who asks a real broker cannot see what it is asked
     begun.set()
-    for broker in dict.fromkeys(cell.broker for cell in cells):
+    for broker in dict.fromkeys(cell.broker for cell in cells if not cell.broker.secured):
         with _kafka(broker) as kafka:
             for cell in cells:
                 if cell.broker == broker:
@@ -115,11 +117,20 @@ def _kafka(broker: Broker) -> RealKafka:
     return RealKafka(transaction_version=broker.transaction_version, properties=times)
 
 
-def _play(cell: Cell, bootstrap: str) -> Outcome:
+def _play(cell: Cell, bootstrap: str, secured: Mapping[str, str] | None = None) -> Outcome:
     family, version = cell.client.family, cell.client.version
     topic = f"{family}-{version}-{cell.scenario}-{time.time_ns()}".replace("+", "-")
     try:
-        result = play(family, cell.scenario, bootstrap, version=version, topic=topic, timeout=TIMEOUT_S, **OPTIONS)
+        result = play(
+            family,
+            cell.scenario,
+            bootstrap,
+            version=version,
+            topic=topic,
+            timeout=TIMEOUT_S,
+            secured=secured,
+            **OPTIONS,
+        )
     except NotImplementedError as lacking:
         return Outcome("lacking", error=str(lacking))
     except MissingToolchain as missing:
@@ -132,7 +143,15 @@ def _play(cell: Cell, bootstrap: str) -> Outcome:
 def _cluster(broker: Broker, spoken: Spoken) -> Cluster:
     level = {} if broker.transaction_version is None else {"transaction_version": broker.transaction_version}
     release = {} if broker.as_kafka is None else {"as_kafka": broker.as_kafka}
-    return Cluster(brokers=3, config=CONFIG, events=spoken, **level, **release)
+    secured = {"security": "sasl-ssl", "users": USERS} if broker.secured else {}
+    return Cluster(
+        brokers=3,
+        config=CONFIG | AUTHORIZED if broker.secured else CONFIG,
+        events=spoken,
+        **level,
+        **release,
+        **secured,
+    )
 
 
 @contextlib.contextmanager

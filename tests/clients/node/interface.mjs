@@ -59,6 +59,22 @@ export const READ_UNCOMMITTED = "read_uncommitted";
  * @property {() => Promise<number>} brokers
  */
 
+/**
+ * How a client gets in where the broker asks who it is (SASL_SSL), as the environment says; null: nobody is asked.
+ *
+ * @returns {{ca: string, mechanism: string, username: string, password: string} | null}
+ */
+export function security() {
+  const told = process.env;
+  if (!told.CLIENT_SSL_CA) return null;
+  return {
+    ca: readFileSync(told.CLIENT_SSL_CA, "utf8"),
+    mechanism: told.CLIENT_SASL_MECHANISM,
+    username: told.CLIENT_SASL_USERNAME,
+    password: told.CLIENT_SASL_PASSWORD,
+  };
+}
+
 /** The one argument style of all client programs, with its defaults. */
 export const DEFAULTS = {
   bootstrap: "",

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import * as platformatic from "@platformatic/kafka";
-import { READ_COMMITTED, READ_UNCOMMITTED, check, installed } from "../node/interface.mjs";
+import { READ_COMMITTED, READ_UNCOMMITTED, check, installed, security } from "../node/interface.mjs";
 import { inBatches } from "../node/records.mjs";
 import { run } from "../node/scenarios.mjs";
 
@@ -275,7 +275,9 @@ class Platformatic {
   #readers = 0;
 
   constructor(bootstrap) {
+    const { ca, ...sasl } = security() ?? {};
     this.#settings = {
+      ...(ca ? { tls: { ca: [ca] }, sasl } : {}),
       clientId: "checked",
       bootstrapBrokers: bootstrap.split(","),
       retries: 50,

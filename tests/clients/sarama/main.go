@@ -51,6 +51,11 @@ func config() *sarama.Config {
 	if *newest {
 		config.Version = sarama.MaxVersion
 	}
+	if s := scenarios.Secured(); s != nil {
+		config.Net.TLS.Enable, config.Net.TLS.Config = true, s.TLS
+		config.Net.SASL.Enable, config.Net.SASL.Mechanism = true, sarama.SASLTypePlaintext
+		config.Net.SASL.User, config.Net.SASL.Password = s.Username, s.Password
+	}
 	config.Net.MaxOpenRequests = 1 // keeps the order without idempotence, and is the only value allowed with it
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Return.Successes = true

@@ -26,6 +26,7 @@ class Records {
     static Properties properties(Main.Options options, Object... pairs) {
         Properties properties = new Properties();
         properties.put("bootstrap.servers", options.bootstrap());
+        properties.putAll(Security.settings());
         for (int i = 0; i < pairs.length; i += 2) properties.put(pairs[i].toString(), pairs[i + 1].toString());
         return properties;
     }

@@ -70,6 +70,7 @@ class Instance implements AutoCloseable {
     private static Properties configuration(Application application) {
         Properties properties = new Properties();
         properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, application.bootstrap());
+        properties.putAll(Security.settings());
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, application.id());
         properties.put(StreamsConfig.STATE_DIR_CONFIG, application.state().toString());
         properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.node.helpers import batch, fetch_request, only, only_fetched, produce_request
 from tests.unit.node.quotas.helpers import limit
 
+from odradek.node.events import Clogged, Drained
 from odradek.node.rules.model import Act, Match, Rule
 from odradek.sim import World
 from odradek.sim.client import SimClient
@@ -113,6 +114,20 @@ def test_what_a_muted_client_has_sent_is_served_after_it_has_gone() -> None:
     assert 2 == log.end_offset
 
 
+def test_who_reads_again_is_not_heard_before_the_time_is_over() -> None:
+    world = World(topics=["t"])
+    limit(world, CLIENT, producer_byte_rate=1000)
+    client = world.client()
+    assert 2000 == sent(client, 12_000)
+    world.post(1, Clogged(client.conn))
+    answer = client.send(ApiVersionsRequest(), 0)
+    world.post(1, Drained(client.conn))
+    world.advance(1999)
+    assert not answer.arrived
+    world.advance(1)
+    assert answer.arrived
+
+
 def test_others_are_heard_meanwhile() -> None:
     world = World(topics=["t"])
     limit(world, CLIENT, producer_byte_rate=1000)
@@ -196,14 +211,18 @@ def test_a_session_does_not_hear_of_what_was_throttled() -> None:
     assert only_fetched(client.ask(fetch_request(session_id=opened.session_id, session_epoch=2), 11)).records
 
 
-def test_a_session_that_would_begin_does_not() -> None:
+def test_a_session_that_would_begin_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(topics=["t"])
     client = world.client()
     client.ask(produce_request(batch(bytes(5000))), 9)
     limit(world, CLIENT, consumer_byte_rate=450)
+    sessions: list[int] = []
+    monkeypatch.setattr(world.nodes[1].fetch_sessions, "close", sessions.append)
     answer = client.ask(fetch_request((0, 0), session_epoch=0), 11)
     assert answer.throttle_time_ms
     assert 0 == answer.session_id
+    [never_told] = sessions
+    assert never_told
 
 
 # ---------------------------------------------------------------------- the time of requests
@@ -331,6 +350,19 @@ def test_connections_of_an_address() -> None:
     world.advance(12_000)
     again = world.client()
     again.ask(ApiVersionsRequest(), 0)
+
+
+def test_who_is_turned_away_does_not_count() -> None:
+    world = World()
+    limit(world, ("ip", None), connection_creation_rate=1)
+    made = [world.client() for _ in range(10)]
+    world.advance(5000)
+    late = [world.client() for _ in range(30)]
+    world.advance(6000)
+    assert all(client.closed for client in late)
+    assert not any(client.closed for client in made)
+    # The ten are eleven seconds old, and forgotten; of the thirty nobody knows.
+    world.client().ask(ApiVersionsRequest(), 0)
 
 
 # ---------------------------------------------------------------------- rules
