@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.log.machine import Answered, Refused
@@ -30,7 +31,7 @@ class Sharing(Protocol):
     def node(self) -> AsksShares: ...
     @property
     def machine(self) -> GroupCoordinator: ...
-    async def carry_out(self, decision: Decision[T], /) -> T | Refused: ...
+    async def in_turn(self, group_id: str, decide: Callable[[], Decision[T]]) -> T | Refused: ...
 
 
 async def initialize_shares(shard: Sharing, group_id: str) -> None:
