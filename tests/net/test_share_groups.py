@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.oracle.client import Client
+from tests.oracle.player import wait_until
 from tests.oracle.requests import build_request
 
 from odradek.records.record import Record, build_batch
@@ -57,14 +58,17 @@ class Member:
         coordinator = self.ask(ApiKey.FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": ["g"]})
         broker = coordinator.coordinators[0].node_id
         fields = {"group_id": "g", "member_id": self.member_id, "member_epoch": 0, "subscribed_topic_names": ["t"]}
-        answer = self.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, fields, broker=broker)
-        for _ in range(40):
+        epoch = 0
+
+        def assigned() -> bool:
+            nonlocal epoch
+            beat = fields if epoch == 0 else {**fields, "member_epoch": epoch, "subscribed_topic_names": None}
+            answer = self.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, beat, broker=broker)
             assert answer.error_code == ErrorCode.NONE, answer.error_message
-            if answer.assignment is not None and answer.assignment.topic_partitions:
-                return
-            fields = {"group_id": "g", "member_id": self.member_id, "member_epoch": answer.member_epoch}
-            answer = self.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, fields, broker=broker)
-        raise AssertionError("nothing is assigned")
+            epoch = answer.member_epoch
+            return answer.assignment is not None and bool(answer.assignment.topic_partitions)
+
+        assert wait_until(assigned, limit_s=30.0), "nothing is assigned"
 
     def fetch(self, *, broker: int = 1, wait_ms: int = 0) -> list[tuple[int, int, int]] | ErrorCode:
         partition = {"partition_index": 0, "acknowledgement_batches": []}
