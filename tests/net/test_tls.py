@@ -287,7 +287,10 @@ def test_certificates_are_read_again(tmp_path: Path) -> None:
         assert (True, False) == (shown(cluster, first), shown(cluster, second))
         cluster.reload_certificates()
         assert (False, True) == (shown(cluster, first), shown(cluster, second))
-        used.write_text("no certificate")
-        with pytest.raises(UsageError):
-            cluster.reload_certificates()
-        assert shown(cluster, second)
+        mark = b"-----BEGIN CERTIFICATE-----"
+        parts = [(folder / "server.pem").read_bytes().partition(mark) for folder in (first, second)]
+        for unusable in (b"no certificate", parts[1][0] + mark + parts[0][2]):
+            used.write_bytes(unusable)
+            with pytest.raises(UsageError):
+                cluster.reload_certificates()
+            assert shown(cluster, second)
