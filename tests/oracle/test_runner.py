@@ -116,7 +116,7 @@ def test_every_step_of_the_scenarios_is_known() -> None:
 def test_short_forms_are_explained() -> None:
     for name, shape in shapes.SHAPES.items():
         assert shape.__doc__ is not None
-        assert shape.__doc__.startswith((name, "SyncGroup")), name
+        assert shape.__doc__.startswith((name, "SyncGroup", "ReadShareGroupState")), name
 
 
 def test_a_short_form_of_produce() -> None:
