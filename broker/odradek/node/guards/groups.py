@@ -153,6 +153,16 @@ def _topics_of(subtopology: Any) -> Iterator[str]:
         yield topic.name
 
 
+async def with_topic_ids(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    """Offsets of share groups are answered with the ids of topics, also of those that are refused."""
+    response = await serve(node, call)
+    for answer in response.responses:
+        topic = node.image.topic(answer.topic_name)
+        if topic is not None:
+            answer.topic_id = topic.id
+    return response
+
+
 # ---------------------------------------------------------------------- OffsetFetch
 
 

@@ -157,7 +157,9 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: of_cluster(AclOperation.CLUSTER_ACTION),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: of_entries("groups", "groups", DESCRIBE, GROUP),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: in_series(
-        whole(READ, GROUP, _group, message=TEXTS[DENIED[GROUP]]), of_entries("topics", "responses", READ, tells=True)
+        whole(READ, GROUP, _group, message=TEXTS[DENIED[GROUP]]),
+        groups.with_topic_ids,
+        of_entries("topics", "responses", READ, tells=True),
     ),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: in_series(
         whole(DELETE, GROUP, _group, message=TEXTS[DENIED[GROUP]]),
