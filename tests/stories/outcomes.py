@@ -36,6 +36,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
     outcome: str
     """`survives`, `aborts`, `ends`, `defended` or `hangs`."""
     how: str = ""
+    or_else: str | None = None
+    """What comes out from time to time instead: it is a race."""
+
+    @property
+    def possible(self) -> set[str | None]:
+        """What a test may find."""
+        return {self.outcome, self.or_else or self.outcome}
 
 
 class Real(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

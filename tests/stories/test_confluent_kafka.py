@@ -20,4 +20,4 @@ def test_every_story_is_played() -> None:
 def test_a_story(story: str) -> None:
     with Cluster(story=story) as cluster:
         outcome = PLAYED[story](cluster)
-        assert load()[story].clients["confluent-kafka"].outcome == outcome
+        assert outcome in load()[story].clients["confluent-kafka"].possible

@@ -21,4 +21,4 @@ def test_there_is_a_scenario_for_every_story() -> None:
 def test_a_story(family: str, story: str) -> None:
     with Cluster(story=story) as cluster:
         outcome = outcome_of(played(family, story, cluster.bootstrap))
-        assert load()[story].clients[family].outcome == outcome
+        assert outcome in load()[story].clients[family].possible
