@@ -11,6 +11,7 @@ from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.node.guards.parts import DENIED, NO_OPERATIONS, TEXTS, denied, part_of, resource_name
 from odradek.security.acls import AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
 from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from odradek.wire.messages.join_group_response import JoinGroupResponse
 from odradek.wire.messages.offset_fetch_response import (
@@ -153,9 +154,9 @@ def _topics_of(subtopology: Any) -> Iterator[str]:
         yield topic.name
 
 
-async def with_topic_ids(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+async def with_topic_ids(authority: Authority, node: Node, call: Call, serve: Serve) -> AlterShareGroupOffsetsResponse:
     """Offsets of share groups are answered with the ids of topics, also of those that are refused."""
-    response = await serve(node, call)
+    response: AlterShareGroupOffsetsResponse = await serve(node, call)
     for answer in response.responses:
         topic = node.image.topic(answer.topic_name)
         if topic is not None:
