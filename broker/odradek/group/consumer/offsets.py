@@ -1,75 +1,44 @@
-"""Whether a member of a consumer group may commit and fetch offsets: its epoch is what its generation is to others."""
+"""Whether a member of a consumer group may commit and fetch offsets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.log.machine import Refused
-from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from odradek.group import member_epochs
 
 if TYPE_CHECKING:
     from odradek.group.consumer.group import ConsumerGroup
     from odradek.group.consumer.member import ConsumerMember
+    from odradek.log.machine import Refused
     from odradek.wire.messages.offset_commit_request import OffsetCommitRequest
     from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
+    from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
 __all__ = ["refusal_of_commit", "refusal_of_fetch"]
-
-NO_EPOCH = -1
 
 
 def refusal_of_commit(
     group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, *, known_error: bool
 ) -> Refused | None:
-    """Why the whole commit is refused; None if it may be done.
+    """Why the whole commit is refused; None if it may be done."""
 
-    `known_error`: whether the version of the request knows errors of member epochs. A member of the consumer protocol
-    may not commit with an OffsetCommit that does not; a TxnOffsetCommit is told of a generation instead.
-    """
-    epoch = request.generation_id_or_member_epoch
-    if epoch < 0 and group.is_empty:
-        return None
-    transactional = isinstance(request, TxnOffsetCommitRequest)
-    names_member = bool(request.member_id) or request.group_instance_id is not None
-    if transactional and epoch == NO_EPOCH and not names_member:
-        return None
-    member = group.members.get(request.member_id)
-    if member is None:
-        return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-    if not transactional and member.classic is None and not known_error:
-        return Refused(ErrorCode.UNSUPPORTED_VERSION)
-    if epoch == member.epoch:
-        return None
-    if epoch < member.epoch and _is_since_assigned(member, request, epoch):
-        return None
-    # The classic protocol, and transactions of clients before KIP-1319, know generations alone.
-    generations = member.classic is not None or (transactional and not known_error)
-    return Refused(ErrorCode.ILLEGAL_GENERATION if generations else ErrorCode.STALE_MEMBER_EPOCH)
+    def has_had_since(member: ConsumerMember, epoch: int) -> bool:
+        return all(
+            (since := member.assignment_epoch_of(topic.topic_id, partition.partition_index)) is not None
+            and epoch >= since
+            for topic in request.topics
+            for partition in topic.partitions
+        )
 
-
-def _is_since_assigned(
-    member: ConsumerMember, request: OffsetCommitRequest | TxnOffsetCommitRequest, epoch: int
-) -> bool:
-    """Whether the member has had all these partitions since this epoch, or an earlier one (KIP-1251)."""
-    return all(
-        (since := member.assignment_epoch_of(topic.topic_id, partition.partition_index)) is not None and epoch >= since
-        for topic in request.topics
-        for partition in topic.partitions
+    return member_epochs.refusal_of_commit(
+        group, request, known_error=known_error, speaks_classic=_speaks_classic, has_had_since=has_had_since
     )
 
 
 def refusal_of_fetch(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> Refused | None:
     """Why a member may not fetch; who names no member may."""
-    epoch = request.member_epoch
-    if request.member_id is None and epoch < 0:
-        return None
-    if request.member_id is None:
-        # Kafka looks for a member without an id, and fails.
-        return Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
-    member = group.members.get(request.member_id)
-    if member is None:
-        return Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-    if epoch == member.epoch:
-        return None
-    return Refused(ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION)
+    return member_epochs.refusal_of_fetch(group, request, speaks_classic=_speaks_classic)
+
+
+def _speaks_classic(member: ConsumerMember) -> bool:
+    return member.classic is not None
