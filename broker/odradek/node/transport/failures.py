@@ -208,10 +208,16 @@ class _Failure:
     def _make(self, spec: StructSpec, *, failed: bool = True) -> Any:
         made = getattr(self._module, spec.name)()
         for field in spec.present(self._version):
+            value: object
             if field.python_name in UNKNOWN:
-                setattr(made, field.python_name, -1)
+                value = -1
             elif field.python_name == "error_message" and failed:
-                made.error_message = self._message
+                value = self._message
+            elif field.kind == "records" and self._version not in field.nullable:
+                value = b""
+            else:
+                continue
+            setattr(made, field.python_name, value)
         error = _error_field(spec, self._version)
         if error is not None and failed:
             setattr(made, error.python_name, self._error)
