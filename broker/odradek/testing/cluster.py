@@ -246,13 +246,36 @@ class Cluster:
         """Raise AssertionError if a rule has not seen what it expects, or what a function of a rule has raised."""
         self._call(lambda: proof.raise_what_rules_say(self._running, None))
 
+    def wait(
+        self,
+        *,
+        rule: Mapping[str, object] | None = None,
+        transaction: Mapping[str, object] | None = None,
+        partition: Mapping[str, object] | None = None,
+        group: Mapping[str, object] | None = None,
+        timeout_s: float = 10,
+    ) -> list[object]:
+        """Return as soon as all of these are so, and what was found; they are data, as in the hub's `wait`.
+
+        `rule`: `name`, and `held` or `hits`; `transaction`: `id` and `state`; `partition`: `topic`, `partition`, and a
+        `last_stable_offset` or `high_watermark` to come to; `group`: `id`, and a `state` or so many `members`.
+
+        Raises:
+            ValueError: nothing is asked for, or what there is not.
+            LookupError: there is no such rule.
+            TimeoutError: after so long; it says how things stand instead.
+        """
+        self._refuse_to_block("wait")
+        from odradek.testing.waiting import wait  # most tests do not load the words of the hub
+
+        return wait(self._running, timeout_s, rule=rule, transaction=transaction, partition=partition, group=group)
+
     def wait_for(self, condition: Callable[[], object], *, timeout_s: float = 10) -> None:
         """Return as soon as the condition is true, which is asked in the test's thread; TimeoutError after so long.
 
         Not for `async with`, whose brokers do nothing while the test waits.
         """
-        if _running_loop() is self._running.loop:
-            raise RuntimeError("wait_for would keep its own brokers from working: use it beside `with Cluster()`.")
+        self._refuse_to_block("wait_for")
         ends = monotonic() + timeout_s
         while not condition():
             if monotonic() > ends:
@@ -354,6 +377,10 @@ class Cluster:
         return self._call(lambda: self._node(broker).metrics.snapshot())
 
     # ------------------------------------------------------------------ inside
+
+    def _refuse_to_block(self, method: str) -> None:
+        if _running_loop() is self._running.loop:
+            raise RuntimeError(f"{method} would keep its own brokers from working: use it beside `with Cluster()`.")
 
     @property
     def _running(self) -> RunningCluster:

@@ -1,0 +1,36 @@
+"""Waiting for state that is said as data, in the words of the hub's `wait` (docs/hub.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from odradek.control.conditions import TookTooLong, wait_for
+from odradek.control.events import EventRing
+from odradek.control.messages import WaitBody
+
+if TYPE_CHECKING:
+    from odradek.net.cluster import RunningCluster
+
+__all__ = ["wait"]
+
+Condition = Mapping[str, object]
+
+
+def wait(cluster: RunningCluster, timeout_s: float, **conditions: Condition | None) -> list[object]:
+    """What was found, in the order of the conditions, once they are all so; raises what `Cluster.wait` says."""
+    asked = {name: dict(each) for name, each in conditions.items() if each is not None}
+    try:
+        body = msgspec.convert({**asked, "timeout_ms": round(timeout_s * 1000)}, WaitBody)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"This cannot be waited for: {error}.") from None
+    # State is looked at again and again; nobody keeps events here.
+    waiting = wait_for(body, cluster, EventRing(lambda: 0))
+    try:
+        came = asyncio.run_coroutine_threadsafe(waiting, cluster.loop).result()
+    except TookTooLong as error:
+        raise TimeoutError(str(error)) from None
+    return came.found

@@ -1,0 +1,67 @@
+"""Waiting for state that is said as data, over real sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.unit.node.helpers import batch, produce_request
+
+from odradek.net.client import BlockingClient
+from odradek.testing import Cluster, rule
+from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+
+
+def produced(cluster: Cluster, value: bytes) -> int:
+    """The error of a produce."""
+    with BlockingClient(cluster.bootstrap, client_id="t") as client:
+        answer = client.ask(produce_request(batch(value)), 9)
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def test_a_request_that_is_held_and_offsets_that_come() -> None:
+    with Cluster(topics=["t"]) as cluster, ThreadPoolExecutor(1) as pool:
+        late = cluster.add_rule(rule("PRODUCE", name="late", hold=True))
+        answer = pool.submit(produced, cluster, b"a")
+        cluster.wait(rule={"name": "late", "held": 1})
+        with pytest.raises(TimeoutError, match="the high_watermark of t-0 is 0, not 1"):
+            cluster.wait(partition={"topic": "t", "partition": 0, "high_watermark": 1}, timeout_s=0.01)
+        cluster.release(late)
+        [rule_seen, partition] = cluster.wait(
+            rule={"name": "late", "hits": 1}, partition={"topic": "t", "partition": 0, "high_watermark": 1}
+        )
+        assert 0 == answer.result()
+        assert ("late", 1) == (rule_seen.name, rule_seen.hits)  # type: ignore[attr-defined]
+        assert 1 == partition.high_watermark  # type: ignore[attr-defined]
+
+
+def test_a_transactional_id() -> None:
+    with Cluster() as cluster:
+        with BlockingClient(cluster.bootstrap, client_id="t") as client:
+            client.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000), 4)
+        cluster.wait(transaction={"id": "x", "state": "Empty"})
+        with pytest.raises(TimeoutError, match="x is in Empty"):
+            cluster.wait(transaction={"id": "x", "state": "Ongoing"}, timeout_s=0.01)
+
+
+@pytest.mark.parametrize(
+    ("condition", "error", "text"),
+    [
+        ({}, ValueError, "nothing to wait for"),
+        ({"transaction": {"id": "x"}}, ValueError, "missing required field `state` - at `\\$.transaction`"),
+        ({"group": {"id": "g", "size": 1}}, ValueError, "unknown field `size`"),
+        ({"rule": {"name": "nobody"}}, LookupError, "nobody"),
+    ],
+)
+def test_what_cannot_be_waited_for(
+    condition: Mapping[str, Mapping[str, object]], error: type[Exception], text: str
+) -> None:
+    with Cluster() as cluster, pytest.raises(error, match=text):
+        cluster.wait(rule=condition.get("rule"), transaction=condition.get("transaction"), group=condition.get("group"))
+
+
+async def test_brokers_of_the_same_loop_cannot_be_waited_for() -> None:
+    async with Cluster() as cluster:
+        with pytest.raises(RuntimeError, match="wait would keep its own brokers from working"):
+            cluster.wait(transaction={"id": "x", "state": "Empty"})
