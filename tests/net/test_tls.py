@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,27 @@ def test_a_certificate_that_no_rule_maps_opens_nothing(certs: Path) -> None:
     with Cluster(security="ssl", certs=certs, config=config, log=lines) as cluster, pytest.raises(KafkaException):
         AdminClient({**cluster.access.librdkafka}).list_topics(timeout=2)
     assert ("certificate_unmapped", {"node": 1, "listener": "SSL", "name": "CN=client"}) in lines.lines
+
+
+KEEPS_ITS_CONNECTION = """
+import socket, ssl
+from odradek.testing import Cluster
+
+with Cluster(security="ssl") as cluster:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, _, port = cluster.bootstrap.rpartition(":")
+    kept = context.wrap_socket(socket.create_connection((host, int(port))))
+kept.close()
+"""
+
+
+def test_a_client_that_keeps_its_connection_does_not_keep_the_cluster() -> None:
+    """It never agrees to the end; a transport left open is a warning, and where warnings are errors uvloop waited."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", KEEPS_ITS_CONNECTION], capture_output=True, text=True, timeout=30
+    )
+    assert (0, "") == (done.returncode, done.stderr)
 
 
 def test_stores_of_java_and_pem_on_a_line(certs: Path) -> None:

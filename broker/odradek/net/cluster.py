@@ -42,6 +42,9 @@ HANDSHAKE_TIMEOUT_S = 10.0
 """Who has not ended its TLS handshake by then is hung up on."""
 SHUTDOWN_TIMEOUT_S = 1.0
 """How long the end of an encrypted connection waits for the other side to agree."""
+GOODBYE_S = 0.1
+"""The same when the whole cluster ends."""
+LOOK_S = 0.001
 
 
 class ListenError(UsageError):
@@ -126,8 +129,22 @@ class RunningCluster:
         await asyncio.gather(*self._starting)
         for node_id in list(self.servers):
             self._halt(node_id)
-        # One turn for the transports to close.
+        await self._connections_end()
+
+    async def _connections_end(self) -> None:
+        """One turn is enough in the clear; with TLS the other side has to agree, and is cut off where it does not."""
         await asyncio.sleep(0)
+        ends = self.loop.time() + GOODBYE_S
+        # A connection that ends tells its driver alone.
+        while self._has_clients and self.loop.time() < ends:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S)
+        for driver in self.drivers.values():
+            driver.cut_off_clients()
+        await asyncio.sleep(LOOK_S if self._has_clients else 0)
+
+    @property
+    def _has_clients(self) -> bool:
+        return any(driver.has_clients for driver in self.drivers.values())
 
     def stop_broker(self, node_id: int) -> None:
         """End one node, as if its machine were gone: others take over what it led and, if need be, the controller."""

@@ -176,6 +176,11 @@ class Driver:
         for protocol in list(self._protocols.values()):
             protocol.transport.close()
 
+    def cut_off_clients(self) -> None:
+        """End every connection that was accepted from outside at once, whatever is still to be sent."""
+        for protocol in list(self._protocols.values()):
+            protocol.transport.abort()
+
     def stop(self) -> None:
         """Nothing more is done: the timer and every connection end; peers notice."""
         self.stopped = True
