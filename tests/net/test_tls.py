@@ -197,23 +197,37 @@ def test_a_certificate_that_no_rule_maps_opens_nothing(certs: Path) -> None:
 
 
 KEEPS_ITS_CONNECTION = """
-import socket, ssl
+import socket, ssl, sys, threading, time
 from odradek.testing import Cluster
+
+def shake(raw):
+    time.sleep(0.05)
+    try:
+        context.wrap_socket(raw).close()
+    except OSError:
+        raw.close()
 
 with Cluster(security="ssl") as cluster:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     host, _, port = cluster.bootstrap.rpartition(":")
-    kept = context.wrap_socket(socket.create_connection((host, int(port))))
+    kept = socket.create_connection((host, int(port)))
+    if sys.argv[1] == "late":
+        shaking = threading.Thread(target=shake, args=(kept,))
+        shaking.start()
+    else:
+        kept = context.wrap_socket(kept)
+if sys.argv[1] == "late":
+    shaking.join()
 kept.close()
 """
 
 
-def test_a_client_that_keeps_its_connection_does_not_keep_the_cluster() -> None:
+@pytest.mark.parametrize("handshake", ["done", "late"])
+def test_a_client_that_keeps_its_connection_does_not_keep_the_cluster(handshake: str) -> None:
     """It never agrees to the end; a transport left open is a warning, and where warnings are errors uvloop waited."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", KEEPS_ITS_CONNECTION], capture_output=True, text=True, timeout=30
-    )
+    command = [sys.executable, "-W", "error", "-c", KEEPS_ITS_CONNECTION, handshake]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert (0, "") == (done.returncode, done.stderr)
 
 

@@ -181,7 +181,7 @@ def _told(response: Any) -> str:
             value = "…" if value else value
         if name == "mechanisms":
             value = sorted(value)  # Kafka's are in no order
-        if name == "session_lifetime_ms" and value % 1000:
+        if name == "session_lifetime_ms" and value % 60_000:  # what is left of a token's hour, or what is configured
             value = "…"
         if name not in ("throttle_time_ms", "zk_migration_ready", "unknown_tagged_fields"):
             shown[name] = _masked(name, _bare(value))

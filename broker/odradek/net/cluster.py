@@ -42,7 +42,7 @@ HANDSHAKE_TIMEOUT_S = 10.0
 """Who has not ended its TLS handshake by then is hung up on."""
 SHUTDOWN_TIMEOUT_S = 1.0
 """How long the end of an encrypted connection waits for the other side to agree."""
-GOODBYE_S = 0.1
+GOODBYE_S = 0.25
 """The same when the whole cluster ends."""
 LOOK_S = 0.001
 
@@ -132,7 +132,10 @@ class RunningCluster:
         await self._connections_end()
 
     async def _connections_end(self) -> None:
-        """One turn is enough in the clear; with TLS the other side has to agree, and is cut off where it does not."""
+        """One turn is enough in the clear; with TLS the other side has to agree, and is cut off where it does not.
+
+        A handshake that has begun is waited for, because nobody can end it from here.
+        """
         await asyncio.sleep(0)
         ends = self.loop.time() + GOODBYE_S
         # A connection that ends tells its driver alone.
@@ -144,7 +147,7 @@ class RunningCluster:
 
     @property
     def _has_clients(self) -> bool:
-        return any(driver.has_clients for driver in self.drivers.values())
+        return any(driver.has_clients or driver.has_arriving for driver in self.drivers.values())
 
     def stop_broker(self, node_id: int) -> None:
         """End one node, as if its machine were gone: others take over what it led and, if need be, the controller."""
@@ -291,7 +294,7 @@ class RunningCluster:
         backlog = max(BACKLOG, self.config.socket_listen_backlog_size)
         context = self.contexts.get(listener)
         server = await self.loop.create_server(
-            lambda: ClientProtocol(driver, listener),
+            lambda: ClientProtocol(driver, listener) if context is None else driver.await_client(listener),
             sock=bound,
             backlog=backlog,
             ssl=context,

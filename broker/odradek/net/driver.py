@@ -9,7 +9,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
+from odradek.net.protocol import ClientProtocol
 from odradek.node.events import (
     Announce,
     Command,
@@ -35,7 +37,6 @@ from odradek.node.events import (
 if TYPE_CHECKING:
     from odradek.net.clock import Clock
     from odradek.net.post import Post
-    from odradek.net.protocol import ClientProtocol
     from odradek.node.node import Node
 
 __all__ = ["Driver"]
@@ -75,6 +76,8 @@ class Driver:
         self._post = post
         self._loop = loop
         self._protocols: dict[int, ClientProtocol] = {}
+        self._arriving = WeakSet[ClientProtocol]()
+        """Those whose handshake has failed are forgotten by uvloop, and so here."""
         self._links: dict[int, tuple[Driver, int]] = {}
         self._next_conn = 1
         self._stepping = False
@@ -139,6 +142,9 @@ class Driver:
         conn = self._next_conn
         self._next_conn += 1
         self._protocols[conn] = protocol
+        self._arriving.discard(protocol)
+        if self.stopped:
+            protocol.transport.abort()
         if self.paused:
             # Some event loops begin to read when this returns, whatever they were told before.
             protocol.hear = self._hear
@@ -165,6 +171,17 @@ class Driver:
         for conn, protocol in list(self._protocols.items()):
             protocol.hear = self.step
             self._listen_or_not(conn)
+
+    def await_client(self, listener: str) -> ClientProtocol:
+        """A connection has been made to a listener with TLS; its handshake follows."""
+        protocol = ClientProtocol(self, listener)
+        self._arriving.add(protocol)
+        return protocol
+
+    @property
+    def has_arriving(self) -> bool:
+        """Whether anybody is in the middle of a handshake."""
+        return bool(self._arriving)
 
     @property
     def has_clients(self) -> bool:
