@@ -6,7 +6,8 @@ The controller has to know who asks: what another broker was asked comes to it i
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -28,6 +29,8 @@ from odradek.wire.messages.expire_delegation_token_response import ExpireDelegat
 from odradek.wire.messages.renew_delegation_token_response import RenewDelegationTokenResponse
 
 if TYPE_CHECKING:
+    from odradek.log.machine import Decision
+    from odradek.metadata.controller import Controller
     from odradek.node.transport.call import Call
     from odradek.wire.messages.create_delegation_token_request import CreateDelegationTokenRequest
     from odradek.wire.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
@@ -97,20 +100,8 @@ async def renew_delegation_token(node: Node, call: Call) -> RenewDelegationToken
     """RenewDelegationToken (key 39), versions 0 to 2."""
     request: RenewDelegationTokenRequest = call.request
     who = call.peer.principal
-
-    def refuse(error: ErrorCode, message: str | None = None) -> RenewDelegationTokenResponse:
-        return RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
-
-    if not _may_ask(call):
-        return refuse(NOT_ALLOWED)
-    if _too_old(node):
-        return refuse(ErrorCode.UNSUPPORTED_VERSION)
-    return await ask_controller(
-        node,
-        call,
-        lambda controller: controller.renew_token(request, who, node.now),
-        refuse,
-        RenewDelegationTokenResponse,
+    return await _prolonged(
+        node, call, lambda controller: controller.renew_token(request, who, node.now), RenewDelegationTokenResponse
     )
 
 
@@ -118,21 +109,27 @@ async def expire_delegation_token(node: Node, call: Call) -> ExpireDelegationTok
     """ExpireDelegationToken (key 40), versions 0 to 2."""
     request: ExpireDelegationTokenRequest = call.request
     who = call.peer.principal
+    return await _prolonged(
+        node, call, lambda controller: controller.expire_token(request, who, node.now), ExpireDelegationTokenResponse
+    )
 
-    def refuse(error: ErrorCode, message: str | None = None) -> ExpireDelegationTokenResponse:
-        return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)
+
+Prolonged = TypeVar("Prolonged", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
+
+
+async def _prolonged(
+    node: Node, call: Call, decide: Callable[[Controller], Decision[Prolonged]], kind: type[Prolonged]
+) -> Prolonged:
+    """The answer to who wants a token to be good until another time."""
+
+    def refuse(error: ErrorCode, message: str | None = None) -> Prolonged:
+        return kind(error_code=error, expiry_timestamp_ms=-1)
 
     if not _may_ask(call):
         return refuse(NOT_ALLOWED)
     if _too_old(node):
         return refuse(ErrorCode.UNSUPPORTED_VERSION)
-    return await ask_controller(
-        node,
-        call,
-        lambda controller: controller.expire_token(request, who, node.now),
-        refuse,
-        ExpireDelegationTokenResponse,
-    )
+    return await ask_controller(node, call, decide, refuse, kind)
 
 
 async def describe_delegation_token(node: Node, call: Call) -> DescribeDelegationTokenResponse:
