@@ -8,7 +8,7 @@ Each partition has a coordinator of its own, so a request of several may be answ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.log.machine import Decision, Refused
@@ -54,17 +54,53 @@ async def _asked(node: Node, key: ShareKey, decide: Callable[[ShareCoordinator],
     return await shard.carry_out(decide(shard.machine))
 
 
+class _AskedPartition(Protocol):
+    @property
+    def partition(self) -> int: ...
+
+
+P = TypeVar("P", bound=_AskedPartition)
+P_co = TypeVar("P_co", bound=_AskedPartition, covariant=True)
+
+
+class _AskedTopic(Protocol[P_co]):
+    """A topic of a request, with what is asked of its partitions."""
+
+    @property
+    def topic_id(self) -> bytes: ...
+    @property
+    def partitions(self) -> Sequence[P_co]: ...
+
+
+class _Request(Protocol[P_co]):
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def topics(self) -> Sequence[_AskedTopic[P_co]]: ...
+
+
+async def _of_each(request: _Request[P], answer: Callable[[ShareKey, P], Awaitable[T]]) -> list[tuple[bytes, list[T]]]:
+    """The answers to all partitions of a request, one after the other, by topic; none to who names no group."""
+    if not request.group_id:
+        return []
+    return [
+        (
+            topic.topic_id,
+            [
+                await answer(ShareKey(request.group_id, topic.topic_id, asked.partition), asked)
+                for asked in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
 async def read_share_group_state(node: Node, call: Call) -> read.ReadShareGroupStateResponse:
     """Tell a new leader what is known."""
     request: ReadShareGroupStateRequest = call.request
-    response = read.ReadShareGroupStateResponse()
-    for topic in request.topics if request.group_id else ():
-        results = []
-        for asked in topic.partitions:
-            key = ShareKey(request.group_id, topic.topic_id, asked.partition)
-            results.append(await _read(node, key, asked.leader_epoch))
-        response.results.append(read.ReadStateResult(topic_id=topic.topic_id, partitions=results))
-    return response
+    told = await _of_each(request, lambda key, asked: _read(node, key, asked.leader_epoch))
+    results = [read.ReadStateResult(topic_id=topic_id, partitions=answers) for topic_id, answers in told]
+    return read.ReadShareGroupStateResponse(results=results)
 
 
 async def _read(node: Node, key: ShareKey, leader_epoch: int) -> read.PartitionResult:
@@ -87,24 +123,19 @@ async def _read(node: Node, key: ShareKey, leader_epoch: int) -> read.PartitionR
 async def write_share_group_state(node: Node, call: Call) -> written.WriteShareGroupStateResponse:
     """Keep what a leader says."""
     request: WriteShareGroupStateRequest = call.request
-    response = written.WriteShareGroupStateResponse()
-    for topic in request.topics if request.group_id else ():
-        results = []
-        for asked in topic.partitions:
-            key = ShareKey(request.group_id, topic.topic_id, asked.partition)
-            error, message = await _write(node, key, asked)
-            results.append(written.PartitionResult(partition=asked.partition, error_code=error, error_message=message))
-        response.results.append(written.WriteStateResult(topic_id=topic.topic_id, partitions=results))
-    return response
+    told = await _of_each(request, lambda key, asked: _write(node, key, asked))
+    results = [written.WriteStateResult(topic_id=topic_id, partitions=answers) for topic_id, answers in told]
+    return written.WriteShareGroupStateResponse(results=results)
 
 
-async def _write(node: Node, key: ShareKey, asked: PartitionData) -> tuple[ErrorCode, str | None]:
+async def _write(node: Node, key: ShareKey, asked: PartitionData) -> written.PartitionResult:
     batches = tuple(
         StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
         for each in asked.state_batches
     )
     told = Written(asked.state_epoch, asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches)
-    return _error(await _asked(node, key, lambda machine: machine.write(key, told, node.now)))
+    error, message = _error(await _asked(node, key, lambda machine: machine.write(key, told, node.now)))
+    return written.PartitionResult(partition=key.partition, error_code=error, error_message=message)
 
 
 def _error(outcome: Refused | None) -> tuple[ErrorCode, str | None]:
@@ -114,52 +145,36 @@ def _error(outcome: Refused | None) -> tuple[ErrorCode, str | None]:
 async def initialize_share_group_state(node: Node, call: Call) -> initialized.InitializeShareGroupStateResponse:
     """A group begins with partitions."""
     request: InitializeShareGroupStateRequest = call.request
-    response = initialized.InitializeShareGroupStateResponse()
-    for topic in request.topics if request.group_id else ():
-        results = []
-        for asked in topic.partitions:
-            key = ShareKey(request.group_id, topic.topic_id, asked.partition)
-            error, message = await _initialize(node, key, asked.state_epoch, asked.start_offset)
-            results.append(
-                initialized.PartitionResult(partition=asked.partition, error_code=error, error_message=message)
-            )
-        response.results.append(initialized.InitializeStateResult(topic_id=topic.topic_id, partitions=results))
-    return response
+    told = await _of_each(request, lambda key, asked: _initialize(node, key, asked.state_epoch, asked.start_offset))
+    results = [initialized.InitializeStateResult(topic_id=topic_id, partitions=answers) for topic_id, answers in told]
+    return initialized.InitializeShareGroupStateResponse(results=results)
 
 
-async def _initialize(node: Node, key: ShareKey, state_epoch: int, start_offset: int) -> tuple[ErrorCode, str | None]:
+async def _initialize(node: Node, key: ShareKey, state_epoch: int, start_offset: int) -> initialized.PartitionResult:
     outcome = await _asked(node, key, lambda machine: machine.initialize(key, state_epoch, start_offset, node.now))
-    return _error(outcome)
+    error, message = _error(outcome)
+    return initialized.PartitionResult(partition=key.partition, error_code=error, error_message=message)
 
 
 async def delete_share_group_state(node: Node, call: Call) -> deleted.DeleteShareGroupStateResponse:
     """A group is done with partitions."""
     request: DeleteShareGroupStateRequest = call.request
-    response = deleted.DeleteShareGroupStateResponse()
-    for topic in request.topics if request.group_id else ():
-        results = []
-        for asked in topic.partitions:
-            error, message = await _delete(node, ShareKey(request.group_id, topic.topic_id, asked.partition))
-            results.append(deleted.PartitionResult(partition=asked.partition, error_code=error, error_message=message))
-        response.results.append(deleted.DeleteStateResult(topic_id=topic.topic_id, partitions=results))
-    return response
+    told = await _of_each(request, lambda key, asked: _delete(node, key))
+    results = [deleted.DeleteStateResult(topic_id=topic_id, partitions=answers) for topic_id, answers in told]
+    return deleted.DeleteShareGroupStateResponse(results=results)
 
 
-async def _delete(node: Node, key: ShareKey) -> tuple[ErrorCode, str | None]:
-    return _error(await _asked(node, key, lambda machine: machine.delete(key)))
+async def _delete(node: Node, key: ShareKey) -> deleted.PartitionResult:
+    error, message = _error(await _asked(node, key, lambda machine: machine.delete(key)))
+    return deleted.PartitionResult(partition=key.partition, error_code=error, error_message=message)
 
 
 async def read_share_group_state_summary(node: Node, call: Call) -> summarized.ReadShareGroupStateSummaryResponse:
     """Tell whoever only looks how far a group is."""
     request: ReadShareGroupStateSummaryRequest = call.request
-    response = summarized.ReadShareGroupStateSummaryResponse()
-    for topic in request.topics if request.group_id else ():
-        results = []
-        for asked in topic.partitions:
-            key = ShareKey(request.group_id, topic.topic_id, asked.partition)
-            results.append(await _summarize(node, key))
-        response.results.append(summarized.ReadStateSummaryResult(topic_id=topic.topic_id, partitions=results))
-    return response
+    told = await _of_each(request, lambda key, asked: _summarize(node, key))
+    results = [summarized.ReadStateSummaryResult(topic_id=topic_id, partitions=answers) for topic_id, answers in told]
+    return summarized.ReadShareGroupStateSummaryResponse(results=results)
 
 
 async def _summarize(node: Node, key: ShareKey) -> summarized.PartitionResult:
