@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.log.machine import Refused
 from odradek.metadata.features import GROUP_VERSION
 from odradek.node.hosting.coordinators import HasCoordinators
-from odradek.node.routes.group_shards import GROUP_OPERATIONS, group_shard, refusal
+from odradek.node.routes.group_shards import decided_in_turn, described, refusal
 from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
@@ -23,7 +23,6 @@ from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGrou
 
 if TYPE_CHECKING:
     from odradek.node.transport.call import Call
-    from odradek.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
     from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
 __all__ = ["consumer_group_describe", "consumer_group_heartbeat"]
@@ -46,17 +45,12 @@ async def consumer_group_heartbeat(node: Node, call: Call) -> ConsumerGroupHeart
     request: ConsumerGroupHeartbeatRequest = call.request
     if not _serves_consumer_groups(node):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    outcome: ConsumerGroupHeartbeatResponse | Refused
-    shard = group_shard(node, request.group_id, empty_allowed=True)
-    if isinstance(shard, Refused):
-        outcome = shard
-    else:
-        client_id, host = call.client_id or "", f"/{call.host}"
-        machine = shard.machine
-        outcome = await shard.in_turn(
-            request.group_id,
-            lambda: machine.consumer_heartbeat(request, call.version, client_id, host, node.now),
-        )
+    client_id, host = call.client_id or "", f"/{call.host}"
+    outcome = await decided_in_turn(
+        node,
+        request.group_id,
+        lambda machine: machine.consumer_heartbeat(request, call.version, client_id, host, node.now),
+    )
     if isinstance(outcome, Refused):
         return ConsumerGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
     return outcome
@@ -64,22 +58,11 @@ async def consumer_group_heartbeat(node: Node, call: Call) -> ConsumerGroupHeart
 
 async def consumer_group_describe(node: Node, call: Call) -> ConsumerGroupDescribeResponse:
     """Say what state groups are in, who their members are, what they have and what they shall have."""
-    request: ConsumerGroupDescribeRequest = call.request
-    response = ConsumerGroupDescribeResponse()
-    if not _serves_consumer_groups(node):
-        error = ErrorCode.UNSUPPORTED_VERSION
-        response.groups = [DescribedGroup(group_id=group_id, error_code=error) for group_id in request.group_ids]
-        return response
-    async for some in node.turns.share(call, request.group_ids):
-        response.groups += [_described(node, group_id, request) for group_id in some]
-    return response
-
-
-def _described(node: Node, group_id: str, request: ConsumerGroupDescribeRequest) -> DescribedGroup:
-    shard = group_shard(node, group_id)
-    found = shard if isinstance(shard, Refused) else shard.machine.describe_consumer_group(group_id)
-    if isinstance(found, Refused):
-        return DescribedGroup(group_id=group_id, error_code=refusal(found), error_message=found.message)
-    if request.include_authorized_operations:
-        found.authorized_operations = GROUP_OPERATIONS
-    return found
+    groups = await described(
+        node,
+        call,
+        DescribedGroup,
+        lambda machine, group_id: machine.describe_consumer_group(group_id),
+        served=_serves_consumer_groups(node),
+    )
+    return ConsumerGroupDescribeResponse(groups=groups)

@@ -17,7 +17,7 @@ from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.hosting.share_groups import begin_states, delete_states
 from odradek.node.hosting.shares import summary_of_state
-from odradek.node.routes.group_shards import GROUP_OPERATIONS, group_shard, refusal
+from odradek.node.routes.group_shards import decided_in_turn, described, group_shard, refusal
 from odradek.node.seams import HasMetadata, HasTurns
 from odradek.share.state import NO_COUNT, NO_OFFSET, ShareKey
 from odradek.wire.errors import ErrorCode
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
     )
-    from odradek.wire.messages.share_group_describe_request import ShareGroupDescribeRequest
     from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
 __all__ = [
@@ -90,16 +89,10 @@ async def share_group_heartbeat(node: Node, call: Call) -> ShareGroupHeartbeatRe
     request: ShareGroupHeartbeatRequest = call.request
     if not serves_share_groups(node):
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    outcome: ShareGroupHeartbeatResponse | Refused
-    shard = group_shard(node, request.group_id, empty_allowed=True)
-    if isinstance(shard, Refused):
-        outcome = shard
-    else:
-        client_id, host = call.client_id or "", f"/{call.host}"
-        machine = shard.machine
-        outcome = await shard.in_turn(
-            request.group_id, lambda: machine.share_heartbeat(request, client_id, host, node.now)
-        )
+    client_id, host = call.client_id or "", f"/{call.host}"
+    outcome = await decided_in_turn(
+        node, request.group_id, lambda machine: machine.share_heartbeat(request, client_id, host, node.now)
+    )
     if isinstance(outcome, Refused):
         return ShareGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
     return outcome
@@ -107,25 +100,14 @@ async def share_group_heartbeat(node: Node, call: Call) -> ShareGroupHeartbeatRe
 
 async def share_group_describe(node: Node, call: Call) -> ShareGroupDescribeResponse:
     """Say who the members of groups are, and what they read from."""
-    request: ShareGroupDescribeRequest = call.request
-    response = ShareGroupDescribeResponse()
-    if not serves_share_groups(node):
-        error = ErrorCode.UNSUPPORTED_VERSION
-        response.groups = [DescribedGroup(group_id=group_id, error_code=error) for group_id in request.group_ids]
-        return response
-    async for some in node.turns.share(call, request.group_ids):
-        response.groups += [_described(node, group_id, request) for group_id in some]
-    return response
-
-
-def _described(node: Node, group_id: str, request: ShareGroupDescribeRequest) -> DescribedGroup:
-    shard = group_shard(node, group_id)
-    found = shard if isinstance(shard, Refused) else shard.machine.share.describe(group_id)
-    if isinstance(found, Refused):
-        return DescribedGroup(group_id=group_id, error_code=refusal(found), error_message=found.message)
-    if request.include_authorized_operations:
-        found.authorized_operations = GROUP_OPERATIONS
-    return found
+    groups = await described(
+        node,
+        call,
+        DescribedGroup,
+        lambda machine, group_id: machine.share.describe(group_id),
+        served=serves_share_groups(node),
+    )
+    return ShareGroupDescribeResponse(groups=groups)
 
 
 # ---------------------------------------------------------------------- offsets

@@ -18,7 +18,7 @@ from odradek.metadata.features import STREAMS_VERSION
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.hosting.streams_topics import HasStreamsTopics
-from odradek.node.routes.group_shards import GROUP_OPERATIONS, group_shard, refusal
+from odradek.node.routes.group_shards import decided_in_turn, described, refusal
 from odradek.node.seams import HasAuthority, HasClock, HasConfig, HasMetadata, HasTurns
 from odradek.security.acls import AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
@@ -29,6 +29,7 @@ from odradek.wire.messages.streams_group_topology_description_update_response im
 )
 
 if TYPE_CHECKING:
+    from odradek.group.coordinator import GroupCoordinator
     from odradek.group.streams.heartbeat import Beat
     from odradek.node.transport.call import Call
     from odradek.wire.messages.streams_group_describe_request import StreamsGroupDescribeRequest
@@ -58,17 +59,13 @@ async def streams_group_heartbeat(node: Node, call: Call) -> StreamsGroupHeartbe
     if not _serves_streams_groups(node):
         return _refused(Refused(ErrorCode.UNSUPPORTED_VERSION))
     outcome: Beat | Refused | None = None if request.topology is None else _refusal_of_names(request.topology)
-    shard = group_shard(node, request.group_id, empty_allowed=True)
-    if outcome is None and isinstance(shard, Refused):
-        outcome = shard
-    elif outcome is None and not isinstance(shard, Refused):
+    if outcome is None:
         client_id, host = call.client_id or "", f"/{call.host}"
-        machine = shard.machine
-        outcome = await shard.in_turn(
+        outcome = await decided_in_turn(
+            node,
             request.group_id,
-            lambda: machine.streams_heartbeat(request, call.version, client_id, host, node.now),
+            lambda machine: machine.streams_heartbeat(request, call.version, client_id, host, node.now),
         )
-    assert outcome is not None, "there is a coordinator, or a refusal"
     if isinstance(outcome, Refused):
         return _refused(outcome)
     if outcome.to_make:
@@ -132,26 +129,15 @@ def _refusal_of_names(topology: Topology) -> Refused | None:
 async def streams_group_describe(node: Node, call: Call) -> StreamsGroupDescribeResponse:
     """Say what state groups are in, what their topology is, and which tasks their members have and shall have."""
     request: StreamsGroupDescribeRequest = call.request
-    response = StreamsGroupDescribeResponse()
-    if not _serves_streams_groups(node):
-        error = ErrorCode.UNSUPPORTED_VERSION
-        response.groups = [DescribedGroup(group_id=group_id, error_code=error) for group_id in request.group_ids]
-        return response
-    async for some in node.turns.share(call, request.group_ids):
-        response.groups += [_described(node, group_id, request) for group_id in some]
-    return response
 
+    def find(machine: GroupCoordinator, group_id: str) -> DescribedGroup | Refused:
+        found = machine.describe_streams_group(group_id)
+        if request.include_topology_description and not isinstance(found, Refused):
+            found.topology_description_status = DESCRIPTION_NOT_STORED
+        return found
 
-def _described(node: Node, group_id: str, request: StreamsGroupDescribeRequest) -> DescribedGroup:
-    shard = group_shard(node, group_id)
-    found = shard if isinstance(shard, Refused) else shard.machine.describe_streams_group(group_id)
-    if isinstance(found, Refused):
-        return DescribedGroup(group_id=group_id, error_code=refusal(found), error_message=found.message)
-    if request.include_authorized_operations:
-        found.authorized_operations = GROUP_OPERATIONS
-    if request.include_topology_description:
-        found.topology_description_status = DESCRIPTION_NOT_STORED
-    return found
+    groups = await described(node, call, DescribedGroup, find, served=_serves_streams_groups(node))
+    return StreamsGroupDescribeResponse(groups=groups)
 
 
 async def streams_group_topology_description_update(
