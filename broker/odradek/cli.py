@@ -183,7 +183,7 @@ def serve(
         metrics_port=metrics_port,
         arm=None if plan is None else partial(_arm, plan.rules),
     )
-    hosting = alone if control is None else _hosting(control, control_token, log)
+    hosting = alone if control is None else _hosting(control, control_token, log, prepared)
     if until_stdin_ends:
         end_with_stdin()
     try:
@@ -320,10 +320,10 @@ def _dialect(name: str) -> Release:
     return load(name)
 
 
-def _hosting(control: str, token: str | None, log: Logger) -> Hosting:
+def _hosting(control: str, token: str | None, log: Logger, prepared: Prepared | None) -> Hosting:
     from odradek.control.cli import hosting_of
 
-    return hosting_of(control, token, None, log)
+    return hosting_of(control, token, None, log, prepared)
 
 
 def _port(port: int, *, count: int) -> int:

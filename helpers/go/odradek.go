@@ -35,6 +35,9 @@ type Options struct {
 	Dialect            string         `json:"dialect,omitempty"`
 	TransactionVersion *int           `json:"transaction_version,omitempty"`
 	Seed               *int           `json:"seed,omitempty"`
+
+	Security string            `json:"security,omitempty"` // ssl, sasl-plaintext or sasl-ssl
+	Users    map[string]string `json:"users,omitempty"`    // passwords, where clients log in; else one user is made up
 }
 
 // Match, When, Act, Step and Expect are the parts of a rule, with the fields of docs/rules.md.
@@ -73,8 +76,17 @@ func AtLeast(n int) Expect { return Expect{"at_least": n} }
 type Cluster struct {
 	ID        string `json:"id"`
 	Bootstrap string `json:"bootstrap"`
+	Access    Access `json:"access"`
 	hub       *hub
 	t         testing.TB
+}
+
+// Access is what a client needs to get into a cluster with security; certificates are PEM.
+type Access struct {
+	CA          string            `json:"ca"`          // what clients trust
+	Certificate string            `json:"certificate"` // key and certificate of a client, where nobody logs in
+	Mechanism   string            `json:"mechanism"`
+	Users       map[string]string `json:"users"`
 }
 
 // New makes a cluster for this test, which fails at its end if a rule has not seen what it expects.

@@ -91,6 +91,8 @@ export class Cluster {
     this.hub = hub
     this.id = made.id
     this.bootstrap = made.bootstrap
+    /** With security: `ca`, `certificate` (both PEM), `mechanism`, `users`; else null. */
+    this.access = made.access
   }
 
   /** The addresses of the brokers, one by one. */

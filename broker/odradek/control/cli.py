@@ -11,6 +11,7 @@ from odradek.parent import UntilStdinEnds, end_with_stdin
 from odradek.usage import UsageError
 
 if TYPE_CHECKING:
+    from odradek.net.prepared import Prepared
     from odradek.net.serve import Hosting
     from odradek.node.node import Logger
 
@@ -58,12 +59,15 @@ def _print_ready(url: str) -> None:
     print(f"{READY}{url}", flush=True)
 
 
-def hosting_of(control: str, token: str | None, url_file: Path | None, log: Logger) -> Hosting:
+def hosting_of(
+    control: str, token: str | None, url_file: Path | None, log: Logger, prepared: Prepared | None = None
+) -> Hosting:
     """What `odradek serve --control` runs its cluster in."""
     _need()
     from odradek.control.serving import controlled, listening
 
-    return controlled(listening(control, token or environ.get(TOKEN_VARIABLE)), log=log, url_file=url_file)
+    where = listening(control, token or environ.get(TOKEN_VARIABLE))
+    return controlled(where, log=log, url_file=url_file, prepared=prepared)
 
 
 def _need() -> None:

@@ -25,6 +25,7 @@ AsJson = Annotated[bool, Option(name="--json", help="Print what the hub answers.
 Broker = Annotated[int, Argument(help="The id of the broker.")]
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 WAIT_MARGIN_S = 10.0
+FAMILIES = ("librdkafka", "java")
 
 
 class _At:
@@ -164,6 +165,13 @@ def make(
     as_kafka: Annotated[str | None, Option(metavar="RELEASE", help="Be this release of Kafka.")] = None,
     dialect: Annotated[str | None, Option(help="Be this dialect of Kafka.")] = None,
     transaction_version: Annotated[int | None, Option(min=0, help="Finalized level of transaction.version.")] = None,
+    security: Annotated[
+        str | None, Option(help="plaintext, ssl, sasl-plaintext or sasl-ssl; `ctl access` says how clients get in.")
+    ] = None,
+    user: Annotated[
+        list[str] | None,
+        Option(metavar="NAME:PASSWORD", help="Who can log in; can be given more than once. Else one is made up."),
+    ] = None,
     name: Annotated[str | None, Option(name="--id", help="Its name; else one is made.")] = None,
     lease: Annotated[float | None, Option(min=0, help="Seconds of silence after which it goes; 0: never.")] = None,
     hub: Url = None,
@@ -177,11 +185,23 @@ def make(
         "as_kafka": as_kafka,
         "dialect": dialect,
         "transaction_version": transaction_version,
+        "security": security,
+        "users": _users(user or []) or None,
         "id": name,
         "lease_s": 0 if lease is None else lease,
     }
     body = {field: value for field, value in given.items() if value is not None}
     _print(_hub(hub).post("clusters", body=body), as_json, CLUSTER_COLUMNS)
+
+
+def _users(texts: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, colon, password = text.partition(":")
+        if not (name and colon and password):
+            raise UsageError("A user is NAME:PASSWORD, and what is given is not.")
+        found[name] = password
+    return found
 
 
 def show(hub: Url = None, cluster: Cluster = None, as_json: AsJson = False) -> None:
@@ -347,6 +367,39 @@ def config(
     _At(hub, cluster).post("config", body=body)
 
 
+def advertise(
+    broker: Broker,
+    port: Annotated[int, Argument(help="The port that clients are told; it listens where it did.")],
+    host: Annotated[str | None, Option(help="The host; else it stays.")] = None,
+    listener: Annotated[str | None, Option(metavar="NAME", help="Of this listener; else of the first.")] = None,
+    hub: Url = None,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell clients another address of a broker, as where the ports of a container are mapped."""
+    given = {"port": port, "host": host, "listener": listener}
+    body = {name: value for name, value in given.items() if value is not None}
+    _print(_At(hub, cluster).post("brokers", broker, "advertise", body=body), as_json, BROKER_COLUMNS)
+
+
+def reload_certificates(hub: Url = None, cluster: Cluster = None) -> None:
+    """Read the keys and certificates of the listeners again, for the connections to come."""
+    _At(hub, cluster).post("certificates", "reload")
+
+
+def access(
+    family: Annotated[str, Argument(metavar="CLIENT", help="librdkafka or java.")],
+    hub: Url = None,
+    cluster: Cluster = None,
+) -> None:
+    """Print the settings with which a client gets in, as an object of JSON."""
+    if family not in FAMILIES:
+        raise UsageError(f"There are settings for {' and '.join(FAMILIES)}, not for {family}.")
+    told = _At(hub, cluster).post("lease")
+    settings = {"bootstrap.servers": told["bootstrap"]} if told["access"] is None else told["access"][family]
+    print(json.dumps(settings, indent=2, ensure_ascii=False))
+
+
 def disconnect(hub: Url = None, cluster: Cluster = None) -> None:
     """Close the connections of all clients."""
     _At(hub, cluster).post("disconnect")
@@ -470,6 +523,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "epoch": epoch,
     "feature": feature,
     "config": config,
+    "advertise": advertise,
+    "reload-certificates": reload_certificates,
+    "access": access,
     "disconnect": disconnect,
     "time": time,
     "wait": wait,

@@ -12,6 +12,7 @@ from odradek.control import steps
 from odradek.control.conditions import wait_for
 from odradek.control.hub import Hosted, Hub, Taken
 from odradek.control.messages import (
+    AdvertiseBody,
     AlterConfigs,
     BrokerView,
     Came,
@@ -323,6 +324,18 @@ async def resume_broker(asked: Asked) -> list[BrokerView]:
     return broker_views(asked.hosted.running)
 
 
+async def advertise(asked: Asked) -> list[BrokerView]:
+    """Tell clients another address of a broker from now on, as where the ports of a container are mapped."""
+    body: AdvertiseBody = asked.body
+    asked.hosted.controls.advertise(asked.number("broker"), port=body.port, host=body.host, listener=body.listener)
+    return broker_views(asked.hosted.running)
+
+
+async def reload_certificates(asked: Asked) -> None:
+    """Read the keys and certificates of every listener again, for the connections to come."""
+    asked.hosted.controls.reload_certificates()
+
+
 async def disconnect(asked: Asked) -> None:
     """Close every connection of a client."""
     asked.hosted.controls.disconnect_clients()
@@ -454,6 +467,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _row("POST", CLUSTER + "/brokers/{broker}/start", start_broker),
     _row("POST", CLUSTER + "/brokers/{broker}/pause", pause_broker),
     _row("POST", CLUSTER + "/brokers/{broker}/resume", resume_broker),
+    _row("POST", CLUSTER + "/brokers/{broker}/advertise", advertise, body=AdvertiseBody, body_required=True),
+    _row("POST", CLUSTER + "/certificates/reload", reload_certificates, status=204),
     _row("POST", CLUSTER + "/disconnect", disconnect, status=204),
     _row("POST", CLUSTER + "/partitions/{topic}/{partition}/leader", move_leader, body=MoveLeader, body_required=True),
     _row("POST", CLUSTER + "/coordinators/{kind}/{key}/move", move_coordinator, body=MoveCoordinator),

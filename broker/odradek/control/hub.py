@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -13,7 +14,7 @@ from msgspec import structs
 from odradek.config.table import Config
 from odradek.control.controls import Controls
 from odradek.control.events import EventRing
-from odradek.control.messages import LEASE_S, BrokerView, ClusterMade, NewCluster, NewTopic
+from odradek.control.messages import LEASE_S, AccessView, BrokerView, ClusterMade, NewCluster, NewTopic
 from odradek.control.plan import Plan, plan_of
 from odradek.control.state import broker_views
 from odradek.control.steps import add_rules
@@ -21,8 +22,10 @@ from odradek.control.stories import read_story
 from odradek.net.cluster import ListenError, RunningCluster, start_cluster
 from odradek.node.cluster_spec import node_ids_of
 from odradek.node.hosting.controller import StartTopic
+from odradek.usage import UsageError
 
 if TYPE_CHECKING:
+    from odradek.net.prepared import Prepared
     from odradek.node.node import EventSink, Logger
     from odradek.node.rules.model import Rule
     from odradek.releases import Release
@@ -44,9 +47,18 @@ class Taken(Exception):
 class Hosted:
     """A cluster of the hub."""
 
-    def __init__(self, cluster_id: str, start: Start, *, lease_s: float, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        cluster_id: str,
+        start: Start,
+        *,
+        lease_s: float,
+        loop: asyncio.AbstractEventLoop,
+        prepared: Prepared | None = None,
+    ) -> None:
         self.id = cluster_id
         self.lease_s = lease_s
+        self._prepared = prepared
         self.also: EventSink | None = None
         """Who else is told of its events."""
         self.running: RunningCluster
@@ -68,6 +80,11 @@ class Hosted:
         """End its brokers: connections close, and who waits or follows is told."""
         await self.running.stop()
         self.events.end()
+
+    def forget(self) -> None:
+        """Remove what was made for it alone; it is not begun again."""
+        if self._prepared is not None:
+            self._prepared.close()
 
     def _now(self) -> int:
         return self.running.clock.now() if hasattr(self, "running") else 0
@@ -92,7 +109,9 @@ class Hosted:
     def made(self) -> ClusterMade:
         """What a client has to know of it."""
         brokers: list[BrokerView] = broker_views(self.running)
-        return ClusterMade(id=self.id, bootstrap=self.running.bootstrap, brokers=brokers, lease_s=self.lease_s)
+        bootstrap = self.running.bootstrap
+        access = None if self._prepared is None else _access_view(self._prepared, bootstrap)
+        return ClusterMade(id=self.id, bootstrap=bootstrap, brokers=brokers, lease_s=self.lease_s, access=access)
 
 
 class Hub:
@@ -130,11 +149,18 @@ class Hub:
         cluster_id = self._new_id() if body.id is None else body.id
         if cluster_id in self._clusters or cluster_id in self._starting:
             raise Taken(f"there is a cluster {cluster_id} already")
-        start = self._starter(body)
-        hosted = Hosted(cluster_id, start, lease_s=body.lease_s, loop=asyncio.get_running_loop())
         self._starting.add(cluster_id)
+        prepared: Prepared | None = None
         try:
+            prepared = await self._prepare(body)
+            start = self._starter(body, prepared)
+            loop = asyncio.get_running_loop()
+            hosted = Hosted(cluster_id, start, lease_s=body.lease_s, loop=loop, prepared=prepared)
             await hosted.begin()
+        except BaseException:
+            if prepared is not None:
+                prepared.close()
+            raise
         finally:
             self._starting.discard(cluster_id)
         self.adopt(hosted)
@@ -159,6 +185,7 @@ class Hub:
                 # The event loop closes a listener in a turn of its own.
                 if not tries_left:
                     self._clusters.pop(cluster_id, None)
+                    hosted.forget()
                     raise
                 await asyncio.sleep(0)
         raise AssertionError("the last try returns or raises")
@@ -168,6 +195,7 @@ class Hub:
         hosted = self.get(cluster_id)
         del self._clusters[cluster_id]
         await hosted.end()
+        hosted.forget()
 
     async def close(self) -> None:
         """End all clusters."""
@@ -184,10 +212,26 @@ class Hub:
             if found not in self._clusters:
                 return found
 
-    def _starter(self, body: NewCluster) -> Start:
+    async def _prepare(self, body: NewCluster) -> Prepared | None:
+        """Listeners, certificates and users, where they are asked for in a word; other clusters go on meanwhile."""
+        if body.security is None:
+            if body.users is not None:
+                raise ValueError("Users go with security: sasl-plaintext or sasl-ssl.")
+            return None
+        from odradek.net.prepared import Prepared  # most hubs are never asked for any
+
+        hosts = [] if body.advertised_host is None else [body.advertised_host]
+        make = partial(Prepared, body.security, host=self._host, port=body.port, hosts=hosts, users=body.users)
+        try:
+            return await asyncio.to_thread(make)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+    def _starter(self, body: NewCluster, prepared: Prepared | None) -> Start:
         story = _story(body.story)
         asked = story.cluster
-        settings = asked.overrides | {key: _text(value) for key, value in body.config.items()}
+        settings = {} if prepared is None else dict(prepared.config)
+        settings |= asked.overrides | {key: _text(value) for key, value in body.config.items()}
         level = asked.transaction_version if body.transaction_version is None else body.transaction_version
         levels = {"odradek.transaction.version": level, "odradek.as.kafka": body.as_kafka or asked.as_kafka}
         settings |= {key: str(value) for key, value in levels.items() if value is not None}
@@ -231,6 +275,19 @@ class Hub:
                 if hosted.lease_s and hosted.silent_s() > hosted.lease_s:
                     self.log.info("cluster_lease_over", cluster=hosted.id, lease_s=hosted.lease_s)
                     await self.remove(hosted.id)
+
+
+def _access_view(prepared: Prepared, bootstrap: str) -> AccessView:
+    access = prepared.access(bootstrap)
+    return AccessView(
+        protocol=access.protocol,
+        ca=access.ca_pem,
+        certificate=access.client_pem,
+        mechanism=access.mechanism,
+        users=prepared.users,
+        librdkafka=access.librdkafka_whole,
+        java=access.java_whole,
+    )
 
 
 def _text(value: object) -> str:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 __all__ = [
+    "AccessView",
+    "AdvertiseBody",
     "AlterConfigs",
     "BrokerView",
     "ClusterMade",
@@ -78,6 +80,14 @@ class NewCluster(Body):
     seed: Annotated[int, Meta(description="Of every random choice of the brokers.")] | None = None
     port: Annotated[Port, Meta(description="Of the first broker, the others take the next; 0: free ones.")] = 0
     advertised_host: Annotated[str, Meta(description="The host that clients are told.")] | None = None
+    security: (
+        Annotated[str, Meta(description="plaintext, ssl, sasl-plaintext or sasl-ssl: what clients need to get in.")]
+        | None
+    ) = None
+    users: (
+        Annotated[dict[str, str], Meta(description="Passwords by user, where clients log in; else one is made up.")]
+        | None
+    ) = None
     lease_s: Annotated[
         float, Meta(ge=0, description="It is removed after so much silence; 0: never. A connected client breaks it.")
     ] = LEASE_S
@@ -93,6 +103,26 @@ class ClusterMade(View):
     """`HOST:PORT` of every broker, separated by commas."""
     brokers: list[BrokerView]
     lease_s: float
+    access: AccessView | None = None
+    """What clients need beside the bootstrap; null where they need nothing, or the hub did not set it up."""
+
+
+class AccessView(View):
+    """How a client gets in; the certificates are PEM, so that no file of the hub is needed."""
+
+    protocol: str
+    """SSL, SASL_PLAINTEXT or SASL_SSL"""
+    ca: str | None
+    """What clients trust."""
+    certificate: str | None
+    """Key and certificate of a client, where nobody logs in."""
+    mechanism: str | None
+    users: dict[str, str]
+    """Passwords by user; the settings are those of the first."""
+    librdkafka: dict[str, str]
+    """Settings of librdkafka, the bootstrap included."""
+    java: dict[str, str]
+    """Settings of Kafka's own clients and tools, the bootstrap included."""
 
 
 class BrokerView(View):
@@ -305,6 +335,14 @@ class ParkedView(View):
 
 
 # ---------------------------------------------------------------------- what is done to a cluster
+
+
+class AdvertiseBody(Body):
+    """The address that clients are told of a broker; it listens where it did."""
+
+    port: Annotated[int, Meta(ge=1, le=65535)]
+    host: Annotated[str, Meta(min_length=1, description="The host; else it stays.")] | None = None
+    listener: Annotated[str, Meta(description="Of this listener; else of the first.")] | None = None
 
 
 class MoveLeader(Body):

@@ -25,6 +25,7 @@ from odradek.net.serve import Hosting, Start, loop_options
 from odradek.usage import UsageError
 
 if TYPE_CHECKING:
+    from odradek.net.prepared import Prepared
     from odradek.node.node import EventSink, Logger
 
 __all__ = ["Listening", "listen", "listening", "run_hub"]
@@ -139,13 +140,18 @@ async def listen(hub: Hub, where: Listening) -> AsyncIterator[None]:
         await serving
 
 
-def controlled(where: Listening, *, log: Logger, url_file: Path | None = None) -> Hosting:
-    """Have the cluster of `odradek serve` be the one cluster, `default`, of a hub that listens there."""
+def controlled(
+    where: Listening, *, log: Logger, url_file: Path | None = None, prepared: Prepared | None = None
+) -> Hosting:
+    """Have the cluster of `odradek serve` be the one cluster, `default`, of a hub that listens there.
+
+    What `--security` has prepared is told to who asks the hub; it is taken away by who prepared it.
+    """
 
     @asynccontextmanager
     async def hosting(start: Start, events: EventSink | None) -> AsyncIterator[Callable[[], RunningCluster]]:
         hub = Hub(log=log, host=where.host)
-        hosted = Hosted(DEFAULT, start, lease_s=0, loop=asyncio.get_running_loop())
+        hosted = Hosted(DEFAULT, start, lease_s=0, loop=asyncio.get_running_loop(), prepared=prepared)
         hosted.also = events
         await hosted.begin()
         hub.adopt(hosted)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from odradek.net.certs import Certificates
 
 __all__ = ["CLIENTS", "Access", "settings_page"]
@@ -65,6 +67,58 @@ class Access(Struct, frozen=True, kw_only=True):
                 f" username={_quoted(self.user)} password={_quoted(self.password)};",
             }
         return told
+
+    @property
+    def ca_pem(self) -> str | None:
+        """The certificate of the authority that clients trust; None without TLS."""
+        return None if self.certificates is None else _read(self.certificates.ca)
+
+    @property
+    def client_pem(self) -> str | None:
+        """Key and certificate of a client, where it is known by them; None where it logs in, or has none."""
+        if self.certificates is None or self.mechanism is not None:
+            return None
+        return _read(self.certificates.client(CLIENT))
+
+    @property
+    def librdkafka_whole(self) -> dict[str, str]:
+        """As `librdkafka`, with the certificates themselves in place of their files."""
+        told = _without(self.librdkafka, "ssl.")
+        if self.ca_pem is not None:
+            told["ssl.ca.pem"] = self.ca_pem
+        if self.client_pem is not None:
+            key, chain = _parts(self.client_pem)
+            told |= {"ssl.key.pem": key, "ssl.certificate.pem": chain}
+        return told
+
+    @property
+    def java_whole(self) -> dict[str, str]:
+        """As `java`, with the certificates themselves in place of stores (KIP-651)."""
+        told = _without(self.java, "ssl.")
+        if self.ca_pem is not None:
+            told |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self.ca_pem}
+        if self.client_pem is not None:
+            key, chain = _parts(self.client_pem)
+            told |= {"ssl.keystore.type": "PEM", "ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
+        return told
+
+
+def _read(path: Path) -> str | None:
+    """A folder that somebody else has made need not hold every file."""
+    try:
+        return path.read_text()
+    except OSError:
+        return None
+
+
+def _without(told: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key: value for key, value in told.items() if not key.startswith(prefix)}
+
+
+def _parts(pem: str) -> tuple[str, str]:
+    """The key, and the certificates, of a file of both."""
+    key, begin, rest = pem.partition("-----BEGIN CERTIFICATE-----")
+    return key, begin + rest
 
 
 def _quoted(text: str) -> str:

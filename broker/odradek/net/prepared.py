@@ -69,6 +69,7 @@ class Prepared:
         """Passwords by user; without any there is one with a password that is made up."""
         if self.protocol.startswith("SASL"):
             self.users = self.users or {USER: secrets.token_urlsafe(12)}
+            _check(self.users)
             self.config |= {
                 "sasl.enabled.mechanisms": MECHANISMS,
                 "odradek.sasl.users": ",".join(f"{name}:{password}" for name, password in self.users.items()),
@@ -110,3 +111,11 @@ class Prepared:
         """Remove the certificates that were made for this start alone."""
         if self._take_away is not None:
             self._take_away()
+
+
+def _check(users: Mapping[str, str]) -> None:
+    """In the key they stand one after another, where a comma would begin another user."""
+    if any(not name or {":", ","} & set(name) for name in users):
+        raise UsageError("The name of a user has at least one character, and neither a colon nor a comma.")
+    if any(not password or "," in password for password in users.values()):
+        raise UsageError("A password has at least one character, and no comma.")

@@ -3,10 +3,13 @@ package example
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 	odradek "odradek.dev/helpers/go"
 )
 
@@ -113,5 +116,29 @@ func commit(t *testing.T, client *kgo.Client, value string) {
 	send(t, client, value)
 	if err := client.EndTransaction(context.Background(), kgo.TryCommit); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestAClusterWithLogins(t *testing.T) {
+	users := map[string]string{"alice": "hush"}
+	cluster := odradek.New(t, odradek.Options{Topics: []string{"orders"}, Security: "sasl-ssl", Users: users})
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM([]byte(cluster.Access.CA))
+	for password, welcome := range map[string]bool{"hush": true, "guessed": false} {
+		client, err := kgo.NewClient(
+			kgo.SeedBrokers(cluster.Seeds()...),
+			kgo.DialTLSConfig(&tls.Config{RootCAs: trusted}),
+			kgo.SASL(plain.Auth{User: "alice", Pass: password}.AsMechanism()),
+			kgo.DefaultProduceTopic("orders"),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		limited, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := client.Ping(limited); (err == nil) != welcome {
+			t.Errorf("with the password %s: %v", password, err)
+		}
 	}
 }

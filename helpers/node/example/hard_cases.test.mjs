@@ -103,3 +103,20 @@ test('a story', async (t) => {
 async function commitTwo({ producer }) {
   for (const value of ['one coffee', 'one cake']) await (await begin(producer, value)).commit()
 }
+
+test('a cluster with logins', async (t) => {
+  const cluster = await newCluster(t, { topics: ['orders'], security: 'sasl-ssl', users: { alice: 'hush' } })
+  const connect = async (password) => {
+    const sasl = { mechanism: cluster.access.mechanism.toLowerCase(), username: 'alice', password }
+    const kafka = new Kafka({ brokers: cluster.brokers, ssl: { ca: [cluster.access.ca] }, sasl, logLevel: logLevel.NOTHING })
+    const admin = kafka.admin({ retry: { retries: 0 } })
+    try {
+      await admin.connect()
+      return await admin.listTopics()
+    } finally {
+      await admin.disconnect()
+    }
+  }
+  assert.ok((await connect('hush')).includes('orders'))
+  await assert.rejects(connect('guessed'), /[Aa]uthentication/)
+})

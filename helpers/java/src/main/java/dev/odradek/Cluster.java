@@ -5,6 +5,7 @@ import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -13,11 +14,13 @@ public final class Cluster implements AutoCloseable {
     private final Hub hub;
     private final String id;
     private final String bootstrap;
+    private final JsonNode access;
 
     private Cluster(Hub hub, JsonNode made) {
         this.hub = hub;
         this.id = made.get("id").asText();
         this.bootstrap = made.get("bootstrap").asText();
+        this.access = made.path("access").path("java");
     }
 
     /** Make one, with these options of POST /clusters. */
@@ -29,6 +32,13 @@ public final class Cluster implements AutoCloseable {
     /** What a client connects to: `bootstrap.servers`. */
     public String bootstrap() {
         return bootstrap;
+    }
+
+    /** What a client connects with: `bootstrap.servers`, and what it takes to get in where there is security. */
+    public Map<String, Object> settings() {
+        Map<String, Object> settings = new HashMap<>(Map.of("bootstrap.servers", bootstrap));
+        access.fields().forEachRemaining(each -> settings.put(each.getKey(), each.getValue().asText()));
+        return settings;
     }
 
     /** Read anything of its state: get("transactions", "till-1"). */

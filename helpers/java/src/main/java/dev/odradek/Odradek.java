@@ -27,4 +27,7 @@ public @interface Odradek {
     String asKafka() default "";
 
     int transactionVersion() default -1;
+
+    /** ssl, sasl-plaintext or sasl-ssl; {@link Cluster#settings} says how a client gets in. */
+    String security() default "";
 }

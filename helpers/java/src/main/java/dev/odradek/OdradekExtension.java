@@ -63,6 +63,9 @@ public final class OdradekExtension implements ParameterResolver, AfterEachCallb
         if (!odradek.asKafka().isEmpty()) {
             options.put("as_kafka", odradek.asKafka());
         }
+        if (!odradek.security().isEmpty()) {
+            options.put("security", odradek.security());
+        }
         if (odradek.transactionVersion() >= 0) {
             options.put("transaction_version", odradek.transactionVersion());
         }

@@ -71,8 +71,20 @@ class HardCasesTest {
         cluster.verify();
     }
 
+    @Test
+    @Odradek(topics = "orders", security = "sasl-ssl")
+    void aClusterWithLogins(Cluster cluster) {
+        try (KafkaProducer<String, String> producer = till(cluster)) {
+            send(producer, "one coffee");
+            producer.commitTransaction();
+        }
+        assertEquals("SASL_SSL", cluster.settings().get("security.protocol"));
+        assertEquals(List.of("one coffee"), committed(cluster, 2));
+    }
+
     private static KafkaProducer<String, String> till(Cluster cluster) {
-        Map<String, Object> settings = Map.of("bootstrap.servers", cluster.bootstrap(), "transactional.id", "till-1");
+        Map<String, Object> settings = cluster.settings();
+        settings.put("transactional.id", "till-1");
         KafkaProducer<String, String> producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer());
         producer.initTransactions();
         return producer;
@@ -87,7 +99,8 @@ class HardCasesTest {
     /** What a read_committed consumer gets, once everything below this offset is decided. */
     private static List<String> committed(Cluster cluster, int stableTo) {
         cluster.waitFor("partition", Map.of("topic", "orders", "partition", 0, "last_stable_offset", stableTo));
-        Map<String, Object> settings = Map.of("bootstrap.servers", cluster.bootstrap(), "isolation.level", "read_committed", "auto.offset.reset", "earliest");
+        Map<String, Object> settings = cluster.settings();
+        settings.putAll(Map.of("isolation.level", "read_committed", "auto.offset.reset", "earliest"));
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
             consumer.assign(List.of(ORDERS));
             while (true) {
