@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 from odradek.commands import Argument, Commands, Option
 from odradek.usage import UsageError
 from odradek_pipeline.needs import need
-from odradek_pipeline.watch.command import watch
+from odradek_pipeline.watch.command import CommandConfig, watch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -298,9 +298,11 @@ def copy(
     ] = None,
     batch_records: Annotated[int, Option(min=1, help="Records of a micro-batch, at most.")] = 10_000,
     master: Master = "local[*]",
+    command_config: CommandConfig = None,
 ) -> None:
     """Copy a topic exactly once: a Spark stream with one Kafka transaction for each task, offsets inside it."""
     need("pyspark", "pandas", "pyarrow", "confluent_kafka", extra="pipeline")
+    from odradek_pipeline.access.config import read_config
     from odradek_pipeline.jobs.audit_copy import audit_copy
     from odradek_pipeline.jobs.copy_exactly_once import CopyJob, check_topics, start_copy
     from odradek_pipeline.jobs.ingest import ingest
@@ -312,7 +314,8 @@ def copy(
         raise UsageError(
             "Spark's Kafka connector is missing: run `make pipeline-jars`, or name its folder in ODRADEK_PIPELINE_JARS."
         )
-    check_topics(bootstrap, source, target)
+    config = read_config(command_config)
+    check_topics(bootstrap, source, target, config)
     for folder in (checkpoint, audit_out):
         if folder is not None:
             check_folder(folder)
@@ -324,6 +327,7 @@ def copy(
         checkpoint,
         progress=checkpoint / "copy_progress",
         batch_records_max=batch_records,
+        config=config,
     )
     with spark_troubles():
         spark = spark_session(None if master == "submit" else master, name=application)
@@ -334,7 +338,7 @@ def copy(
             query.stop()
         if audit_out is None:
             return
-        ingest(spark, bootstrap, [source, target], audit_out)
+        ingest(spark, bootstrap, [source, target], audit_out, config)
         result = audit_copy(spark, audit_out, source=source, target=target)
     _finish(result, audit_out)
 

@@ -222,7 +222,7 @@ def test_wrong_calls(cluster: Cluster, tmp_path: Path) -> None:
 def test_a_release_without_these_requests_is_refused(tmp_path: Path) -> None:
     with (
         Cluster(topics=["orders"], as_kafka="2.8", seed=1) as old,
-        pytest.raises(UsageError, match=r"does not know LIST_TRANSACTIONS \(Apache Kafka has it since 3\.0\)"),
+        pytest.raises(UsageError, match=r"does not know DESCRIBE_TRANSACTIONS \(Apache Kafka has it since 3\.0\)"),
     ):
         watch_cluster(Settings(old.bootstrap, tmp_path, once=True))
 

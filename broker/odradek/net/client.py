@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
 
@@ -12,6 +12,9 @@ from odradek.wire.codecs import PLAIN, Codecs
 from odradek.wire.messages.request_header import RequestHeader
 from odradek.wire.messages.response_header import ResponseHeader
 from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["BlockingClient", "split_address"]
 
@@ -28,13 +31,31 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class BlockingClient:
-    """A connection; raises OSError where there is none, or where no answer comes within `timeout_s`."""
+    """A connection; raises OSError where there is none, or where no answer comes within `timeout_s`.
 
-    def __init__(self, address: str, *, client_id: str, timeout_s: float = 10, codecs: Codecs = PLAIN) -> None:
+    With `tls` it is encrypted, and the certificate has to name the host if the context says so.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        client_id: str,
+        timeout_s: float = 10,
+        codecs: Codecs = PLAIN,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._codecs = codecs
         self._client_id = client_id
         self._correlation_id = 0
-        self._connection = socket.create_connection(split_address(address), timeout=timeout_s)
+        host, port = split_address(address)
+        self._connection = socket.create_connection((host, port), timeout=timeout_s)
+        if tls is not None:
+            try:
+                self._connection = tls.wrap_socket(self._connection, server_hostname=host)
+            except BaseException:
+                self._connection.close()
+                raise
         self._stream = self._connection.makefile("rb")
 
     def __enter__(self) -> Self:

@@ -1,11 +1,11 @@
-"""`sasl.jaas.config`: a login module and its options, of which the users of PLAIN are read."""
+"""`sasl.jaas.config`: a login module and its options; brokers read the users of PLAIN from it, clients who they are."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-__all__ = ["JaasError", "parse_users", "plain_users"]
+__all__ = ["JaasError", "login_options", "parse_users", "plain_users"]
 
 _OPTION = re.compile(r"""\s*([\w.-]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\s;"']+))""")
 _HEAD = re.compile(r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b", re.IGNORECASE)
@@ -18,19 +18,24 @@ class JaasError(ValueError):
 
 def plain_users(text: str) -> Mapping[str, str]:
     """Passwords by user: the options `user_NAME="PASSWORD"` of the login module. Raises `JaasError`."""
+    options = login_options(text)
+    return {name.removeprefix(USER): value for name, value in options.items() if name.startswith(USER)}
+
+
+def login_options(text: str) -> Mapping[str, str]:
+    """All options of the login module, by name. Raises `JaasError`."""
     head = _HEAD.match(text)
     if head is None:
         raise JaasError('sasl.jaas.config is MODULE required OPTION="VALUE" …; and what is given is not.')
-    users: dict[str, str] = {}
+    options: dict[str, str] = {}
     position = head.end()
     while match := _OPTION.match(text, position):
         position = match.end()
         value = match[4] if match[4] is not None else re.sub(r"\\(.)", r"\1", match[2] or match[3] or "")
-        if match[1].startswith(USER):
-            users[match[1].removeprefix(USER)] = value
+        options[match[1]] = value
     if text[position:].strip() not in (";", ""):
         raise JaasError(f"sasl.jaas.config cannot be read from character {position} on.")
-    return users
+    return options
 
 
 def parse_users(text: str) -> Mapping[str, str]:

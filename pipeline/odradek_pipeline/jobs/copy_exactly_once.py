@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from odradek.usage import UsageError
+from odradek_pipeline.access.config import PLAINTEXT, ClientConfig
 
 __all__ = ["CopyJob", "PROGRESS", "check_topics", "copy_partition", "start_copy"]
 
@@ -48,11 +49,12 @@ class CopyJob:
     batch_records_max: int = 10_000
     kill_after_batches: int = 0
     """For proofs: end the process hard behind the Kafka transactions of this batch, before Spark notes it."""
+    config: ClientConfig = PLAINTEXT
 
 
-def check_topics(bootstrap: str, source: str, target: str) -> None:
+def check_topics(bootstrap: str, source: str, target: str, config: ClientConfig = PLAINTEXT) -> None:
     """Both topics are there, with as many partitions, and the target keeps the timestamps that producers give."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin = AdminClient({**config.librdkafka(bootstrap), "log_level": 0})
     try:
         known = admin.list_topics(timeout=ANSWER_S).topics
         for topic in (source, target):
@@ -74,7 +76,7 @@ def start_copy(spark: SparkSession, job: CopyJob, *, available_now: bool = False
     """Start the copy; `available_now` ends it when everything that was there at the start has been copied."""
     stream = (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", job.bootstrap)
+        .options(**job.config.spark_options(job.bootstrap))
         .option("subscribe", job.source)
         .option("startingOffsets", "earliest")
         .option("kafka.isolation.level", "read_committed")
@@ -123,7 +125,7 @@ def copy_partition(frames: Iterable[pd.DataFrame], number: int, job: CopyJob) ->
     producer.init_transactions(TIMEOUT_S)  # fences an attempt that may still be alive, and ends what it left open
     consumer = Consumer(
         {
-            "bootstrap.servers": job.bootstrap,
+            **job.config.librdkafka(job.bootstrap),
             "group.id": job.application,
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
@@ -146,7 +148,7 @@ def copy_partition(frames: Iterable[pd.DataFrame], number: int, job: CopyJob) ->
 def _producer(job: CopyJob, partition: int) -> Producer:
     return Producer(
         {
-            "bootstrap.servers": job.bootstrap,
+            **job.config.librdkafka(job.bootstrap),
             "transactional.id": f"{job.application}-{job.source}-{partition}",
             "linger.ms": 5,
             "log_level": 2,

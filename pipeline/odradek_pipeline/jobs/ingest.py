@@ -7,7 +7,7 @@ the reads are saved, and every audit works on what was saved.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -15,17 +15,19 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
+from odradek_pipeline.access.config import PLAINTEXT, ClientConfig
+
 __all__ = ["LEVELS", "ends", "ingest"]
 
 LEVELS = ("read_committed", "read_uncommitted")
 TIMEOUT_S = 30
 
 
-def ends(bootstrap: str, topics: Sequence[str], level: str) -> pd.DataFrame:
+def ends(bootstrap: str, topics: Sequence[str], level: str, config: ClientConfig = PLAINTEXT) -> pd.DataFrame:
     """First and end offset of every partition: read_committed ends at the last stable offset."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **config.librdkafka(bootstrap),
             "group.id": "odradek-ingest",
             "enable.auto.commit": False,
             "isolation.level": level,
@@ -45,22 +47,26 @@ def ends(bootstrap: str, topics: Sequence[str], level: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["topic", "partition", "isolation", "start", "end"])
 
 
-def ingest(spark: SparkSession, bootstrap: str, topics: Sequence[str], out: Path) -> DataFrame:
+def ingest(
+    spark: SparkSession, bootstrap: str, topics: Sequence[str], out: Path, config: ClientConfig = PLAINTEXT
+) -> DataFrame:
     """Read the topics and save them as `raw_reads.parquet` and `ends.parquet` below `out`; the saved reads."""
     out.mkdir(parents=True, exist_ok=True)
-    found = pd.concat([ends(bootstrap, topics, level) for level in LEVELS], ignore_index=True)
+    found = pd.concat([ends(bootstrap, topics, level, config) for level in LEVELS], ignore_index=True)
     found.to_parquet(out / "ends.parquet", index=False)
     path = str(out.absolute() / "raw_reads.parquet")
     for number, level in enumerate(LEVELS):
-        rows = _read(spark, bootstrap, topics, found[found["isolation"] == level], level)
+        rows = _read(spark, config.spark_options(bootstrap), topics, found[found["isolation"] == level], level)
         rows.write.mode("append" if number else "overwrite").parquet(path)
     return spark.read.parquet(path)
 
 
-def _read(spark: SparkSession, bootstrap: str, topics: Sequence[str], found: pd.DataFrame, level: str) -> DataFrame:
+def _read(
+    spark: SparkSession, access: Mapping[str, str], topics: Sequence[str], found: pd.DataFrame, level: str
+) -> DataFrame:
     reader = (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**access)
         .option("subscribe", ",".join(topics))
         .option("kafka.isolation.level", level)
         .option("includeHeaders", "true")

@@ -13,7 +13,6 @@ from typing import TypeVar, cast
 
 from msgspec import Struct
 
-from odradek.net.client import BlockingClient
 from odradek.usage import UsageError
 from odradek.wire import registry
 from odradek.wire.errors import DecodeError, ErrorCode
@@ -32,6 +31,9 @@ from odradek.wire.messages.list_transactions_response import ListTransactionsRes
 from odradek.wire.messages.metadata_request import MetadataRequest
 from odradek.wire.messages.metadata_response import MetadataResponse
 from odradek.wire.registry import ApiKey
+from odradek_pipeline.access.config import PLAINTEXT, ClientConfig
+from odradek_pipeline.access.connect import Connector, Entered
+from odradek_pipeline.access.login import LoginRefused
 
 __all__ = ["Brokers", "Layout", "OpenProducer", "Partition", "UnderWay"]
 
@@ -112,12 +114,22 @@ class Gone(Exception):
     """A broker does not answer in this look."""
 
 
+_REFUSALS = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+"""What does not go away by itself: somebody has to give a right."""
+
+
 @dataclass(slots=True)
 class Connection:
     """One broker: its client, and the versions that both sides know."""
 
-    client: BlockingClient
+    entered: Entered
     versions: Mapping[int, tuple[int, int]]
+    is_used: bool = False
+    """Whether anything but versions has been answered."""
 
 
 @dataclass(slots=True)
@@ -126,10 +138,17 @@ class Brokers:
 
     bootstrap: str
     timeout_s: float = TIMEOUT_S
+    config: ClientConfig = PLAINTEXT
     away: dict[str, str] = field(default_factory=dict)
     """Brokers that have not answered in this look, by address, and why."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """What could not be asked in this look for want of a right, and the error."""
     layout: Layout = field(default_factory=lambda: Layout("", {}, {}))
+    _connector: Connector = field(init=False)
     _connections: dict[str, Connection] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._connector = Connector(CLIENT_ID, self.timeout_s, self.config)
 
     def close(self) -> None:
         """Hang up on all."""
@@ -138,19 +157,24 @@ class Brokers:
 
     def begin(self) -> bool:
         """Ask for brokers and leaders anew; False where nobody answers."""
-        self.away = {}
+        self.away, self.refused = {}, {}
         return self.refresh()
 
     def refresh(self) -> bool:
         """Brokers and leaders as they are now."""
+        said = self.ask_any(MetadataRequest(None, False), ApiKey.METADATA, MetadataResponse)
+        if said is None:
+            return False
+        self.layout = _layout(said)
+        return True
+
+    def ask_any(self, request: Struct, api: ApiKey, answer: type[Answer]) -> Answer | None:
+        """What the first broker says that answers; None where none does."""
         known = [*self.layout.addresses.values(), *(one.strip() for one in self.bootstrap.split(","))]
-        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         for address in dict.fromkeys(known):
             with contextlib.suppress(Gone):
-                said = self._ask(address, request, ApiKey.METADATA, MetadataResponse)
-                self.layout = _layout(said)
-                return True
-        return False
+                return self._ask(address, request, api, answer)
+        return None
 
     # ------------------------------------------------------------------ partitions
 
@@ -176,6 +200,7 @@ class Brokers:
                     for one in topic.partitions:
                         if one.error_code == ErrorCode.NONE:
                             found[topic.name, one.partition_index] = one.offset
+                        self._note(f"topic {topic.name}", one.error_code)
         return found
 
     def producers(self, partitions: Iterable[Partition]) -> tuple[list[OpenProducer], set[Partition]]:
@@ -189,6 +214,7 @@ class Brokers:
                 for topic in said.topics:
                     for one in topic.partitions:
                         if one.error_code != ErrorCode.NONE:
+                            self._note(f"topic {topic.name}", one.error_code)
                             continue
                         told.add((topic.name, one.partition_index))
                         opened += [
@@ -225,6 +251,8 @@ class Brokers:
                             found[topic.topic, one.partition_index] = bytes(one.records or b""), one.high_watermark
                         elif one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                             found[topic.topic, one.partition_index] = b"", -1
+                        else:
+                            self._note(f"topic {topic.topic}", one.error_code)
         return found
 
     # ------------------------------------------------------------------ coordinators
@@ -263,6 +291,7 @@ class Brokers:
             if one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 continue  # it has expired since it was listed
             if one.error_code != ErrorCode.NONE:
+                self._note(f"transactional id {one.transactional_id}", one.error_code)
                 doubt = f"{address} answers {ErrorCode(one.error_code).name} for {one.transactional_id}"
                 continue
             if one.transaction_state in STATES_UNDER_WAY:
@@ -299,28 +328,58 @@ class Brokers:
         """One answer; raises Gone where there is none, and for the rest of the look."""
         if address in self.away:
             raise Gone
+        before = self._connections.get(address)
+        if before is not None:
+            try:
+                return self._asked(before, address, request, api, answer)
+            except (OSError, ValueError, DecodeError) as error:
+                self._drop(address)
+                if isinstance(error, TimeoutError):
+                    self.away[address] = self._why(error, before)
+                    raise Gone from error
+            # A broker hangs up on who is idle for long, or whose login has ended; it is there all the same.
+        connection: Connection | None = None
         try:
             connection = self._connection(address)
-            version = self._version(address, connection, api)
-            said = connection.client.ask(request, version)
+            return self._asked(connection, address, request, api, answer)
         except (OSError, ValueError, DecodeError) as error:
             self._drop(address)
-            self.away[address] = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            self.away[address] = self._why(error, connection)
             raise Gone from error
+
+    def _asked(
+        self, connection: Connection, address: str, request: Struct, api: ApiKey, answer: type[Answer]
+    ) -> Answer:
+        if connection.entered.is_over:
+            raise ConnectionError
+        said = connection.entered.client.ask(request, self._version(address, connection, api))
+        connection.is_used = True
         assert isinstance(said, answer)
         return said
+
+    def _why(self, error: Exception, connection: Connection | None) -> str:
+        """Why a broker does not answer; one that hangs up on a newcomer may want another way in."""
+        if isinstance(error, ConnectionError) and not isinstance(error, LoginRefused) and error.errno is None:
+            is_new = connection is None or not connection.is_used
+            if is_new and self.config.protocol != "SASL_SSL" and "hang" not in str(error):
+                return f"{error} (security.protocol is {self.config.protocol}: --command-config)"
+        return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+    def _note(self, what: str, code: int) -> None:
+        if code in _REFUSALS:
+            self.refused[what] = ErrorCode(code).name
 
     def _connection(self, address: str) -> Connection:
         found = self._connections.get(address)
         if found is None:
-            client = BlockingClient(address, client_id=CLIENT_ID, timeout_s=self.timeout_s)
+            entered = self._connector.enter(address)
             try:
-                said = cast("ApiVersionsResponse", client.ask(ApiVersionsRequest(), 0))
+                said = cast("ApiVersionsResponse", entered.client.ask(ApiVersionsRequest(), 0))
             except BaseException:
-                client.close()
+                entered.client.close()
                 raise
             versions = {one.api_key: (one.min_version, one.max_version) for one in said.api_keys}
-            found = self._connections[address] = Connection(client, versions)
+            found = self._connections[address] = Connection(entered, versions)
         return found
 
     def _version(self, address: str, connection: Connection, api: ApiKey) -> int:
@@ -335,7 +394,7 @@ class Brokers:
         connection = self._connections.pop(address, None)
         if connection is not None:
             with contextlib.suppress(OSError):
-                connection.client.close()
+                connection.entered.client.close()
 
 
 def _layout(said: MetadataResponse) -> Layout:

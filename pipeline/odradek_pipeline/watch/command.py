@@ -8,7 +8,12 @@ from typing import Annotated
 from odradek.commands import Option
 from odradek_pipeline.needs import need
 
-__all__ = ["watch"]
+__all__ = ["CommandConfig", "watch"]
+
+CommandConfig = Annotated[
+    Path | None,
+    Option(metavar="FILE", help="Client properties, as Kafka's tools take them: TLS, SASL."),
+]
 
 
 def watch(
@@ -28,16 +33,19 @@ def watch(
     metrics_port: Annotated[
         int | None, Option(help="Serve /metrics for Prometheus on this port; 0 picks a free one.")
     ] = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Watch a running cluster: transactions that hang, are stuck or too old; exit code 1 on anything bad."""
     need("msgspec", "pandas", "rich")
+    from odradek_pipeline.access.config import read_config
     from odradek_pipeline.preflight import check_address, check_files, check_folder
     from odradek_pipeline.watch.running import Settings, watch_cluster
 
     check_address(bootstrap)
+    config = read_config(command_config)
     check_folder(out)
     if events is not None:
         check_files([events])
     metrics = None if metrics_port is None else (metrics_host, metrics_port)
-    settings = Settings(bootstrap, out, frozenset(topic or ()), interval, stall, seconds, once, events, metrics)
+    settings = Settings(bootstrap, out, frozenset(topic or ()), interval, stall, seconds, once, events, metrics, config)
     raise SystemExit(watch_cluster(settings))

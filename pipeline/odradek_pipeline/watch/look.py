@@ -20,8 +20,11 @@ from odradek_pipeline.watch.brokers import (
     Partition,
     UnderWay,
 )
+from odradek_pipeline.watch.rights import hides_transactions
 
 __all__ = ["Look", "is_known", "take_look"]
+
+REFUSED_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,9 @@ def take_look(brokers: Brokers, at_ms: int, topics: frozenset[str] = frozenset()
         opened = [one for one in opened if one.identity not in ended]
         unknown = [one for one in unknown if one.identity in still]
         brokers.refresh()
-    doubts = doubts or _moved(before, brokers.layout)
+        if not doubts and hides_transactions(brokers):
+            doubts = "coordinators hide transactions: DESCRIBE on all transactional ids is missing"
+    doubts = doubts or _moved(before, brokers.layout) or _refused(brokers.refused)
     return Look(
         at_ms,
         before,
@@ -112,6 +117,10 @@ def take_look(brokers: Brokers, at_ms: int, topics: frozenset[str] = frozenset()
         doubts,
         dict(brokers.away),
     )
+
+
+def _refused(refused: Mapping[str, str]) -> str:
+    return ", ".join(f"{error} for {what}" for what, error in list(refused.items())[:REFUSED_SHOWN])
 
 
 def _moved(before: Layout, after: Layout) -> str:

@@ -19,9 +19,11 @@ import msgspec
 
 from odradek.net.metrics_page import MetricsPage
 from odradek.usage import UsageError
+from odradek_pipeline.access.config import PLAINTEXT, ClientConfig
 from odradek_pipeline.watch.brokers import Brokers
 from odradek_pipeline.watch.look import take_look
 from odradek_pipeline.watch.names import Names, coordinator_of
+from odradek_pipeline.watch.rights import missing_rights
 from odradek_pipeline.watch.show import Numbers, Picture, lines_of, table_of
 from odradek_pipeline.watch.watcher import Incident, Memory, Watcher
 
@@ -44,12 +46,13 @@ class Settings:
     once: bool = False
     events: Path | None = None
     metrics: tuple[str, int] | None = None
+    config: ClientConfig = PLAINTEXT
 
 
 def watch_cluster(settings: Settings) -> int:
     """Watch until told to end; the exit code: 0 healthy, 1 something was bad, 2 not everything could be looked at."""
     memory = _remembered(settings.out / STATE)
-    brokers = Brokers(settings.bootstrap)
+    brokers = Brokers(settings.bootstrap, config=settings.config)
     try:
         if not brokers.begin():
             why = "; ".join(f"{address}: {why}" for address, why in brokers.away.items())
@@ -57,6 +60,11 @@ def watch_cluster(settings: Settings) -> int:
         known, found = memory.cluster_id, brokers.layout.cluster_id
         if known and found and known != found:
             raise UsageError(f"{settings.out} is of another cluster: {known}, where {settings.bootstrap} is {found}.")
+        missing = missing_rights(brokers, settings.topics)
+        if missing:
+            login = settings.config.login
+            who = login.user if login is not None else "This user"
+            raise UsageError(f"{who} may not see everything: it lacks {', '.join(missing)}.")
         _check_topics(settings, brokers)
         return _Watch(settings, brokers, Watcher(settings.bootstrap, int(settings.stall * 1000), memory)).run()
     finally:
@@ -89,6 +97,8 @@ class _Watch:
         self.failures = _Failures(settings.events) if settings.events is not None else None
         self.ended = threading.Event()
         self.is_whole = False
+        self.unsure = ""
+        """Why something could not be confirmed in this look."""
 
     def run(self) -> int:
         until = None if self.settings.seconds is None else time.monotonic() + self.settings.seconds
@@ -124,6 +134,7 @@ class _Watch:
             show.draw(self.picture)
             return
         self.names.read(self.brokers)
+        self.unsure = ""
         if self.failures is not None:
             self.picture.failures = self.failures.read()
         for one in self.watcher.see(look, self.names, self.confirm):
@@ -131,6 +142,8 @@ class _Watch:
             json.dump(msgspec.to_builtins(one), self.log)
             self.log.write("\n")
         self.log.flush()
+        if self.unsure:
+            self.is_whole = False
         self.picture.look, self.picture.incidents = look, tuple(self.watcher.incidents)
         self.remember()
         show.draw(self.picture)
@@ -142,9 +155,13 @@ class _Watch:
         if not all(place in open_now for place in one.places):
             return False
         if not one.transactional_id:
-            return True
+            # Who is not in the coordinators' log has expired there, if all of it could be read.
+            if not self.names.is_whole:
+                self.unsure = "the coordinators' log could not be read to its end"
+            return self.names.is_whole
         _, leader = coordinator_of(one.transactional_id, self.brokers.layout)
         under_way, doubt = self.brokers.described(leader, one.transactional_id)
+        self.unsure = self.unsure or doubt
         held = {at for found in under_way if found.producer_id == one.producer_id for at in found.partitions}
         return not doubt and not any((topic, partition) in held for topic, partition, _ in one.places)
 
@@ -162,7 +179,8 @@ class _Watch:
             print(f"watch: bad; {len(bad)} incidents are open; {self.settings.out / INCIDENTS}")
             return BAD
         if not self.is_whole:
-            print("watch: not everything could be looked at")
+            why = self.unsure or (self.picture.look.doubts if self.picture.look is not None else "")
+            print("watch: not everything could be looked at" + (f": {why}" if why else ""))
             return NOT_LOOKED
         print(f"watch: ok; {self.picture.looks} looks")
         return 0
