@@ -10,10 +10,13 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from odradek.sim import World
+from odradek.sim import run as runs
 from odradek.sim.draw import draw
 from odradek.sim.focus import FOCUSES
 from odradek.sim.run import Report, run
@@ -56,6 +59,16 @@ def test_much_is_committed_whatever_goes_wrong(focus: str) -> None:
 
 def test_the_same_seed_gives_the_same_trace() -> None:
     assert played(FIRST_SEED) == played(FIRST_SEED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", ["general", "lagging", "working"])
+def test_the_trace_is_the_same_when_brokers_send_each_other_bytes(
+    workload: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed = played(FIRST_SEED, workload)
+    monkeypatch.setattr(runs, "World", partial(World, encoded=True))
+    assert handed == played(FIRST_SEED, workload)
 
 
 def test_another_seed_gives_another_trace() -> None:

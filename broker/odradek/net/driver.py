@@ -22,11 +22,12 @@ from odradek.node.events import (
     Dialled,
     Disconnected,
     Event,
+    Hand,
+    Handed,
     Hangup,
     Hold,
     MetadataAdvanced,
     NextTurn,
-    Received,
     Resume,
     Send,
     Started,
@@ -59,7 +60,7 @@ class Driver:
     """One node on real sockets.
 
     `peers` are the drivers of the other nodes of the process, by node id:
-    what brokers say to one another is encoded as on a socket, and delivered by the `post` in a later turn.
+    what brokers say to one another are messages, delivered by the `post` in a later turn.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Driver:
         node.thread_clock = time.thread_time_ns
         self._carry_out: dict[type, Callable[[Any], None]] = {
             Send: self._send,
+            Hand: self._hand,
             Dial: self._dial,
             Hangup: self._hang_up,
             Hold: self._hold,
@@ -220,8 +222,8 @@ class Driver:
     def _send(self, effect: Send) -> None:
         protocol = self._protocols.get(effect.conn)
         if protocol is None:
-            self._send_to_peer(effect)
-        elif len(effect.chunks) == 1:
+            return
+        if len(effect.chunks) == 1:
             protocol.transport.write(effect.chunks[0])
         else:
             protocol.transport.writelines(effect.chunks)
@@ -286,11 +288,11 @@ class Driver:
         self._post.send(peer._hear, Connected(peer_conn, host="127.0.0.1", port=self.node.node_id, broker=True))
         self._post.send(self._hear, Dialled(effect.conn))
 
-    def _send_to_peer(self, effect: Send) -> None:
+    def _hand(self, effect: Hand) -> None:
         link = self._links.get(effect.conn)
         if link is not None:
             peer, peer_conn = link
-            self._post.send(peer._hear, Received(peer_conn, b"".join(effect.chunks)))
+            self._post.send(peer._hear, Handed(peer_conn, effect.messages))
 
     def link_lost(self, conn: int) -> None:
         """The other end of an inter-broker connection is gone."""

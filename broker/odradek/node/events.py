@@ -11,6 +11,8 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
+from odradek.wire.registry import ApiKey
+
 __all__ = [
     "Announce",
     "Clogged",
@@ -24,8 +26,13 @@ __all__ = [
     "Drained",
     "Effect",
     "Event",
+    "Hand",
+    "Handed",
+    "HandedRequest",
+    "HandedResponse",
     "Hangup",
     "Hold",
+    "Message",
     "MetadataAdvanced",
     "NextTurn",
     "Received",
@@ -71,6 +78,33 @@ class Received(Struct):
 
     conn: int
     data: bytes
+
+
+class HandedRequest(Struct):
+    """A request of another broker of the process, as a message of its own."""
+
+    api_key: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str | None
+    request: Struct
+
+
+class HandedResponse(Struct):
+    """The answer to one."""
+
+    correlation_id: int
+    response: Struct
+
+
+Message: TypeAlias = HandedRequest | HandedResponse
+
+
+class Handed(Struct):
+    """Messages arrived over an inter-broker connection; they belong to the node from now on."""
+
+    conn: int
+    messages: Sequence[Message]
 
 
 class Disconnected(Struct):
@@ -131,7 +165,7 @@ class Computed(Struct):
     work: Work
 
 
-_OfConnections: TypeAlias = Connected | Dialled | Received | Disconnected | Clogged | Drained
+_OfConnections: TypeAlias = Connected | Dialled | Received | Handed | Disconnected | Clogged | Drained
 Event: TypeAlias = _OfConnections | Started | MetadataAdvanced | Stopping | Command | Computed | Tick | Turn
 
 
@@ -140,6 +174,13 @@ class Send(Struct):
 
     conn: int
     chunks: Sequence[Chunk]
+
+
+class Hand(Struct):
+    """Give these messages, in this order, to the broker at the other end of an inter-broker connection."""
+
+    conn: int
+    messages: Sequence[Message]
 
 
 class Dial(Struct):
@@ -183,4 +224,4 @@ class Compute(Struct):
     work: Work
 
 
-Effect: TypeAlias = Send | Dial | Hangup | Hold | Resume | Announce | NextTurn | Compute
+Effect: TypeAlias = Send | Hand | Dial | Hangup | Hold | Resume | Announce | NextTurn | Compute

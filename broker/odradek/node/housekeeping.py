@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from odradek.node.hosting.controller import HasControlling
 from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasPartitions, HasTimers
-from odradek.node.transport.connection import HasConnections
+from odradek.node.transport.exchange import HasConnections
 
 if TYPE_CHECKING:
     from odradek.config.table import Config

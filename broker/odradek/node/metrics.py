@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.node.counters import Counters
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.seams import HasPartitions, HasPurgatory, HasStore
-from odradek.node.transport.connection import HasConnections
+from odradek.node.transport.exchange import HasConnections
 from odradek.txn.verification_metrics import BUCKETS_MS
 
 if TYPE_CHECKING:

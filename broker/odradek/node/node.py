@@ -21,6 +21,7 @@ from odradek.node.events import (
     Drained,
     Effect,
     Event,
+    Handed,
     MetadataAdvanced,
     Received,
     Started,
@@ -46,7 +47,9 @@ from odradek.node.kernel.turns import Turns
 from odradek.node.metrics import Metrics
 from odradek.node.transport.connection import Connection
 from odradek.node.transport.entrance import Entrance
+from odradek.node.transport.exchange import Exchange
 from odradek.node.transport.outbox import Outbox
+from odradek.node.transport.peer_connection import PeerConnection
 from odradek.node.transport.peers import Peers
 from odradek.node.transport.router import Guard, Router
 from odradek.wire.codecs import PLAIN
@@ -83,6 +86,7 @@ class Node:
         now: int,
         events: EventSink | None = None,
         calls_itself: bool = False,
+        encodes: bool = False,
         secrets: Rng | None = None,
     ) -> None:
         self.node_id = node_id
@@ -101,6 +105,8 @@ class Node:
         self.now = now
         self.calls_itself = calls_itself
         """Whether what it asks of itself takes the short way, without bytes and without delay."""
+        self.encodes = encodes
+        """Whether what brokers say to one another is bytes, as over a socket, rather than messages."""
         self.outbox = Outbox()
         self.facts = Facts(node_id, log, events)
         self.kernel = Kernel()
@@ -127,7 +133,7 @@ class Node:
         self.peers = Peers(self)
         self.producer_ids = ProducerIdSupply(self)
         self.metrics = Metrics(self)
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, Exchange[Any]] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.coordinators = Coordinators(self)
         self.replication = Replication(self)
@@ -141,6 +147,7 @@ class Node:
             Connected: self._connected,
             Dialled: self._dialled,
             Received: self._received,
+            Handed: self._handed,
             Disconnected: self._disconnected,
             Clogged: self._clogged,
             Drained: self._drained,
@@ -214,12 +221,17 @@ class Node:
         if self.quotas is not None and not event.broker and (wait_ms := self.quotas.connected(event.host)):
             self._turn_away(event.conn, wait_ms)
             return
-        self.connections[event.conn] = Connection(
+        if event.broker and not self.encodes:
+            self.connections[event.conn] = PeerConnection(
+                self, event.conn, host=event.host, port=event.port, broker=True, peer=peer
+            )
+            return
+        connection = self.connections[event.conn] = Connection(
             self, event.conn, host=event.host, port=event.port, broker=event.broker, peer=peer
         )
         gate = self.entrance.gate(event)
         if gate is not None:
-            self.connections[event.conn].guard(gate)
+            connection.guard(gate)
 
     def _turn_away(self, conn: int, wait_ms: int) -> None:
         """Too many have connected from there: this one is not heard, and hung up on a while later (KIP-612)."""
@@ -233,10 +245,19 @@ class Node:
         conn = event.conn
         if conn > 0:
             connection = self.connections.get(conn)
-            if connection is not None:
+            if isinstance(connection, Connection):
                 connection.received(event.data)
         else:
             self.peers.received(conn, event.data)
+
+    def _handed(self, event: Handed) -> None:
+        conn = event.conn
+        if conn > 0:
+            connection = self.connections.get(conn)
+            if isinstance(connection, PeerConnection):
+                connection.handed(event.messages)
+        else:
+            self.peers.handed(conn, event.messages)
 
     def _disconnected(self, event: Disconnected) -> None:
         if event.conn < 0:

@@ -11,7 +11,7 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from random import Random
 from struct import Struct as Layout
-from typing import Any
+from typing import Any, TypeVar
 
 from odradek.config.table import Config
 from odradek.log.log_store import LogStore
@@ -28,6 +28,9 @@ from odradek.node.events import (
     Disconnected,
     Effect,
     Event,
+    Hand,
+    Handed,
+    HandedRequest,
     Hangup,
     MetadataAdvanced,
     NextTurn,
@@ -51,6 +54,8 @@ from odradek.wire.messages import APIS
 from odradek.wire.registry import ApiKey
 
 __all__ = ["Livelock", "World"]
+
+T = TypeVar("T")
 
 START_MS = 1_700_000_000_000
 EVENTS_MAX = 100_000
@@ -92,6 +97,7 @@ class World:
 
     `delay_ms` is the range from which each message between brokers draws its delay; `loss` the chance that an
     inter-broker connection breaks instead of delivering; a test may change it as it goes.
+    Brokers hand each other messages, unless they are to be `encoded`, as over a socket; a run is the same.
     A broker's calls to itself pass the network like all others, unless it `calls_itself` in the short way; facts are
     kept unless nobody `tells`, and rules report what they have seen unless nobody `remembers` it.
     """
@@ -107,6 +113,7 @@ class World:
         delay_ms: tuple[int, int] = (0, 0),
         loss: float = 0.0,
         calls_itself: bool = False,
+        encoded: bool = False,
         tells: bool = True,
         dialect: Release | None = None,
         remembers: bool = True,
@@ -119,6 +126,7 @@ class World:
         """When each of them was told."""
         self.log = Lines()
         self._calls_itself = calls_itself
+        self._encoded = encoded
         self._tells = tells
         ids = node_ids_of(brokers, node_ids)
         self.config = Config.parse({key: _text(value) for key, value in (config or {}).items()}, dialect).for_brokers(
@@ -170,6 +178,7 @@ class World:
             now=self.now,
             events=self if self._tells else None,
             calls_itself=self._calls_itself,
+            encodes=self._encoded,
         )
 
     # ------------------------------------------------------------------ time
@@ -362,6 +371,8 @@ class World:
             match effect:
                 case Send(conn=conn, chunks=chunks):
                     self._send(node_id, conn, b"".join(chunks))
+                case Hand(conn=conn, messages=messages):
+                    self._pass(node_id, conn, Handed, messages)
                 case Dial(conn=conn, node_id=peer):
                     self._dial(node_id, conn, peer)
                 case Hangup(conn=conn):
@@ -382,7 +393,11 @@ class World:
         client = self._clients.get((node_id, conn))
         if client is not None:
             client.received(data)
-            return
+        else:
+            self._pass(node_id, conn, Received, data)
+
+    def _pass(self, node_id: int, conn: int, arrival: Callable[[int, T], Event], what: T) -> None:
+        """Something is on its way to the broker at the other end, or lost with the connection."""
         link = self._links.get((node_id, conn))
         if link is None:
             return
@@ -390,7 +405,7 @@ class World:
             self._break(node_id, conn)
             return
         peer, peer_conn = link
-        self._post_to_peer((node_id, conn), peer, Received(peer_conn, data))
+        self._post_to_peer((node_id, conn), peer, arrival(peer_conn, what))
 
     def _dial(self, node_id: int, conn: int, peer: int) -> None:
         if peer not in self.nodes or peer in self._dead:
@@ -431,6 +446,8 @@ class World:
 def _told(event: Event) -> str:
     """An event in a few words; of a request, which API it is of."""
     name = type(event).__name__
+    if isinstance(event, Handed) and isinstance(event.messages[0], HandedRequest):
+        return f"{name} {event.messages[0].api_key.name} on {event.conn}"
     if not isinstance(event, Received):
         return name
     api = _API.unpack_from(event.data)[0] if event.conn > 0 and len(event.data) >= _API.size else None

@@ -20,6 +20,8 @@ from odradek.wire.registry import ApiKey, Reader, Writer
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from odradek.wire.handover import Hand
+
 __all__ = ["PLAIN", "Codecs"]
 
 M = TypeVar("M", bound=msgspec.Struct)
@@ -88,6 +90,15 @@ class Codecs:
         splices: Splices = []
         self.writer(cls, version)(message, out, splices)
         return b"".join(registry.join(out, splices)) if splices else bytes(out)
+
+    def hand(self, cls: type[msgspec.Struct], version: int) -> Hand:
+        """What hands a message over within the process. Raises ValueError for a version that it does not have."""
+        from odradek.wire.handover import hand, through_bytes  # a broker on its own has nobody to hand it to
+
+        own = self._changed.get(cls)
+        if own is None:
+            return hand(cls, version)
+        return through_bytes(self.reader(cls, version), self.writer(cls, version))
 
     def valid_versions(self, cls: type[msgspec.Struct]) -> tuple[int, int]:
         """The lowest and the highest version that can be read and written."""

@@ -8,7 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from odradek.node.events import Announce, Chunk, Compute, Dial, Effect, Hangup, Hold, NextTurn, Resume, Send, Work
+from odradek.node.events import (
+    Announce,
+    Chunk,
+    Compute,
+    Dial,
+    Effect,
+    Hand,
+    Hangup,
+    Hold,
+    Message,
+    NextTurn,
+    Resume,
+    Send,
+    Work,
+)
 
 __all__ = ["HasOutbox", "Outbox", "Outgoing"]
 
@@ -28,6 +42,8 @@ class Outgoing(Protocol):
 
     out: list[Chunk]
     out_bytes: int
+    messages: list[Message]
+    """What a broker is answered that is handed messages, in place of bytes."""
 
 
 class Outbox:
@@ -46,9 +62,13 @@ class Outbox:
         effects = self.effects
         if self._dirty:
             for connection in self._dirty:
-                effects.append(Send(connection.conn, connection.out))
-                connection.out = []
-                connection.out_bytes = 0
+                if connection.out:
+                    effects.append(Send(connection.conn, connection.out))
+                    connection.out = []
+                    connection.out_bytes = 0
+                else:
+                    effects.append(Hand(connection.conn, connection.messages))
+                    connection.messages = []
             self._dirty.clear()
         if another_turn:
             effects.append(NextTurn())
@@ -64,6 +84,10 @@ class Outbox:
         """Write these at once."""
         self.effects.append(Send(conn, chunks))
 
+    def hand(self, conn: int, messages: Sequence[Message]) -> None:
+        """Give these to another broker at once."""
+        self.effects.append(Hand(conn, messages))
+
     def dial(self, conn: int, node_id: int) -> None:
         """Open a connection to another broker."""
         self.effects.append(Dial(conn, node_id))
@@ -77,6 +101,10 @@ class Outbox:
         if connection.out:
             self.send(connection.conn, connection.out)
             connection.out = []
+            self._dirty.remove(connection)
+        elif connection.messages:
+            self.hand(connection.conn, connection.messages)
+            connection.messages = []
             self._dirty.remove(connection)
         self.hang_up(connection.conn)
 

@@ -1,5 +1,6 @@
-"""Calls to other brokers: real, encoded requests over the inter-broker channel, so that they can be delayed or lost.
+"""Calls to other brokers: requests over the inter-broker channel, which can be delayed or lost like those of clients.
 
+They are handed over as messages (`wire.handover`), or as bytes where the node is to encode them (`Node.encodes`).
 A node calls itself over the same channel, unless it may take the short way (`Node.calls_itself`): then the message is
 served as it is, in the same step.
 Each API has a connection of its own to each broker, as Kafka has a client for each purpose: a marker that is slow to be
@@ -8,14 +9,14 @@ written must not hold up a verification.
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Sequence
 from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from odradek.node.events import Chunk
+from odradek.node.events import Chunk, HandedRequest, HandedResponse, Message
 from odradek.node.kernel.flow import Flow
 from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasLog
 from odradek.node.transport.call import Call, CloseConnection
@@ -31,6 +32,7 @@ from odradek.wire.primitives import Malformed, unknown_tags
 
 if TYPE_CHECKING:
     from odradek.node.kernel.flow import Wait
+    from odradek.wire.handover import Hand
     from odradek.wire.registry import ApiKey
 
 __all__ = ["HasPeers", "Peers"]
@@ -56,12 +58,14 @@ class Node(ServingNode, HasClock, HasConfig, HasIdentity, HasKernel, HasLog, Has
 
     @property
     def calls_itself(self) -> bool: ...
+    @property
+    def encodes(self) -> bool: ...
 
 
 class _Link:
     """One dialled connection: what waits to be sent, and who waits for which answer."""
 
-    __slots__ = ("api_key", "conn", "frames", "node_id", "open", "unsent", "waits")
+    __slots__ = ("api_key", "conn", "frames", "node_id", "open", "unhanded", "unsent", "waits")
 
     def __init__(self, conn: int, node_id: int, api_key: ApiKey) -> None:
         self.conn = conn
@@ -69,7 +73,8 @@ class _Link:
         self.api_key = api_key
         self.open = False
         self.frames = FrameBuffer(RESPONSE_BYTES_MAX)
-        self.unsent: deque[Chunk] = deque()
+        self.unsent: list[Chunk] = []
+        self.unhanded: list[Message] = []
         self.waits: dict[int, tuple[int, Wait[Any]]] = {}
 
 
@@ -81,6 +86,7 @@ class Peers:
         self._codecs = node.release.codecs or PLAIN
         self._links: dict[tuple[int, ApiKey], _Link] = {}
         self._by_conn: dict[int, _Link] = {}
+        self._hands: dict[tuple[ApiKey, int], Hand] = {}
         self._next_conn = -1
         self._next_correlation = 0
         self._client_name = f"broker-{node.node_id}"
@@ -103,14 +109,22 @@ class Peers:
             assert response is None or isinstance(response, answer), f"{api_key.name}: {response}"
             return response
         # A request that cannot be written fails before anything waits for its answer.
-        frame = self._frame(api_key, version, correlation_id, request)
-        link = self._links.get((node_id, api_key)) or self._dial(node_id, api_key)
+        if self._node.encodes:
+            frame = self._frame(api_key, version, correlation_id, request)
+            link = self._links.get((node_id, api_key)) or self._dial(node_id, api_key)
+            if link.open:
+                self._node.outbox.send(link.conn, (frame,))
+            else:
+                link.unsent.append(frame)
+        else:
+            message = self._message(api_key, version, correlation_id, request)
+            link = self._links.get((node_id, api_key)) or self._dial(node_id, api_key)
+            if link.open:
+                self._node.outbox.hand(link.conn, (message,))
+            else:
+                link.unhanded.append(message)
         wait: Wait[Any] = self._node.kernel.wait(deadline=deadline)
         link.waits[correlation_id] = (version, wait)
-        if link.open:
-            self._node.outbox.send(link.conn, (frame,))
-        else:
-            link.unsent.append(frame)
         try:
             response = await wait
         finally:
@@ -169,6 +183,20 @@ class Peers:
         if link.unsent:
             self._node.outbox.send(conn, tuple(link.unsent))
             link.unsent.clear()
+        if link.unhanded:
+            self._node.outbox.hand(conn, tuple(link.unhanded))
+            link.unhanded.clear()
+
+    def handed(self, conn: int, messages: Sequence[Message]) -> None:
+        """Answers of a peer."""
+        link = self._by_conn.get(conn)
+        if link is None:
+            return
+        for message in messages:
+            assert isinstance(message, HandedResponse), "requests come over accepted connections"
+            waiting = link.waits.get(message.correlation_id)
+            if waiting is not None:
+                waiting[1].settle(message.response)
 
     def received(self, conn: int, data: bytes) -> None:
         """Bytes of a peer."""
@@ -198,6 +226,12 @@ class Peers:
         self._links[node_id, api_key] = self._by_conn[link.conn] = link
         self._node.outbox.dial(link.conn, node_id)
         return link
+
+    def _message(self, api_key: ApiKey, version: int, correlation_id: int, request: Struct) -> HandedRequest:
+        hand = self._hands.get((api_key, version))
+        if hand is None:
+            hand = self._hands[api_key, version] = self._codecs.hand(registry.request_type(api_key), version)
+        return HandedRequest(api_key, version, correlation_id, self._client_name, hand(request))
 
     def _frame(self, api_key: ApiKey, version: int, correlation_id: int, request: Struct) -> bytearray:
         out = bytearray(_REQUEST_HEADER.pack(0, api_key, version, correlation_id, len(self._client_id)))

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.node.helpers import batch, produce_request
 
 from odradek.node.events import Clogged, Drained, Effect, Hold, NextTurn, Received, Resume, Send, Turn
-from odradek.node.transport import connection as connections
+from odradek.node.transport import exchange as exchanges
 from odradek.sim import SimClient, World
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest
@@ -100,7 +100,7 @@ def test_the_driver_is_asked_once_until_it_comes() -> None:
 
 
 def test_a_turn_is_over_when_much_was_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "ANSWER_BYTES_MAX", 1)
+    monkeypatch.setattr(exchanges, "ANSWER_BYTES_MAX", 1)
     world, client = connected()
     node = world.nodes[1]
     node.turns.is_over = lambda: False
@@ -140,7 +140,7 @@ def test_who_has_gone_is_not_served() -> None:
 
 
 def test_nothing_more_is_read_while_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "WAITING_BYTES_MAX", 100)
+    monkeypatch.setattr(exchanges, "WAITING_BYTES_MAX", 100)
     world, client = connected()
     node = world.nodes[1]
     effects = node.step(Received(client.conn, frames(20)), world.now)
@@ -151,7 +151,7 @@ def test_nothing_more_is_read_while_much_waits(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_request_that_is_still_arriving_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "WAITING_BYTES_MAX", 100)
+    monkeypatch.setattr(exchanges, "WAITING_BYTES_MAX", 100)
     world, client = connected()
     large = struct.pack(">ihhih", 1_000, 18, 0, 7, -1) + bytes(990)
     node = world.nodes[1]

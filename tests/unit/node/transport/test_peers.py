@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.metadata.controller import Controller
 from odradek.node.events import Command
 from odradek.node.node import Node
 from odradek.node.rules.one_line import rule
+from odradek.node.transport.call import Call
+from odradek.node.transport.router import Router
+from odradek.releases import WIDEST
 from odradek.sim import World
 from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
-from odradek.wire.messages.metadata_request import MetadataRequest
+from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.metadata_response import MetadataResponse
 from odradek.wire.registry import ApiKey, response_type
 
 
@@ -35,15 +40,17 @@ def call(world: World, api_key: ApiKey, *, within_ms: int) -> list[object]:
     return heard
 
 
-def test_an_api_does_not_wait_for_another() -> None:
-    world = World(brokers=2)
+@pytest.mark.parametrize("encoded", [False, True])
+def test_an_api_does_not_wait_for_another(encoded: bool) -> None:
+    world = World(brokers=2, encoded=encoded)
     world.arm(rule(ApiKey.METADATA, hold=True, broker=1))
     assert [] == call(world, ApiKey.METADATA, within_ms=1_000)
     assert 1 == len(call(world, ApiKey.ALLOCATE_PRODUCER_IDS, within_ms=1_000))
 
 
-def test_a_call_that_takes_too_long_does_not_hold_up_the_next() -> None:
-    world = World(brokers=2)
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_call_that_takes_too_long_does_not_hold_up_the_next(encoded: bool) -> None:
+    world = World(brokers=2, encoded=encoded)
     world.arm(rule(ApiKey.METADATA, hold=True, broker=1))
     late = call(world, ApiKey.METADATA, within_ms=1_000)
     world.advance(999)
@@ -52,6 +59,74 @@ def test_a_call_that_takes_too_long_does_not_hold_up_the_next() -> None:
     assert [None] == late
     [answer] = call(world, ApiKey.METADATA, within_ms=1_000)
     assert answer is not None
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_whoever_serves_a_request_may_change_it(encoded: bool) -> None:
+    world = World(brokers=2, encoded=encoded)
+    node = world.nodes[2]
+    served: list[MetadataRequest] = []
+
+    def change(call: Call) -> MetadataResponse:
+        request: MetadataRequest = call.request
+        assert request.topics is not None
+        request.topics.clear()
+        served.append(request)
+        return answered
+
+    answered = MetadataResponse(cluster_id="before")
+    world.arm(rule(ApiKey.METADATA, reply=change, broker=1))
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    heard: list[MetadataResponse | None] = []
+
+    async def ask() -> None:
+        heard.append(
+            await node.peers.call(1, ApiKey.METADATA, 12, request, MetadataResponse, deadline=world.now + 1_000)
+        )
+
+    world.post(2, Command(lambda: node.kernel.spawn(ask())))
+    world.run()
+    answered.cluster_id = "after"
+    assert [MetadataRequest(topics=[])] == served
+    assert [MetadataRequestTopic(name="t")] == request.topics
+    [answer] = heard
+    assert answer is not None
+    assert "before" == answer.cluster_id
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_an_answer_that_cannot_be_written_is_one_that_says_so(encoded: bool) -> None:
+    world = World(brokers=2, encoded=encoded)
+    world.log.raises = False
+    controller = world.nodes[1]
+    serve = controller.router.handler(ApiKey.METADATA, 12, broker=True)
+    assert serve is not None
+
+    async def serves(node: object, call: Call) -> MetadataResponse:
+        return MetadataResponse(cluster_id="x" * 32_768)
+
+    serve.serve = serves
+    [answer] = call(world, ApiKey.METADATA, within_ms=1_000)
+    assert isinstance(answer, MetadataResponse)
+    assert answer.cluster_id is None
+    assert "answer_unwritable" in [line[1] for line in world.log.lines]
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_version_that_is_not_served_ends_the_connection(encoded: bool) -> None:
+    world = World(brokers=2, encoded=encoded)
+    node = world.nodes[2]
+    heard: list[object] = []
+
+    async def ask() -> None:
+        request = MetadataRequest(topics=[])
+        heard.append(await node.peers.call(1, ApiKey.METADATA, 2, request, MetadataResponse, deadline=world.now + 9))
+
+    world.nodes[1].router = Router(replace(WIDEST, apis={"METADATA": (3, 12)}))
+    world.post(2, Command(lambda: node.kernel.spawn(ask())))
+    world.run()
+    assert [None] == heard
+    assert "unsupported_api" in [line[2].get("reason") for line in world.log.lines]
 
 
 def asked_of_itself(world: World, *, within_ms: int) -> list[object]:
