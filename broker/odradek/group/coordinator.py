@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages.offset_delete_response import OffsetDeleteResponse
     from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
     from odradek.wire.messages.offset_fetch_response import OffsetFetchResponseGroup
+    from odradek.wire.messages.share_group_describe_response import DescribedGroup as DescribedShareGroup
     from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
     from odradek.wire.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
     from odradek.wire.messages.streams_group_describe_response import DescribedGroup as DescribedStreamsGroup
@@ -84,9 +85,16 @@ class GroupCoordinator(Machine[Work]):
     """Groups and offsets of one partition; `member_suffix` makes the random end of a member id."""
 
     def __init__(
-        self, config: Config, *, member_suffix: Callable[[], str], surroundings: Surroundings | None = None
+        self,
+        config: Config,
+        *,
+        member_suffix: Callable[[], str],
+        surroundings: Surroundings | None = None,
+        as_committed: Callable[[], GroupCoordinator] | None = None,
     ) -> None:
+        """`as_committed` is asked for another one that has folded no more than is committed."""
         super().__init__()
+        self._as_committed = as_committed or (lambda: self)
         self._config = config
         self._waits = Waits()
         self._rebalance = Rebalance(config, self._waits)
@@ -293,20 +301,36 @@ class GroupCoordinator(Machine[Work]):
 
     def describe(self, group_id: str, version: int) -> DescribedGroup:
         """DescribeGroups, for one group."""
-        return described(group_id, self._groups.get(group_id), version)
+        return described(group_id, self._knowing(group_id)._groups.get(group_id), version)
+
+    def describe_share_group(self, group_id: str) -> DescribedShareGroup | Refused:
+        """ShareGroupDescribe, for one group."""
+        return self._knowing(group_id).share.describe(group_id)
+
+    def _knowing(self, group_id: str) -> GroupCoordinator:
+        """Who knows what is committed of a group, and no more: what is described is read from that, as in Kafka."""
+        return self._as_committed() if group_id in self._folding.ahead else self
+
+    def _committed_groups(self) -> Iterable[Group]:
+        ahead = self._folding.ahead
+        if not ahead:
+            return self._groups.values()
+        committed = self._as_committed()._groups
+        others = [group for group_id, group in self._groups.items() if group_id not in ahead]
+        return [*others, *(committed[group_id] for group_id in ahead if group_id in committed)]
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup | Refused:
         """ConsumerGroupDescribe, for one group."""
-        return self._consumer.describe(group_id)
+        return self._knowing(group_id)._consumer.describe(group_id)
 
     def describe_streams_group(self, group_id: str) -> DescribedStreamsGroup | Refused:
         """StreamsGroupDescribe, for one group."""
-        return self._streams.describe(group_id)
+        return self._knowing(group_id)._streams.describe(group_id)
 
     def listed(self, states_filter: Sequence[str], types_filter: Sequence[str]) -> Iterator[ListedGroup]:
         """ListGroups, for the groups of this partition."""
         matching = matches(states_filter, types_filter)
-        return (listed(group) for group in self._groups.values() if matching(group))
+        return (listed(group) for group in self._committed_groups() if matching(group))
 
     def delete_group(self, group_id: str, now: int) -> Decision[DeletableGroupResult]:
         """DeleteGroups, for one group: only without members, and its offsets go with it."""
@@ -324,6 +348,20 @@ class GroupCoordinator(Machine[Work]):
     def apply(self, batch: Batch) -> None:
         """Fold a committed batch: generations, members, offsets, and the markers that end transactions."""
         self.facts += self._folding.apply(batch)
+        self._go_on()
+
+    def awaits(self, proposed: Proposed[object], base_offset: int) -> None:
+        """Fold what is proposed about groups of the newer protocols: the next decision follows from it."""
+        self._folding.apply_ahead(proposed.records, base_offset)
+        self._go_on()
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether more is folded than is committed."""
+        return bool(self._folding.ahead)
+
+    def _go_on(self) -> None:
+        """Pass on what has been folded."""
         for group_id in self._folding.drain_touched():
             self._tell_state(group_id)
         for group in self._folding.drain():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.group.classic import ClassicGroup
@@ -13,7 +13,7 @@ from odradek.group.share.group import ShareGroup
 from odradek.group.share.records import ShareKey
 from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroup
-from odradek.log.machine import Fact
+from odradek.log.machine import Fact, LogRecord
 from odradek.records.control import read_marker
 from odradek.records.record import Record, iterate_records
 from odradek.records.state import GROUP_RECORDS, Unknown, decode_key, decode_record, decode_value, kind_of
@@ -35,6 +35,14 @@ __all__ = ["Folding"]
 
 STREAMS_KINDS = frozenset(kind for kind, stem in GROUP_RECORDS.items() if stem.startswith("StreamsGroup"))
 """The kinds of record that are about streams groups."""
+OF_GROUPS = frozenset(kind for kind, stem in GROUP_RECORDS.items() if not stem.endswith("OffsetCommit"))
+"""The kinds of record that are about groups and their members."""
+CLASSIC = next(kind for kind, stem in GROUP_RECORDS.items() if stem == "GroupMetadata")
+
+
+def _begins_modern(record: LogRecord) -> bool:
+    """Whether a group is one of a newer protocol with this record."""
+    return record.value is not None and kind_of(record.key or b"") in OF_GROUPS - {CLASSIC}
 
 
 class Folding:
@@ -60,6 +68,8 @@ class Folding:
         """The last generation of each group that the log knows of."""
         self.serving = False
         """Whether requests or time have reached the coordinator: before, the log alone says what a group is."""
+        self.ahead: dict[str, int] = {}
+        """Groups of which more is folded than is committed, and the offset of the last record of each that is."""
         self._changed: list[ClassicGroup] = []
         self._touched: set[str] = set()
         """Groups of the newer protocols that records were about."""
@@ -75,11 +85,56 @@ class Folding:
         facts = []
         for record in iterate_records(batch):
             try:
-                self._apply_record(record, producer_id)
+                if not (self.ahead and self._is_behind(record)):
+                    self._apply_record(record, producer_id)
             except DecodeError as error:
                 # Whoever may write to any topic may write anything here; the groups must load all the same.
                 facts.append(Fact("group_record_skipped", {"offset": record.offset, "error": str(error)}))
         return facts
+
+    def apply_ahead(self, records: Sequence[LogRecord], base_offset: int) -> None:
+        """Fold what is proposed about groups of the newer protocols before it is committed.
+
+        The next decision about such a group follows from it, as in Kafka's coordinator runtime. What a group of the
+        classic protocol and offsets come to is folded when it is committed.
+        """
+        about = [self._group_id_of(record.key or b"") for record in records]
+        modern = {
+            group_id
+            for group_id, record in zip(about, records, strict=True)
+            if group_id is not None and (self._is_modern(group_id) or _begins_modern(record))
+        }
+        for offset, (group_id, record) in enumerate(zip(about, records, strict=True), base_offset):
+            if group_id is not None and group_id in modern:
+                self._apply_record(Record(key=record.key, value=record.value, offset=offset), -1)
+                self.ahead[group_id] = offset
+
+    def _is_behind(self, record: Record) -> bool:
+        """Whether a committed record was folded when it was proposed."""
+        group_id = self._group_id_of(record.key or b"")
+        if group_id is None:
+            return False
+        last = self.ahead.get(group_id, -1)
+        if record.offset >= last:
+            self.ahead.pop(group_id, None)
+        return record.offset <= last
+
+    def _is_modern(self, group_id: str) -> bool:
+        group = self._groups.get(group_id)
+        return group is not None and not isinstance(group, ClassicGroup)
+
+    def _group_id_of(self, key: bytes) -> str | None:
+        """The group that a record is about; None for one about an offset, or of a kind that is not known."""
+        kind = kind_of(key)
+        if kind not in OF_GROUPS:
+            return None
+        from odradek.group.streams.records import StreamsKey  # few clusters have any, and few have replicas that lag
+
+        found, _ = decode_record(GROUP_RECORDS, key, None)
+        if isinstance(found, GroupMetadataKey):
+            return found.group
+        assert isinstance(found, ConsumerKey | ShareKey | StreamsKey), "the other kinds of record in this log"
+        return found.group_id
 
     def drain(self) -> list[ClassicGroup]:
         """The classic groups that have changed since this was asked last."""
@@ -97,7 +152,8 @@ class Folding:
         offset_key = decode_key(key, OffsetCommitKey)
         if offset_key is not None:
             offset_value = None if value is None else decode_value(value, OffsetCommitValue)
-            if offset_value is not None and offset_key.group not in self._groups:
+            known = offset_key.group in self._groups or offset_key.group in self.ahead
+            if offset_value is not None and not known:
                 self._groups[offset_key.group] = ClassicGroup(offset_key.group)
             if offset_value is not None or value is None:
                 self._offsets.fold(offset_key, offset_value, record_offset=record.offset, producer_id=producer_id)

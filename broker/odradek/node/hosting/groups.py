@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from uuid import UUID
 
@@ -13,8 +12,8 @@ from odradek.group.consumer.settings import ConsumerSettings, MigrationPolicy, S
 from odradek.group.coordinator import GroupCoordinator
 from odradek.group.share.settings import ShareSettings
 from odradek.group.streams.settings import StreamsSettings
-from odradek.group.work import ExpireOffsets, InitializeShares, Work
-from odradek.log.machine import Decision, Refused
+from odradek.group.work import InitializeShares, Work
+from odradek.log.machine import Answered, Decision, Refused
 from odradek.metadata.image import ResourceType
 from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.shard import Shard, ShardNode
@@ -23,7 +22,6 @@ from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
-    from odradek.node.kernel.flow import Wait
 
 __all__ = ["GroupShard"]
 
@@ -47,46 +45,44 @@ class GroupShard(Shard[Work]):
             share_settings=lambda group_id: _share_settings(node, group_id),
             member_id=lambda: urlsafe_b64encode(_random_uuid(node).bytes).decode().rstrip("="),
         )
-        suffix = lambda: str(_random_uuid(node))  # noqa: E731 - a name for what the next line is handed
-        self.machine = GroupCoordinator(node.config, member_suffix=suffix, surroundings=around)
-        self._turns: dict[str, deque[Callable[[], Awaitable[None]]]] = {}
-        """By group, what is still to be decided, while something is decided and not committed."""
+        suffix = lambda: str(_random_uuid(node))  # noqa: E731 - a name for what the next lines are handed
+        self._begin: Callable[[], GroupCoordinator] = lambda: GroupCoordinator(
+            node.config, member_suffix=suffix, surroundings=around
+        )
+        self.machine = GroupCoordinator(
+            node.config, member_suffix=suffix, surroundings=around, as_committed=self._as_committed
+        )
+        self._committed: tuple[GroupCoordinator, int] | None = None
+        """A coordinator that has folded what is committed up to an offset, while the machine is ahead of that."""
         super().__init__(node, partition, self.machine)
 
-    async def in_turn(self, group_id: str, decide: Callable[[], Decision[T]]) -> T | Refused:
-        """Decide about a group when what was decided before is committed, which takes time with replicas that lag.
+    async def decided(self, decision: Decision[T]) -> T | Refused:
+        """What was decided about a group of a newer protocol, told when it is committed.
 
-        A group follows from what is committed, and the next decision about it has to follow from the one before.
+        It follows from all that was decided before, committed or not. What writes nothing is told when all that the
+        partition has been written before is committed, and a refusal at once, as by Kafka's coordinator runtime.
         """
-        if self.partition.log.mark is None and group_id not in self._turns:
-            return await self.carry_out(decide())
-        outcome: Wait[T | Refused] = self.node.kernel.wait()
+        partition = self.partition
+        if partition.log.mark is None or not isinstance(decision, Answered):
+            return await self.carry_out(decision)
+        self.settle()
+        deadline = self.node.now + self.write_timeout_ms
+        error = await self.node.replication.committed(partition, partition.log.end_offset, deadline=deadline)
+        return decision.reply if error is ErrorCode.NONE else Refused(error)
 
-        async def act() -> None:
-            reply: T | Refused = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
-            try:
-                reply = Refused(ErrorCode.NOT_COORDINATOR) if self.resigned else await self.carry_out(decide())
-            finally:
-                outcome.settle(reply)
+    def _as_committed(self) -> GroupCoordinator:
+        folded, mark = self._committed or (self._begin(), 0)
+        for batch in self.partition.committed_since(mark):
+            mark = batch.next_offset
+            folded.apply(batch)
+        self._committed = folded, mark
+        return folded
 
-        queue = self._turns.get(group_id)
-        if queue is not None:
-            queue.append(act)
-        else:
-            self._turns[group_id] = deque([act])
-            # A client that goes away does not take back what was decided for it.
-            self.node.kernel.spawn(self._take_turns(group_id))
-        return await outcome
-
-    async def _take_turns(self, group_id: str) -> None:
-        queue = self._turns[group_id]
-        while queue:
-            act = queue.popleft()
-            try:
-                await act()
-            finally:
-                if not queue:
-                    del self._turns[group_id]
+    def advance(self) -> None:
+        """Fold what has been committed since; nobody is asked for that alone when it is everything."""
+        super().advance()
+        if not self.machine.is_ahead:
+            self._committed = None
 
     @property
     def write_timeout_ms(self) -> int:
@@ -99,10 +95,8 @@ class GroupShard(Shard[Work]):
             from odradek.node.hosting.share_groups import initialize_shares  # few clusters have share groups
 
             await initialize_shares(self, work.group_id)
-        elif isinstance(work, ExpireOffsets):
-            await self.carry_out(self.machine.perform(work, self.node.now))
         else:
-            await self.in_turn(work.group_id, lambda: self.machine.perform(work, self.node.now))
+            await self.carry_out(self.machine.perform(work, self.node.now))
 
 
 def _random_uuid(node: Node) -> UUID:

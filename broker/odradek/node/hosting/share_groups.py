@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.log.machine import Answered, Refused
@@ -31,14 +30,14 @@ class Sharing(Protocol):
     def node(self) -> AsksShares: ...
     @property
     def machine(self) -> GroupCoordinator: ...
-    async def in_turn(self, group_id: str, decide: Callable[[], Decision[T]]) -> T | Refused: ...
+    async def decided(self, decision: Decision[T]) -> T | Refused: ...
 
 
 async def initialize_shares(shard: Sharing, group_id: str) -> None:
     """Tell the share coordinator of the partitions that a group has come to read."""
     # What the group is to begin with may not be committed yet.
     share = shard.machine.share
-    states = await shard.in_turn(group_id, lambda: Answered(share.initializing(group_id)))
+    states = await shard.decided(Answered(share.initializing(group_id)))
     if states is not None and not isinstance(states, Refused):
         await begin_states(shard, states)
 
@@ -61,7 +60,7 @@ async def begin_states(shard: Sharing, states: ShareStates) -> Failures:
         ready = {topic_id: frozenset(indexes) for topic_id, indexes in done.items()}
         lost = {topic_id: frozenset(indexes) for topic_id, indexes in failed.items()}
         share = shard.machine.share
-        await shard.in_turn(states.group_id, lambda: share.initialized(states.group_id, ready, lost))
+        await shard.decided(share.initialized(states.group_id, ready, lost))
     return failures
 
 

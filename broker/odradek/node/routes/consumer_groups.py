@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.log.machine import Refused
 from odradek.metadata.features import GROUP_VERSION
 from odradek.node.hosting.coordinators import HasCoordinators
-from odradek.node.routes.group_shards import decided_in_turn, described, refusal
+from odradek.node.routes.group_shards import decided, described, refusal
 from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
@@ -46,7 +46,7 @@ async def consumer_group_heartbeat(node: Node, call: Call) -> ConsumerGroupHeart
     if not _serves_consumer_groups(node):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     client_id, host = call.client_id or "", f"/{call.host}"
-    outcome = await decided_in_turn(
+    outcome = await decided(
         node,
         request.group_id,
         lambda machine: machine.consumer_heartbeat(request, call.version, client_id, host, node.now),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages import share_group_describe_response as of_shares
     from odradek.wire.messages import streams_group_describe_response as of_streams
 
-__all__ = ["GROUP_OPERATIONS", "decided_in_turn", "described", "group_shard", "refusal"]
+__all__ = ["GROUP_OPERATIONS", "decided", "described", "group_shard", "refusal"]
 
 T = TypeVar("T")
 Described = TypeVar("Described", "of_consumers.DescribedGroup", "of_shares.DescribedGroup", "of_streams.DescribedGroup")
@@ -50,13 +50,12 @@ def refusal(refused: Refused) -> ErrorCode:
     return group_log_error(refused.error)
 
 
-async def decided_in_turn(node: Node, group_id: str, decide: Callable[[GroupCoordinator], Decision[T]]) -> T | Refused:
-    """What the coordinator of a group decides once all that was decided about it before is committed."""
+async def decided(node: Node, group_id: str, decide: Callable[[GroupCoordinator], Decision[T]]) -> T | Refused:
+    """What the coordinator of a group decides now, when that is committed."""
     shard = group_shard(node, group_id, empty_allowed=True)
     if isinstance(shard, Refused):
         return shard
-    machine = shard.machine
-    return await shard.in_turn(group_id, lambda: decide(machine))
+    return await shard.decided(decide(shard.machine))
 
 
 async def described(

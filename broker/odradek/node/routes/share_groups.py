@@ -17,7 +17,7 @@ from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.hosting.share_groups import begin_states, delete_states
 from odradek.node.hosting.shares import summary_of_state
-from odradek.node.routes.group_shards import decided_in_turn, described, group_shard, refusal
+from odradek.node.routes.group_shards import decided, described, group_shard, refusal
 from odradek.node.seams import HasMetadata, HasTurns
 from odradek.share.state import NO_COUNT, NO_OFFSET, ShareKey
 from odradek.wire.errors import ErrorCode
@@ -90,7 +90,7 @@ async def share_group_heartbeat(node: Node, call: Call) -> ShareGroupHeartbeatRe
     if not serves_share_groups(node):
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     client_id, host = call.client_id or "", f"/{call.host}"
-    outcome = await decided_in_turn(
+    outcome = await decided(
         node, request.group_id, lambda machine: machine.share_heartbeat(request, client_id, host, node.now)
     )
     if isinstance(outcome, Refused):
@@ -104,7 +104,7 @@ async def share_group_describe(node: Node, call: Call) -> ShareGroupDescribeResp
         node,
         call,
         DescribedGroup,
-        lambda machine, group_id: machine.share.describe(group_id),
+        lambda machine, group_id: machine.describe_share_group(group_id),
         served=serves_share_groups(node),
     )
     return ShareGroupDescribeResponse(groups=groups)
@@ -205,9 +205,7 @@ async def alter_share_group_offsets(node: Node, call: Call) -> AlterShareGroupOf
     if isinstance(shard, Refused):
         return AlterShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
     share = shard.machine.share
-    outcome = await shard.in_turn(
-        request.group_id, lambda: share.alter_offsets(request.group_id, _known_offsets(node, request.topics))
-    )
+    outcome = await shard.decided(share.alter_offsets(request.group_id, _known_offsets(node, request.topics)))
     if isinstance(outcome, Refused):
         return AlterShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
     failures = await begin_states(shard, outcome)
@@ -257,14 +255,14 @@ async def delete_share_group_offsets(node: Node, call: Call) -> DeleteShareGroup
     asked = {each.topic_name: node.image.topic(each.topic_name) for each in request.topics}
     topic_ids = [topic.id for topic in asked.values() if topic is not None]
     share = shard.machine.share
-    outcome = await shard.in_turn(request.group_id, lambda: share.delete_offsets(request.group_id, topic_ids))
+    outcome = await shard.decided(share.delete_offsets(request.group_id, topic_ids))
     if isinstance(outcome, Refused):
         return DeleteShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
     failures = await delete_states(node, outcome)
     failed = {topic_id: failure for (topic_id, _), failure in failures.items()}
     forgotten = [topic_id for topic_id in outcome.offsets if topic_id not in failed]
     if forgotten:
-        await shard.in_turn(request.group_id, lambda: share.offsets_deleted(request.group_id, forgotten))
+        await shard.decided(share.offsets_deleted(request.group_id, forgotten))
     response = DeleteShareGroupOffsetsResponse()
     for name, topic in asked.items():
         answer = DeleteShareGroupOffsetsResponseTopic(topic_name=name)

@@ -18,7 +18,7 @@ from odradek.metadata.features import STREAMS_VERSION
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.hosting.streams_topics import HasStreamsTopics
-from odradek.node.routes.group_shards import decided_in_turn, described, refusal
+from odradek.node.routes.group_shards import decided, described, refusal
 from odradek.node.seams import HasAuthority, HasClock, HasConfig, HasMetadata, HasTurns
 from odradek.security.acls import AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
@@ -61,7 +61,7 @@ async def streams_group_heartbeat(node: Node, call: Call) -> StreamsGroupHeartbe
     outcome: Beat | Refused | None = None if request.topology is None else _refusal_of_names(request.topology)
     if outcome is None:
         client_id, host = call.client_id or "", f"/{call.host}"
-        outcome = await decided_in_turn(
+        outcome = await decided(
             node,
             request.group_id,
             lambda machine: machine.streams_heartbeat(request, call.version, client_id, host, node.now),
