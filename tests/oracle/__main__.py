@@ -5,6 +5,7 @@
     python -m tests.oracle check [WHAT...]      play against Odradek and compare with the recorded answers
     python -m tests.oracle accept [WHAT...]     write Odradek's answers where a scenario expects a difference
     python -m tests.oracle show WHAT            play one against one broker and print it: --on real or --on odradek
+    python -m tests.oracle explore              play --runs stories drawn from --seed against both
     python -m tests.oracle list                 name the scenarios, and why some differ
 
 WHAT is a file of scenarios, or file/scenario; everything if left out.
@@ -19,6 +20,7 @@ import time
 from collections.abc import Iterable
 
 from tests.oracle import brokers
+from tests.oracle.explore import explore
 from tests.oracle.recorded import KAFKA, ODRADEK, answers_path, recorded, write
 from tests.oracle.scenario import LEVELS, Scenario, load_all
 from tests.oracle.session import Stage, Start, groups
@@ -130,12 +132,25 @@ def show(scenarios: list[Scenario], levels: Iterable[int], on: str) -> int:
     return 0
 
 
+def differing(seeds: range, levels: Iterable[int]) -> int:
+    """Print the stories of these seeds that both brokers do not tell alike."""
+    found = 0
+    for level in levels:
+        for finding in explore(seeds, level):
+            found += 1
+            print(finding, flush=True)
+    print(f"\n{len(seeds)} stories, {found} differences")
+    return int(found > 0)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.oracle", description="The differential runner.")
-    parser.add_argument("command", choices=("compare", "record", "check", "accept", "show", "list"))
+    parser.add_argument("command", choices=("compare", "record", "check", "accept", "show", "explore", "list"))
     parser.add_argument("what", nargs="*", help="file, or file/scenario")
     parser.add_argument("--on", choices=tuple(STARTS), default="real")
     parser.add_argument("--level", type=int, action="append", choices=LEVELS, help="only at this transaction.version")
+    parser.add_argument("--seed", type=int, default=1, help="of the first story")
+    parser.add_argument("--runs", type=int, default=20, help="how many stories")
     arguments = parser.parse_args()
     scenarios = chosen(load_all(), arguments.what)
     levels = arguments.level or LEVELS
@@ -146,6 +161,8 @@ def main() -> int:
             for scenario in scenarios:
                 print(scenario.path, f"(differs: {scenario.differs})" if scenario.differs else "")
             return 0
+        case "explore":
+            status = differing(range(arguments.seed, arguments.seed + arguments.runs), levels)
         case "record":
             status = record(scenarios, LEVELS)
         case "check":

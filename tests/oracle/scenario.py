@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tests.oracle.language import LanguageError, is_option, split_option, split_words
 
-__all__ = ["LEVELS", "SCENARIOS", "Condition", "Scenario", "Step", "load_all", "parse_file"]
+__all__ = ["LEVELS", "SCENARIOS", "Condition", "Scenario", "Step", "load_all", "parse_file", "parse_text"]
 
 LEVELS: tuple[int, ...] = (0, 1, 2)
 SCENARIOS = Path(__file__).parent / "scenarios"
@@ -124,10 +124,15 @@ def load_all(directory: Path = SCENARIOS) -> list[Scenario]:
 
 def parse_file(path: Path) -> list[Scenario]:
     """The scenarios of one file."""
+    return parse_text(path.stem, path.read_text(encoding="utf-8"))
+
+
+def parse_text(topic: str, text: str) -> list[Scenario]:
+    """The scenarios of a text, as those of a file of this topic."""
     properties: dict[str, str] = {}
     drafts: list[Draft] = []
     levels, fresh, two_brokers = LEVELS, False, False
-    for number, line in logical_lines(path.read_text(encoding="utf-8")):
+    for number, line in logical_lines(text):
         try:
             verb, _, rest = line.partition(" ")
             match verb:
@@ -148,8 +153,8 @@ def parse_file(path: Path) -> list[Scenario]:
                 case _:
                     drafts[-1].steps.append(parse_step(number, line))
         except (LanguageError, IndexError) as error:
-            raise LanguageError(f"{path.name}:{number}: {error}") from None
-    return [finished(draft, path.stem, properties, fresh=fresh, two_brokers=two_brokers) for draft in drafts]
+            raise LanguageError(f"{topic}.txt:{number}: {error}") from None
+    return [finished(draft, topic, properties, fresh=fresh, two_brokers=two_brokers) for draft in drafts]
 
 
 def finished(draft: Draft, topic: str, properties: Mapping[str, str], *, fresh: bool, two_brokers: bool) -> Scenario:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracle import shapes
 from tests.oracle.answers import Aliases, find, render
+from tests.oracle.explore import VARIABLES, shrunk, tell
 from tests.oracle.language import LanguageError, Scope, split_words
 from tests.oracle.player import java_hash
 from tests.oracle.requests import api_key, build_request
-from tests.oracle.scenario import LEVELS, load_all, parse_file
+from tests.oracle.scenario import LEVELS, load_all, parse_file, parse_text
 from tests.oracle.transcript import Entry, difference, merge, parse
 from tests.oracle.verbs import VERBS
 
@@ -216,3 +217,26 @@ def test_differences_name_the_step() -> None:
     assert [] == difference(one, one)
     assert ["a", "    x", "  - y", "  + z"] == difference(one, other)
     assert "recorded again" in difference(one, other[:1])[0]
+
+
+def test_a_seed_tells_one_story() -> None:
+    assert tell(7) == tell(7)
+    assert tell(7) != tell(8)
+
+
+def test_every_request_of_stories_is_known() -> None:
+    known = scope(**{name: number for names in VARIABLES.values() for number, name in enumerate(names)})
+    asked = set()
+    for seed in range(40):
+        (scenario,) = parse_text("explored", "\n".join(("== A story", *tell(seed))))
+        for step in scenario.steps:
+            if step.is_request:
+                asked.add(step.verb)
+                build_request(api_key(step.verb), shapes.request_fields(step.verb, step.version, step.words, known, {}))
+    assert {"Produce", "EndTxn", "TxnOffsetCommit", "WriteTxnMarkers", "AddPartitionsToTxn"} <= asked
+
+
+def test_a_story_is_cut_down_to_what_differs() -> None:
+    begin = list("abc")
+    story = [*begin, *"defghij"]
+    assert shrunk(story, lambda shorter: {"e", "i"} <= set(shorter)) == [*begin, "e", "i"]

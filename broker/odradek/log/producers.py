@@ -187,7 +187,7 @@ class ProducerState:
         """Whether this marker may be appended."""
         producer = self.producers.get(producer_id)
         if producer is None:
-            return ErrorCode.NONE
+            return ErrorCode.NONE if producer_epoch >= NO_PRODUCER_EPOCH else ErrorCode.INVALID_PRODUCER_EPOCH
         error = admit_marker(
             epoch=producer_epoch,
             stored_epoch=producer.epoch,

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["write_txn_markers"]
 
+NOBODY = -1
+"""The producer id of who has none, and the epoch; markers have both."""
+
 
 class Node(
     HasClock,
@@ -58,6 +61,8 @@ async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
     results: dict[int, dict[tuple[str, int], ErrorCode]] = {}
     uncommitted: list[tuple[dict[tuple[str, int], ErrorCode], Partition, int]] = []
     for marker in request.markers:
+        if NOBODY in (marker.producer_id, marker.producer_epoch):
+            return _all_failed(request)
         written = results.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             for index in topic.partition_indexes:
@@ -70,6 +75,26 @@ async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
     for written, partition, end_offset in uncommitted:
         error = await node.replication.committed(partition, end_offset, deadline=deadline)
         written[partition.topic, partition.index] = error
+    return _response(results)
+
+
+def _all_failed(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """A marker of nobody cannot be made; Kafka fails with all of its request, and what came before is written.
+
+    Of several markers of one producer id it names the partitions of the last.
+    """
+    failed = {
+        marker.producer_id: {
+            (topic.name, index): ErrorCode.UNKNOWN_SERVER_ERROR
+            for topic in marker.topics
+            for index in topic.partition_indexes
+        }
+        for marker in request.markers
+    }
+    return _response(failed)
+
+
+def _response(results: dict[int, dict[tuple[str, int], ErrorCode]]) -> WriteTxnMarkersResponse:
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(written))
