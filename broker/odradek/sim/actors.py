@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -149,25 +149,29 @@ class Stage:
         self.ready.add(actor.number)
         return actor
 
-    def play(self, until: Callable[[], bool], *, within_ms: int) -> bool:
-        """Let everybody act until the condition holds; whether it does."""
-        world = self.world
+    def play(self, awaited: Sequence[Actor], *, within_ms: int) -> bool:
+        """Let everybody act until these are done; whether they are."""
+        world, actors, alarms, ready = self.world, self.actors, self._alarms, self.ready
         end = world.now + within_ms
-        while not until():
+        missing = {actor.number for actor in awaited if not actor.done}
+        while missing:
             if world.now >= end:
                 return False
             self._wake()
-            ready = sorted(self.ready)
-            self.ready.clear()
-            for number in ready:
-                actor = self.actors[number]
-                actor.step()
-                if not actor.done:
-                    heappush(self._alarms, (actor.wake_at, number))
             if not ready:
-                next_at = min(self._alarms[0][0], end) if self._alarms else end
+                next_at = min(alarms[0][0], end) if alarms else end
                 world.run_until(self._is_anybody_ready, within_ms=next_at - world.now)
                 self._after_each()
+                continue
+            turns = sorted(ready)
+            ready.clear()
+            for number in turns:
+                actor = actors[number]
+                actor.step()
+                if actor.done:
+                    missing.discard(number)
+                else:
+                    heappush(alarms, (actor.wake_at, number))
         return True
 
     def _wake(self) -> None:
@@ -185,4 +189,4 @@ class Stage:
                 return
 
     def _is_anybody_ready(self) -> bool:
-        return bool(self.ready)
+        return len(self.ready) > 0

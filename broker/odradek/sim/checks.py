@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from odradek.log.partition import Partition
 from odradek.node.coordinators import CoordinatorKind, partition_for
@@ -39,14 +40,20 @@ class Checks:
         producers: Sequence[Producer],
         consumers: Sequence[Consumer],
         journal: Sequence[Transaction],
+        *,
+        refuses: bool = False,
     ) -> None:
+        """`refuses`: a rule has answered for leaders that they do not take a batch, which they have not heard of."""
         self._world = world
         self._producers = producers
         self._consumers = consumers
         self._journal = journal
+        self._refuses = refuses
         self._values: set[bytes | None] = set()
         """Everything that is there to be read."""
         self._read: dict[TopicPartition, list[Batch]] = {}
+        self._values_at: dict[int, list[bytes | None]] = {}
+        """By the identity of the batch, which `_read` keeps alive."""
 
     def problems(self) -> Iterator[Problem]:
         """Everything that is not as it must be."""
@@ -118,19 +125,18 @@ class Checks:
                 yield Problem(
                     "wrong records", f"{_told(partition)} has other records than those of committed transactions"
                 )
+            sent, read = _by_producer(expected[partition]), _by_producer(found)
             for producer in self._producers:
-                prefix = f"{producer.name}/".encode()
-                if [each for each in expected[partition] if each.startswith(prefix)] != [
-                    each for each in found if each is not None and each.startswith(prefix)
-                ]:
+                own = producer.name.encode()
+                if sent.get(own, []) != read.get(own, []):
                     yield Problem("reordered write", f"records of {producer.name} in {_told(partition)} changed places")
 
     def _wrong_places(self) -> Iterator[Problem]:
         """Each batch is where its producer was told, whether it was told at once or when it sent the batch again."""
         found: dict[tuple[TopicPartition, int], list[bytes | None]] = {
-            (key, batch.base_offset): [record.value for record in iterate_records(batch)]
-            for key, partition in self._led(PARTITIONS)
-            for batch in self._batches(key, partition)
+            (key, batch.base_offset): self._values_of(batch)
+            for key, batches in self._logs(PARTITIONS)
+            for batch in batches
         }
         for transaction in self._journal:
             for partition, offset, values in transaction.told:
@@ -143,8 +149,8 @@ class Checks:
     def _late_records(self) -> Iterator[Problem]:
         """Nothing of an older client is written any more when the transaction that it was sent in is over (KIP-890)."""
         over = {pair: ends for producer in self._producers for pair, ends in producer.over.items()}
-        for key, partition in self._led(PARTITIONS):
-            for batch in self._batches(key, partition):
+        for key, batches in self._logs(PARTITIONS):
+            for batch in batches:
                 ends = over.get((batch.producer_id, batch.producer_epoch))
                 if not batch.is_control and ends is not None and batch.base_offset >= ends[key]:
                     yield Problem(
@@ -153,15 +159,15 @@ class Checks:
 
     def _mixed_transactions(self) -> Iterator[Problem]:
         """What stands between two markers of a producer was sent in one transaction."""
-        for key, partition in self._led(PARTITIONS):
+        for key, batches in self._logs(PARTITIONS):
             open_with: dict[int, bytes] = {}
-            for batch in self._batches(key, partition):
+            for batch in batches:
                 if batch.is_control:
                     open_with.pop(batch.producer_id, None)
                 if not batch.is_transactional or batch.is_control:
                     continue
                 # The values begin with the name of their producer and the number of its transaction.
-                sent_in = b"/".join((next(iterate_records(batch)).value or b"").split(b"/")[:2])
+                sent_in = b"/".join((self._values_of(batch)[0] or b"").split(b"/")[:2])
                 joined = open_with.setdefault(batch.producer_id, sent_in)
                 if joined != sent_in:
                     yield Problem(
@@ -173,19 +179,19 @@ class Checks:
     def _gaps(self) -> Iterator[Problem]:
         """Each epoch of a producer begins at sequence 0, and a later batch does not overtake an earlier one.
 
-        A leader that took over, and has never heard of an older producer, takes any sequence first (KIP-360), and each
-        leader does so of a producer without transactions.
+        A leader that took over, and has never heard of an older producer, takes any sequence first (KIP-360); so does
+        one in whose place a rule has refused the first batch, and each leader of a producer without transactions.
         """
         older = {each.pair for each in self._journal if each.style == "old"}
-        for key, partition in self._led(PARTITIONS):
+        for key, batches in self._logs(PARTITIONS):
             expected: dict[tuple[int, int], int] = {}
             heard: set[int] = set()
-            for batch in self._batches(key, partition):
+            for batch in batches:
                 if batch.is_control:
                     continue
                 pair = batch.producer_id, batch.producer_epoch
                 is_unheard = pair not in expected and (
-                    (pair in older and batch.partition_leader_epoch > 0)
+                    (pair in older and (batch.partition_leader_epoch > 0 or self._refuses))
                     or (not batch.is_transactional and pair[0] not in heard)
                 )
                 heard.add(pair[0])
@@ -197,12 +203,14 @@ class Checks:
     def _shut_out(self) -> Iterator[Problem]:
         """Who could end a transaction as its owner was not told before that it is not open.
 
-        A marker that is late by two transactions costs one its guard, in Kafka too; then it is aborted, and no worse.
+        A marker that is late by two transactions costs one its guard, in Kafka too, and so does a batch of the one
+        before that was verified in time and is written while this one is asked about: a producer has one guard for
+        both. Then it is aborted, and no worse.
         """
         written: Counter[tuple[TopicPartition, int, int]] = Counter(
             (key, batch.producer_id, batch.producer_epoch)
-            for key, partition in self._led(PARTITIONS)
-            for batch in self._batches(key, partition)
+            for key, batches in self._logs(PARTITIONS)
+            for batch in batches
             if batch.is_control
         )
         for transaction in self._journal:
@@ -212,15 +220,37 @@ class Checks:
                 if epoch < transaction.pair[1]
             )
             if transaction.shut_out and transaction.outcome == "aborted" and not is_excused:
+                if all((key, *transaction.pair) in self._guards_taken() for key in transaction.shut_out):
+                    continue
                 where = _told(transaction.shut_out[0])
                 yield Problem("shut out", f"{where} had no room for {transaction.producer}/{transaction.number}")
+
+    def _guards_taken(self) -> set[tuple[TopicPartition, int, int]]:
+        """Where a batch of an older epoch opened its transaction while a producer's next epoch was asked about."""
+        asked: dict[tuple[TopicPartition, int], set[int]] = {}
+        taken: set[tuple[TopicPartition, int, int]] = set()
+        for _, fact in self._world.facts:
+            if fact.kind not in ("verify_start", "transaction_opened"):
+                continue
+            fields: Mapping[str, Any] = fact.fields
+            key, producer_id, epoch = (
+                (fields["topic"], fields["partition"]),
+                fields["producer_id"],
+                fields["producer_epoch"],
+            )
+            epochs = asked.setdefault((key, producer_id), set())
+            if fact.kind == "verify_start":
+                epochs.add(epoch)
+            else:
+                taken |= {(key, producer_id, each) for each in epochs if each > epoch}
+        return taken
 
     def _refused_retries(self) -> Iterator[Problem]:
         """A batch that is in the log, and is sent again, is not called out of order."""
         written = {
             (key, batch.producer_id, batch.producer_epoch, batch.base_sequence)
-            for key, partition in self._led(PARTITIONS)
-            for batch in self._batches(key, partition)
+            for key, batches in self._logs(PARTITIONS)
+            for batch in batches
             if not batch.is_control
         }
         for transaction in self._journal:
@@ -249,8 +279,8 @@ class Checks:
             if transaction.outcome != "unknown" and commit is not (transaction.outcome == "committed"):
                 said = f"{transaction.producer}/{transaction.number} was told {transaction.outcome}"
                 yield Problem("wrong outcome", said)
-        for key, partition in self._led(PARTITIONS):
-            for batch in self._batches(key, partition):
+        for key, batches in self._logs(PARTITIONS):
+            for batch in batches:
                 if not batch.is_control:
                     continue
                 pair = batch.producer_id, batch.producer_epoch - 1
@@ -262,8 +292,8 @@ class Checks:
         decided: dict[tuple[int, int], bool] = {}
         log = [(CoordinatorKind.TRANSACTION.topic, index) for index in range(3)]
         decode = rules_of(self._world.config.release).value.decode
-        for key, partition in self._led(log):
-            for batch in self._batches(key, partition):
+        for _, batches in self._logs(log):
+            for batch in batches:
                 for record in iterate_records(batch):
                     entry = None if record.value is None else decode("", record.value)
                     if entry is not None and entry.state in PREPARED and entry.client_transaction_version == 2:
@@ -271,17 +301,28 @@ class Checks:
                         decided[pair] = entry.state is TxnState.PREPARE_COMMIT
         return decided
 
-    def _batches(self, key: TopicPartition, partition: Partition) -> list[Batch]:
-        """Those of a log, which does not change any more."""
-        if key not in self._read:
-            self._read[key] = list(partition.log.batches())
-        return self._read[key]
+    def _logs(self, keys: list[TopicPartition]) -> Iterator[tuple[TopicPartition, list[Batch]]]:
+        """What stands in logs, of which all brokers have one; they do not change any more."""
+        for key in keys:
+            if key not in self._read:
+                partition = self._partition(key)
+                if partition is None:
+                    continue
+                self._read[key] = list(partition.log.batches())
+            yield key, self._read[key]
 
-    def _led(self, keys: list[TopicPartition]) -> Iterator[tuple[TopicPartition, Partition]]:
+    def _partition(self, key: TopicPartition) -> Partition | None:
         for node in self._world.nodes.values():
-            for key in keys:
-                if key in node.partitions:
-                    yield key, node.partitions[key]
+            if key in node.partitions:
+                return node.partitions[key]
+        return None
+
+    def _values_of(self, batch: Batch) -> list[bytes | None]:
+        """The values of its records, which are read once."""
+        values = self._values_at.get(id(batch))
+        if values is None:
+            values = self._values_at[id(batch)] = [record.value for record in iterate_records(batch)]
+        return values
 
     def _wrong_offsets(self) -> Iterator[Problem]:
         """A group has the offset of its last committed transaction."""
@@ -320,6 +361,15 @@ class Checks:
         assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code)
         offset: int = result.committed_offset
         return offset
+
+
+def _by_producer(values: Iterable[bytes | None]) -> dict[bytes, list[bytes]]:
+    """Values in their order, by what they begin with: the name of who has sent them."""
+    found: dict[bytes, list[bytes]] = {}
+    for value in values:
+        if value is not None:
+            found.setdefault(value.partition(b"/")[0], []).append(value)
+    return found
 
 
 def _told(partition: TopicPartition) -> str:

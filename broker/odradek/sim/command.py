@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from difflib import get_close_matches
@@ -35,6 +36,8 @@ __all__ = ["ALL", "Found", "Switch", "add_commands", "find", "sim"]
 FOUND = 1
 ALL = "all"
 """Each seed plays every workload."""
+GARBAGE = (100_000, 20, 10)
+"""After so many objects the collector looks at the youngest ones, and how much more rarely at the older ones."""
 NOT_SHRUNK = "livelock"
 """Each try would take as long."""
 
@@ -131,6 +134,7 @@ def sim(
     workloads = _workloads(workload)
     seeds: Iterable[int] = count(seed) if until_found and runs is None else range(seed, seed + (runs or 1))
     tasks = ((each, name) for each in seeds for name in workloads)
+    _collect_less()
     began, played, virtual_ms, findings = monotonic(), 0, 0, 0
     for outcome in _play_all(tasks, settings, jobs=jobs):
         print(outcome, flush=True)
@@ -177,6 +181,12 @@ def _violation(run: Run) -> Violation | None:
     return None
 
 
+def _collect_less() -> None:
+    """A run keeps what it makes until its end: to look for garbage again and again meanwhile finds next to none."""
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+
+
 def _play(task: tuple[int, str], settings: Settings) -> Played:
     seed, workload = task
     run = Run(draw(seed, workload, settings))
@@ -191,7 +201,7 @@ def _play_all(tasks: Iterator[tuple[int, str]], settings: Settings, *, jobs: int
     if jobs == 1:
         yield from map(play, tasks)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _collect_less) as pool:
         # A few at a time: there may be no end of them.
         while some := list(islice(tasks, 8 * jobs)):
             yield from pool.map(play, some)

@@ -78,7 +78,8 @@ class Consumer:
             yield Sleep(self.random.choice((0, 30, 200)))
 
     def _take(self, data: PartitionData) -> None:
-        read = committed_batches(data)
+        batches = batches_of(data)
+        read = committed_batches(data, batches)
         self.seen += [record.value for batch, is_seen in read if is_seen for record in iterate_records(batch)]
         self._judge(
             self.partition,
@@ -88,8 +89,8 @@ class Consumer:
                 if batch.is_transactional
             ],
         )
-        for batch in batches_of(data):
-            self._offset = batch.next_offset
+        if batches:
+            self._offset = batches[-1].next_offset
 
 
 def read_committed(world: World, partition: TopicPartition) -> tuple[list[bytes | None], int, int]:
@@ -104,8 +105,8 @@ def read_committed(world: World, partition: TopicPartition) -> tuple[list[bytes 
         [data] = topic.partitions
         assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code)
         # A fetch reads one segment, and a log that was truncated has several.
-        values += committed_values(data)
         batches = batches_of(data)
         if not batches:
             return values, data.last_stable_offset, data.high_watermark
+        values += committed_values(data, batches)
         offset = batches[-1].next_offset

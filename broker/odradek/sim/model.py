@@ -11,7 +11,7 @@ an id of that coordinator is unknown until its next change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -20,6 +20,17 @@ from odradek.sim.promises import Problem
 __all__ = ["Model", "ReadBatch"]
 
 Fields = Mapping[str, Any]
+
+
+class Event(Protocol):
+    """Something that a broker says of itself."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def fields(self) -> Fields: ...
+
+
 TopicPartition = tuple[str, int]
 COORDINATORS = "__transaction_state"
 BEFORE_THE_FIRST = None
@@ -133,6 +144,16 @@ class Model:
             "leadership_given_up": self._given_up,
         }
         self._node = -1
+
+    def take_all(self, events: Iterable[tuple[int, Event]]) -> None:
+        """The next events, each with the broker that it is of."""
+        takes = self._takes
+        for node, event in events:
+            self.events += 1
+            take = takes.get(event.kind)
+            if take is not None:
+                self._node = node
+                take(event.fields)
 
     def take(self, node: int, kind: str, fields: Fields) -> None:
         """The next event, of this broker."""

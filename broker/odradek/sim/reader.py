@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from odradek.records.batch import Batch, batches
+from collections.abc import Sequence
+
+from odradek.records.batch import Batch
+from odradek.records.batch import batches as batches_in
 from odradek.records.control import read_marker
 from odradek.records.record import iterate_records
 from odradek.wire.messages.fetch_response import PartitionData
@@ -12,7 +15,7 @@ __all__ = ["batches_of", "committed_batches", "committed_values", "kind_of"]
 
 def batches_of(data: PartitionData) -> list[Batch]:
     """The whole batches of a fetched partition."""
-    return list(batches(memoryview(data.records or b"")))
+    return list(batches_in(memoryview(data.records or b"")))
 
 
 def kind_of(batch: Batch) -> str:
@@ -24,18 +27,18 @@ def kind_of(batch: Batch) -> str:
     return "COMMIT" if marker.commit else "ABORT"
 
 
-def committed_values(data: PartitionData) -> list[bytes | None]:
+def committed_values(data: PartitionData, batches: Sequence[Batch] | None = None) -> list[bytes | None]:
     """The values that are not of an aborted transaction."""
-    read = committed_batches(data)
+    read = committed_batches(data, batches_of(data) if batches is None else batches)
     return [record.value for batch, is_seen in read if is_seen for record in iterate_records(batch)]
 
 
-def committed_batches(data: PartitionData) -> list[tuple[Batch, bool]]:
+def committed_batches(data: PartitionData, batches: Sequence[Batch]) -> list[tuple[Batch, bool]]:
     """The batches of records, each with whether it is to be read, as the list of aborted ones in the response tells."""
     waiting = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
     skipping: set[int] = set()
     read: list[tuple[Batch, bool]] = []
-    for batch in batches_of(data):
+    for batch in batches:
         while waiting and waiting[0][0] <= batch.last_offset:
             skipping.add(waiting.pop(0)[1])
         if batch.is_control:

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from msgspec import Struct
+from msgspec.msgpack import encode
 
 from odradek.dialects.load import load, producer_class
 from odradek.dialects.producer import Producer as Core
@@ -25,6 +26,7 @@ from odradek.sim.schedule import Player, Schedule
 from odradek.sim.speakers import Speaker, Store
 from odradek.sim.workers import Worker
 from odradek.sim.world import Livelock, World
+from odradek.wire.registry import ApiKey
 
 __all__ = ["Report", "Run", "run"]
 
@@ -124,6 +126,7 @@ class Run:
             self.world, deeds=schedule.deeds, duration_ms=schedule.duration_ms, levels=schedule.levels
         )
         self._stable: dict[TopicPartition, int] = {}
+        self._watched_at = -1
 
     @property
     def asked(self) -> list[Asked]:
@@ -148,7 +151,7 @@ class Run:
             raise self._violation(problem) from error
         outcomes = [each.outcome for each in self.journal]
         return Report(
-            digest=sha256(repr((self.world.facts, self.world.fact_times)).encode()).hexdigest(),
+            digest=digest(self.facts),
             transactions=len(outcomes),
             committed=outcomes.count("committed"),
             aborted=outcomes.count("aborted"),
@@ -177,11 +180,11 @@ class Run:
         for worker in self.workers:
             stage.add(f"member-{worker.name}", worker.consume())
         nemesis = stage.add("nemesis", self.nemesis.script())
-        if not stage.play(lambda: nemesis.done, within_ms=self.schedule.duration_ms + PEACE_MS):
+        if not stage.play([nemesis], within_ms=self.schedule.duration_ms + PEACE_MS):
             raise self._violation(Problem("no progress", "what goes wrong does not come to its end"))
         self.calm = True
         writers = stage.actors[: len(self.producers)]
-        if not stage.play(lambda: all(each.done for each in writers), within_ms=PEACE_MS):
+        if not stage.play(writers, within_ms=PEACE_MS):
             names = ", ".join(each.name for each in writers if not each.done)
             raise self._violation(
                 Problem("no progress", f"{names} had no answer that ends it within {PEACE_MS} ms"),
@@ -190,9 +193,9 @@ class Run:
         world.advance(15_000)
         for consumer in self.consumers:
             consumer.stopping = True
-        at_rest = stage.play(lambda: all(each.done for each in stage.actors), within_ms=PEACE_MS)
+        at_rest = stage.play(stage.actors, within_ms=PEACE_MS)
         world.advance(5_000)
-        checks = Checks(world, self.producers, self.consumers, self.journal)
+        checks = Checks(world, self.producers, self.consumers, self.journal, refuses=_refuses(self.schedule))
         self._watch()
         self.model.end()
         problems = self.model.problems + list(
@@ -208,14 +211,18 @@ class Run:
 
     def _judge(self, key: TopicPartition, batches: list[ReadBatch]) -> None:
         """A consumer has read."""
-        self._watch()
+        self._watch(reads=True)
         self.model.read(key, batches)
 
-    def _watch(self) -> None:
-        """Events follow from one another; the last stable offset never goes back, nor beyond the high watermark."""
-        model, facts = self.model, self.world.facts
-        for node_id, fact in facts[model.events :]:
-            model.take(node_id, fact.kind, fact.fields)
+    def _watch(self, *, reads: bool = False) -> None:
+        """Events follow from one another; the last stable offset never goes back, nor beyond the high watermark.
+
+        Brokers are looked at once a millisecond, and whenever somebody reads.
+        """
+        self.model.take_all(self.world.facts[self.model.events :])
+        if self.world.now == self._watched_at and not reads:
+            return
+        self._watched_at = self.world.now
         stepped, self.world.stepped = self.world.stepped, set()
         for node_id in stepped:
             partitions = self.world.nodes[node_id].partitions
@@ -228,6 +235,17 @@ class Run:
                     seen = f"that of {key[0]}-{key[1]} is {stable} after {self._stable.get(key)}"
                     raise self._violation(Problem("last stable offset", seen))
                 self._stable[key] = stable
+
+
+def _refuses(schedule: Schedule) -> bool:
+    """Whether a rule answers batches with an error, in place of a leader that does not hear of them."""
+    rules = [deed.rule for deed in schedule.deeds if deed.rule is not None]
+    return any(rule.match.api == ApiKey.PRODUCE.name and rule.act.error is not None for rule in rules)
+
+
+def digest(facts: list[tuple[int, int, Fact]]) -> str:
+    """Of what brokers did: the same for the same trace."""
+    return sha256(encode(facts, enc_hook=repr)).hexdigest()
 
 
 def _kind_of(plan: Player) -> type[Producer]:

@@ -202,26 +202,26 @@ class World:
         end = self.now + within_ms
         self.run()
         while not condition():
-            at = self._next_time()
+            wakes = [
+                (wake_at, node_id)
+                for node_id, node in self.nodes.items()
+                if self._is_awake(node_id) and (wake_at := node.wake_at()) is not None
+            ]
+            at = min(wakes)[0] if wakes else None
+            if self._queue and (at is None or self._queue[0][0] < at):
+                at = self._queue[0][0]
             if at is None or at > end:
                 self.now = end
                 return condition()
             self.now = max(self.now, at)
-            for node_id, node in self.nodes.items():
-                wake_at = node.wake_at()
-                if self._is_awake(node_id) and wake_at is not None and wake_at <= self.now:
+            for wake_at, node_id in wakes:
+                if wake_at <= self.now:
                     self._step(node_id, Tick())
             self.run()
         return True
 
     def _is_awake(self, node_id: int) -> bool:
         return node_id not in self._dead and node_id not in self._paused
-
-    def _next_time(self) -> int | None:
-        times = [node.wake_at() for node_id, node in self.nodes.items() if self._is_awake(node_id)]
-        if self._queue:
-            times.append(self._queue[0][0])
-        return min((at for at in times if at is not None), default=None)
 
     # ------------------------------------------------------------------ who takes part
 
@@ -234,9 +234,9 @@ class World:
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """The event sink of every node."""
-        for fact in facts:
-            self.facts.append((node_id, fact))
-            self.fact_times.append(self.now)
+        told = [(node_id, fact) for fact in facts]
+        self.facts += told
+        self.fact_times += [self.now] * len(told)
 
     def arm(self, rule: Rule) -> Armed:
         """Have something happen to requests that are read from now on."""

@@ -1,0 +1,21 @@
+"""Seeds that have found something, each with what that was."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.sim.draw import draw
+from odradek.sim.run import run
+
+FINDINGS = [
+    # A rule refused the first batch of an older producer, of whom its leader had not heard: it takes any sequence then.
+    (3040, "idempotent"),
+    # A batch of the transaction before was written while the next one was asked about, and took the guard of both.
+    (3061, "refusals"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "workload"), FINDINGS)
+def test_what_was_found_is_mended(seed: int, workload: str) -> None:
+    assert run(draw(seed, workload)).committed > 0
