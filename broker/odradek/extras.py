@@ -8,12 +8,19 @@ from odradek.usage import UsageError
 
 __all__ = ["need"]
 
-PACKAGES = {"confluent_kafka": "confluent-kafka"}
+PACKAGES = {"confluent_kafka": "confluent-kafka", "opentelemetry.proto": "opentelemetry-proto"}
 """By module, where the package has another name."""
 
 
 def need(*modules: str, extra: str) -> None:
     """End the command if it lacks one of these modules; the extra has them."""
-    missing = [PACKAGES.get(module, module) for module in modules if importlib.util.find_spec(module) is None]
+    missing = [PACKAGES.get(module, module) for module in modules if not _is_there(module)]
     if missing:
         raise UsageError(f"This command needs {' and '.join(missing)}: pip install 'odradek[{extra}]'")
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False  # nor is the package around it

@@ -32,9 +32,17 @@ class _DeferredLogger:
         self._as_json = as_json
         self._enabled = LEVELS[LEVELS.index(level) :]
 
+    def get_effective_level(self) -> int:
+        """The level from which on lines are written, as structlog's loggers tell it."""
+        return getattr(logging, self._level.upper())  # type: ignore[no-any-return]
+
+    def opened(self) -> Logger:
+        """The same without a level: a broker has one for each of its loggers (BROKER_LOGGER)."""
+        return self._log
+
     @cached_property
-    def _log(self) -> Any:
-        return _structlog_logger(level=self._level, as_json=self._as_json)
+    def _log(self) -> Logger:
+        return _structlog_logger(as_json=self._as_json)
 
     def debug(self, event: str, **fields: Any) -> None:
         if "debug" in self._enabled:
@@ -52,7 +60,7 @@ class _DeferredLogger:
         self._log.error(event, **fields)
 
 
-def _structlog_logger(*, level: str, as_json: bool) -> Logger:
+def _structlog_logger(*, as_json: bool) -> Logger:
     import structlog
 
     processors: list[Any] = [
@@ -68,7 +76,7 @@ def _structlog_logger(*, level: str, as_json: bool) -> Logger:
         structlog.wrap_logger(
             structlog.PrintLogger(sys.stderr),
             processors=processors,
-            wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+            wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
             cache_logger_on_first_use=True,
         ),
     )

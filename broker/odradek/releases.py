@@ -89,6 +89,8 @@ _HIGHEST: Mapping[str, tuple[int | None, ...]] = {
     "STREAMS_GROUP_HEARTBEAT": (None, None, None, None, None, 1),
     "STREAMS_GROUP_DESCRIBE": (None, None, None, None, None, 1),
     "STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE": (None, None, None, None, None, 0),
+    "GET_TELEMETRY_SUBSCRIPTIONS": (None, None, None, 0, 0, 0),
+    "PUSH_TELEMETRY": (None, None, None, 0, 0, 0),
     "LIST_CONFIG_RESOURCES": (None, None, None, 0, 0, 1),
     "DESCRIBE_TOPIC_PARTITIONS": (None, None, None, 0, 0, 0),
     "SHARE_GROUP_HEARTBEAT": (None, None, None, None, None, 1),

@@ -195,7 +195,7 @@ def one_value(field: Field, content: Any, aliases: Aliases) -> str:
         case int() if CLOCK_TIME.search(name) and content >= CLOCK_TIME_MIN:
             return "now"
         case int() if name == "subscription_id":
-            return "N"
+            return aliases.other("subscription", ("subscription", content))
         case int() if name in RUNNING_NUMBERS and content > 0:
             return "N"
         case int() if name in HASHES:

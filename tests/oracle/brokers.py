@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.oracle.client import Client
@@ -40,6 +41,10 @@ ALIKE: Mapping[str, str] = {
 
 SHORT_LIVED = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Options for a virtual machine that has more to do with starting than with running."""
+
+TELEMETRY = "odradek.telemetry"
+TELEMETRY_SINK = Path(__file__).parent / "telemetry" / "TelemetrySink.java"
+"""What a real broker has instead: Kafka takes the metrics of clients only if a plug-in does."""
 
 FIRST, SECOND = 1, PHANTOM_ID
 COORDINATED = ("__transaction_state", "__consumer_offsets")
@@ -140,7 +145,11 @@ class RealBroker:
 def real(level: int, properties: Mapping[str, str], neighbour: Neighbour) -> Iterator[Broker]:
     """A real Kafka with this transaction.version."""
     properties = {**ALIKE, **properties}
-    kafka = RealKafka(transaction_version=level, properties=properties, jvm_options=SHORT_LIVED)
+    plug_ins: list[Path] = []
+    if properties.pop(TELEMETRY, None) == "true":
+        plug_ins.append(TELEMETRY_SINK)
+        properties["metric.reporters"] = TELEMETRY_SINK.stem
+    kafka = RealKafka(transaction_version=level, properties=properties, jvm_options=SHORT_LIVED, plug_ins=plug_ins)
     with started(kafka, RealBroker, neighbour) as broker:
         yield broker
 

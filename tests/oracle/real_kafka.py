@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tests.clients.toolchain import resolved
+from tests.clients.toolchain import java_classes, resolved
 
 __all__ = ["KAFKA_VERSION", "RealKafka", "class_path", "free_port"]
 
@@ -113,7 +113,10 @@ def answers(port: int) -> bool:
 
 
 class RealKafka:
-    """One node of the real broker, with its data in a directory of its own."""
+    """One node of the real broker, with its data in a directory of its own.
+
+    `plug_ins` are Java sources of classes that its properties name.
+    """
 
     def __init__(
         self,
@@ -125,7 +128,9 @@ class RealKafka:
         directory: Path | None = None,
         jvm_options: Sequence[str] = ("-Xms256m", "-Xmx1g"),
         start_timeout_s: float = 90,
+        plug_ins: Sequence[Path] = (),
     ) -> None:
+        self.plug_ins = plug_ins
         self.features = {"transaction.version": transaction_version, **(features or {})}
         self.port = port or free_port()
         self.controller_port = free_port()
@@ -194,8 +199,10 @@ class RealKafka:
         return [java(), *options, "-cp", self.class_path(), main_class, *arguments]
 
     def class_path(self) -> str:
-        """The jars to run."""
-        return class_path()
+        """The jars to run, and the plug-ins."""
+        if not self.plug_ins:
+            return class_path()
+        return java_classes("plug-ins", self.plug_ins, resolved(POM, {}))
 
     def log_options(self, target: str, level: str) -> list[str]:
         """The options that tell the virtual machine where its log goes."""

@@ -33,6 +33,7 @@ CAPTURED: Mapping[str, tuple[str, ...]] = {
     "ConsumerGroupHeartbeat": ("member_epoch",),
     "StreamsGroupHeartbeat": ("member_epoch",),
     "ShareGroupHeartbeat": ("member_epoch",),
+    "GetTelemetrySubscriptions": ("subscription_id",),
 }
 """What `-> a b` takes from an answer, if it does not say."""
 

@@ -49,7 +49,19 @@ def room_of(module: str) -> str | None:
     return names[2] if names[:2] == ["odradek", "node"] and len(names) > 2 else None
 
 
-ROOMS = ("node", "routes", "guards", "rules", "quotas", "hosting", "transport", "kernel", "admission", "seams")
+ROOMS = (
+    "node",
+    "routes",
+    "guards",
+    "rules",
+    "quotas",
+    "telemetry",
+    "hosting",
+    "transport",
+    "kernel",
+    "admission",
+    "seams",
+)
 
 
 def test_the_picture_of_the_rooms_is_what_is_imported() -> None:

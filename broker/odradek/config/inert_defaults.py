@@ -238,7 +238,6 @@ ssl.truststore.certificates password
 ssl.truststore.location string
 ssl.truststore.password password
 ssl.truststore.type string = JKS
-telemetry.max.bytes int = 1048576
 transaction.state.log.load.buffer.size int = 5242880
 """.strip().splitlines(),  # noqa: E501
     )

@@ -78,6 +78,7 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     quota_window_size_seconds: Annotated[int, integer(1)] = 1
     controller_quota_window_num: Annotated[int, integer(1)] = 11
     controller_quota_window_size_seconds: Annotated[int, integer(1)] = 1
+    telemetry_max_bytes: Annotated[int, integer(1)] = 1_048_576
     request_timeout_ms: Annotated[int, integer()] = 30_000
     unstable_api_versions_enable: Annotated[bool, boolean()] = False
     broker_rack: Annotated[str | None, string()] = None
@@ -222,6 +223,8 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     """Refuse a replication factor above the number of brokers, as Kafka does."""
     odradek_replica_lag_ms: Annotated[int, long(-1, scope=CLUSTER)] = 0
     """How long the replicas of a broker take to acknowledge what their leaders append; -1: for ever."""
+    odradek_telemetry: Annotated[bool, boolean()] = False
+    """Take the metrics that clients push (KIP-714); Kafka tells of it, and takes them, only where a plug-in does."""
     odradek_metadata_version: Annotated[int, integer(7, 33)] = 33
     """Feature levels of a new cluster, as `kafka-storage format --feature` gives them; 0 leaves a feature out.
 

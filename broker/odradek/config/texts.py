@@ -6,7 +6,7 @@ from odradek.config.keys import name_of
 from odradek.config.table import TOPIC_KEYS
 from odradek.config.without_effect import INERT_KEYS
 
-__all__ = ["BROKER_TEXTS", "GROUP_TEXTS", "TOPIC_TEXTS", "broker_text"]
+__all__ = ["BROKER_TEXTS", "CLIENT_METRICS_TEXTS", "GROUP_TEXTS", "TOPIC_TEXTS", "broker_text"]
 
 WITHOUT_EFFECT = "Taken because Kafka has the key; it changes nothing here."
 
@@ -71,6 +71,7 @@ quota.window.size.seconds  How long each of these windows is; nobody is throttle
 controller.quota.window.num  How many windows of a client's rate of changes to topics may be saved up.
 controller.quota.window.size.seconds  How long each of these windows is.
 request.timeout.ms  How long a broker waits for the answer of another.
+telemetry.max.bytes  The most bytes of metrics that a client may push at once, compressed.
 unstable.api.versions.enable  Whether versions of requests are served that may still change.
 broker.rack  The rack of the broker, by which replicas are spread.
 fetch.max.bytes  The most bytes that one fetch gets, but for a first batch that is larger.
@@ -180,6 +181,7 @@ odradek.log.memory.bytes.max  The memory for all logs of the process; the oldest
 odradek.internal.topics.at.start  Whether the coordinators' topics exist from the start.
 replica.lag.time.max.ms  A replica that lacks something for longer than this is out of sync.
 odradek.replica.lag.ms  How long the replicas of a broker take to acknowledge what their leaders append; -1 is for ever.
+odradek.telemetry  Whether the metrics that clients push are taken, and clients are told so.
 odradek.strict.replication  Whether more replicas than brokers are refused, as Kafka does, and not lowered.
 odradek.metadata.version  The level of metadata.version of a new cluster.
 odradek.transaction.version  The level of transaction.version of a new cluster.
@@ -213,6 +215,13 @@ streams.initial.rebalance.delay.ms  How long the first assignment waits for memb
 streams.num.standby.replicas  How many copies of the state of a task are kept, where the group has its own number.
 streams.rack.aware.assignment.tags  Tags that every client of the group has to have; the assignor does not look at them.
 streams.session.timeout.ms  How long a silent member stays in the streams group, where it has its own time for it.
+""")
+
+
+CLIENT_METRICS_TEXTS: Mapping[str, str] = _table("""
+interval.ms  How often a client pushes the metrics.
+match  Patterns for what is known of clients, such as client_id=a.*; the subscription is for those that match all.
+metrics  The beginnings of the names of the metrics that are wanted; * for all.
 """)
 
 

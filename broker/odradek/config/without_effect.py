@@ -83,7 +83,7 @@ ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ss
 ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
 ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
 ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
-ssl.truststore.password ssl.truststore.type telemetry.max.bytes transaction.state.log.load.buffer.size
+ssl.truststore.password ssl.truststore.type transaction.state.log.load.buffer.size
 unclean.leader.election.interval.ms unstable.feature.versions.enable
 """
 

@@ -13,6 +13,7 @@ from odradek.config.keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_o
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
 from odradek.metadata.change import Change, Failure
+from odradek.metadata.client_metrics import invalid_client_metrics
 from odradek.metadata.features import ELIGIBLE_REPLICAS, MIN_INSYNC
 from odradek.metadata.group_configs import invalid_group_configs
 from odradek.metadata.image import MetadataImage, ResourceType
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
-__all__ = ["Operation", "alter_configs", "incremental_alter_configs", "misdirected"]
+__all__ = ["Operation", "Step", "alter_configs", "incremental_alter_configs", "malformed", "misdirected"]
 
 Values = dict[str, str]
 R = TypeVar("R")
@@ -142,7 +143,7 @@ def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Valu
     validate = _VALIDATORS.get(resource_type)
     if validate is None:
         return _refused(f"Unknown resource type {resource_type}")
-    failure = _malformed(steps) or _absent(resource_type, name, image)
+    failure = malformed(steps) or _absent(resource_type, name, image)
     if failure is not None:
         return failure
     before = image.config(resource_type, name)
@@ -170,7 +171,8 @@ def _unfixed_min_insync(
     return None
 
 
-def _malformed(steps: Sequence[Step]) -> Failure | None:
+def malformed(steps: Sequence[Step]) -> Failure | None:
+    """Why these changes of one resource cannot be meant, whatever it is."""
     if len({step.name for step in steps}) < len(steps):
         return _refused("Error due to duplicate config keys")
     nulls = [step.name for step in steps if step.value is None and step.operation != Operation.DELETE]
@@ -262,14 +264,20 @@ def _invalid_group(values: Values, touched: Sequence[str], name: str, config: Co
     return None if complaint is None else Failure(ErrorCode.INVALID_CONFIG, complaint)
 
 
+def _invalid_subscription(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
+    return invalid_client_metrics(values, name)
+
+
 _VALIDATORS: Mapping[int, Callable[[Values, Sequence[str], str, Config], Failure | None]] = {
     ResourceType.TOPIC: _invalid_topic,
     ResourceType.BROKER: _invalid_broker,
     ResourceType.GROUP: _invalid_group,
+    ResourceType.CLIENT_METRICS: _invalid_subscription,
 }
 
 _KEYS: Mapping[int, Mapping[str, Key]] = {
     ResourceType.TOPIC: TOPIC_KEYS,
     ResourceType.BROKER: BROKER_KEYS,
     ResourceType.GROUP: {},
+    ResourceType.CLIENT_METRICS: {},
 }

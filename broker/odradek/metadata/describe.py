@@ -15,9 +15,18 @@ from odradek.config.inert_defaults import INERT_DEFAULTS
 from odradek.config.keys import Kind, Scope, name_of, text_of
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config, ConfigSource, inherited
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
+from odradek.metadata.client_metrics import CLIENT_METRICS_KEYS
 from odradek.metadata.group_configs import GROUP_KEYS, HIDDEN_GROUP_KEYS, default_text
 
-__all__ = ["Entry", "Synonym", "broker_default_entries", "broker_entries", "group_entries", "topic_entries"]
+__all__ = [
+    "Entry",
+    "Synonym",
+    "broker_default_entries",
+    "broker_entries",
+    "client_metrics_entries",
+    "group_entries",
+    "topic_entries",
+]
 
 UNKNOWN_KIND = 0
 
@@ -139,6 +148,16 @@ def group_entries(overrides: Mapping[str, str], config: Config) -> list[Entry]:
         elif value is not None:
             of_broker = (Synonym(name, text_of(key.default), ConfigSource.DEFAULT),)
         entries.append(_entry(name, value, key.rule.kind, own + of_broker))
+    return entries
+
+
+def client_metrics_entries(overrides: Mapping[str, str]) -> list[Entry]:
+    """All keys of a subscription to the metrics of clients, whether it is there or not."""
+    source = ConfigSource.CLIENT_METRICS
+    entries = []
+    for name, key in CLIENT_METRICS_KEYS.items():
+        own = (Synonym(name, overrides[name], source),) if name in overrides else ()
+        entries.append(_entry(name, overrides.get(name, text_of(key.default)), key.rule.kind, own))
     return entries
 
 

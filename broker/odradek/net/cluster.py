@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from odradek.extras import need
 from odradek.log.log_store import LogStore
 from odradek.net.clock import Clock
 from odradek.net.driver import Driver
@@ -361,6 +362,8 @@ async def start_cluster(
     each on any free one where `port` is 0; `addresses` are those of the listeners of each broker instead.
     Raises `ListenError` where an address cannot be bound, `ValueError` for ids that no cluster can have.
     """
+    if config.odradek_telemetry:
+        need("opentelemetry.proto", extra="telemetry")
     ids = node_ids_of(brokers, node_ids)
     config = with_keys(config.for_brokers(len(ids)))
     loop = asyncio.get_running_loop()

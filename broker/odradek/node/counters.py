@@ -13,3 +13,7 @@ class Counters:
         self.markers_written = 0
         self.coordinator_loads = 0
         self.logins_refused = 0
+        self.telemetry_pushes = 0
+        self.telemetry_throttled = 0
+        self.telemetry_unknown = 0
+        self.telemetry_refused = 0

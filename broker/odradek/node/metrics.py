@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.node.counters import Counters
@@ -21,6 +22,10 @@ class Node(HasConnections, HasCoordinators, HasPartitions, HasPurgatory, HasStor
 
     @property
     def admission(self) -> Admission: ...
+    @property
+    def telemetry(self) -> Sized: ...
+    @property
+    def has_telemetry(self) -> bool: ...
 
 
 class Metrics(Counters):
@@ -45,6 +50,11 @@ class Metrics(Counters):
             "transactional_ids": sum(1 for shard in shards for _ in shard.machine.entries()),
             "transactions_owing_markers": sum(shard.machine.transactions_owing_markers for shard in shards),
             "markers_written_total": self.markers_written,
+            "telemetry_clients": len(node.telemetry) if node.has_telemetry else 0,
+            "telemetry_pushes_total": self.telemetry_pushes,
+            "telemetry_refused_total": self.telemetry_refused,
+            "telemetry_throttled_total": self.telemetry_throttled,
+            "telemetry_unknown_subscriptions_total": self.telemetry_unknown,
             **self._verification(),
         }
 

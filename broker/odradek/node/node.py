@@ -44,6 +44,7 @@ from odradek.node.kernel.pumps import Pumps
 from odradek.node.kernel.purgatory import Purgatory
 from odradek.node.kernel.timers import Timers
 from odradek.node.kernel.turns import Turns
+from odradek.node.loggers import Loggers
 from odradek.node.metrics import Metrics
 from odradek.node.transport.connection import Connection
 from odradek.node.transport.entrance import Entrance
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from odradek.node.hosting.streams_topics import StreamsTopics
     from odradek.node.quotas.quotas import Quotas
     from odradek.node.rng import Rng
+    from odradek.node.telemetry.telemetry import Telemetry
     from odradek.txn.rules import Rules
 
 __all__ = ["EventSink", "Logger", "Node"]
@@ -101,14 +103,14 @@ class Node:
         """The time that the thread of the node has worked (ns); whoever runs the node may put a clock here."""
         self.quotas: Quotas | None = None
         """What clients use, as soon as anything of it is limited."""
-        self.log = log
+        self.log = Loggers(log)
         self.now = now
         self.calls_itself = calls_itself
         """Whether what it asks of itself takes the short way, without bytes and without delay."""
         self.encodes = encodes
         """Whether what brokers say to one another is bytes, as over a socket, rather than messages."""
         self.outbox = Outbox()
-        self.facts = Facts(node_id, log, events)
+        self.facts = Facts(node_id, self.log, events)
         self.kernel = Kernel()
         self.kernel.on_failure = self._flow_failed
         self.timers = Timers()
@@ -123,6 +125,7 @@ class Node:
         self.router = Router(
             self.release,
             unstable_versions=config.unstable_api_versions_enable,
+            tells_all=config.odradek_telemetry,
             guard=None if self.authority is None else _guard(self.authority),
         )
         self.faults: Faults | None = None
@@ -268,6 +271,8 @@ class Node:
             connection.gone()
             if self.has_shares:
                 self.shares.disconnected(event.conn)
+            if self.has_telemetry:
+                self.telemetry.disconnected(event.conn)
 
     def _clogged(self, event: Clogged) -> None:
         connection = self.connections.get(event.conn)
@@ -332,6 +337,18 @@ class Node:
         return "shares" in self.__dict__
 
     @cached_property
+    def telemetry(self) -> Telemetry:
+        """The metrics that clients push; imported by the first that offers any."""
+        from odradek.node.telemetry.telemetry import Telemetry
+
+        return Telemetry(self)
+
+    @property
+    def has_telemetry(self) -> bool:
+        """Whether any were offered."""
+        return "telemetry" in self.__dict__
+
+    @cached_property
     def streams_topics(self) -> StreamsTopics:
         """Has topics made for Kafka Streams applications; imported by the first that needs one."""
         from odradek.node.hosting.streams_topics import StreamsTopics
@@ -346,6 +363,8 @@ class Node:
         if before.quotas is not after.quotas:
             self._adopt_quotas(after)
         dynamic_config.adopt(self, before, after)
+        if self.has_telemetry:
+            self.telemetry.adopt(before, after)
         self.replicas.adopt(before, after)
 
     def _adopt_quotas(self, image: MetadataImage) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from odradek.node.kernel.purgatory import Purgatory
     from odradek.node.kernel.timers import Timers
     from odradek.node.kernel.turns import Turns
+    from odradek.node.loggers import Loggers
     from odradek.node.rng import Rng
     from odradek.releases import Release
     from odradek.txn.rules import Rules
@@ -47,6 +48,7 @@ __all__ = [
     "HasKernel",
     "HasLedShares",
     "HasLog",
+    "HasLoggers",
     "HasMetadata",
     "HasPartitions",
     "HasPumps",
@@ -184,6 +186,13 @@ class HasLog(Protocol):
 
     @property
     def log(self) -> Logger: ...
+
+
+class HasLoggers(Protocol):
+    """The levels from which on the operator is told."""
+
+    @property
+    def log(self) -> Loggers: ...
 
 
 class HasAuthority(Protocol):

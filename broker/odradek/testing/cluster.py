@@ -27,12 +27,13 @@ from odradek.node.node import EventSink, Logger, Node
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import Rule
 from odradek.releases import Release
-from odradek.testing import proof
+from odradek.testing import proof, telemetry
 from odradek.testing.arguments import checked_topics, checked_types
 
 if TYPE_CHECKING:
     from odradek.net.client_settings import Access
     from odradek.net.prepared import Prepared
+    from odradek.node.telemetry.sink import Push
 
 __all__ = ["Cluster"]
 
@@ -375,6 +376,34 @@ class Cluster:
     def metrics(self, broker: int | None = None) -> dict[str, float]:
         """The numbers of a broker (if none is named, the controller's), by the names of docs/metrics.md."""
         return self._call(lambda: self._node(broker).metrics.snapshot())
+
+    def telemetry(self) -> list[Push]:
+        """What clients have pushed of their metrics, oldest first: the last thousand of each broker (KIP-714).
+
+        Raises RuntimeError without `config={"odradek.telemetry": True}`.
+        """
+        return self._call(lambda: telemetry.pushes(self._running))
+
+    def wait_for_telemetry(
+        self,
+        metric: str = "",
+        *,
+        client_id: str | None = None,
+        terminating: bool | None = None,
+        timeout_s: float = 10,
+    ) -> Push:
+        """Return the first push with a metric whose name begins so, as soon as it is there; TimeoutError after so long.
+
+        `client_id` and `terminating`, whether it is the last of a client, narrow it down. Not for `async with`.
+        """
+        found: list[Push] = []
+
+        def is_there() -> bool:
+            found[:] = [each for each in self.telemetry() if telemetry.matches(each, metric, client_id, terminating)]
+            return bool(found)
+
+        self.wait_for(is_there, timeout_s=timeout_s)
+        return found[0]
 
     # ------------------------------------------------------------------ inside
 

@@ -13,7 +13,7 @@ from odradek.wire.messages import incremental_alter_configs_request as increment
 from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 
-TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def describe(
@@ -64,7 +64,7 @@ def test_describe_configs_of_a_topic(world: World, version: int) -> None:
         assert (5, None) == (config.config_type, config.documentation)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (BROKER, "1"), (BROKER, ""), (GROUP, "g")])
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (BROKER, "1"), (BROKER, ""), (METRICS, "m"), (GROUP, "g")])
 def test_every_key_is_documented_for_who_asks(world: World, kind: int, name: str) -> None:
     asked = describe(world, kind, name, documentation=True).configs
 
@@ -86,6 +86,9 @@ def test_every_key_is_documented_for_who_asks(world: World, kind: int, name: str
         ),
         (BROKER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
         (GROUP, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
+        (METRICS, "", ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
+        (LOGGER, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
+        (LOGGER, "2", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 but received 2"),
     ],
 )
 def test_what_cannot_be_described(world: World, kind: int, name: str, error: ErrorCode, message: str) -> None:
@@ -94,7 +97,7 @@ def test_what_cannot_be_described(world: World, kind: int, name: str, error: Err
     assert (error, message, []) == (result.error_code, result.error_message, result.configs)
 
 
-@pytest.mark.parametrize("kind", [0, 3, 8, 16])
+@pytest.mark.parametrize("kind", [0, 3])
 def test_kinds_without_configs(world: World, kind: int) -> None:
     assert ErrorCode.INVALID_REQUEST == describe(world, kind, "1").error_code
 
@@ -199,9 +202,10 @@ def listed(world: World, version: int, *kinds: int) -> Any:
 def test_what_has_configs(world: World) -> None:
     change(world, GROUP, "g", "consumer.session.timeout.ms", "46000")
 
-    assert (0, [(GROUP, "g"), (BROKER, "1"), (BROKER, "2"), (TOPIC, "t")]) == listed(world, 1)
+    brokers = [(kind, str(node)) for kind in (LOGGER, BROKER) for node in (1, 2)]
+    assert (0, [(GROUP, "g"), *brokers, (TOPIC, "t")]) == listed(world, 1)
     assert (0, [(TOPIC, "t")]) == listed(world, 1, TOPIC)
-    assert (0, []) == listed(world, 1, 16)
+    assert (0, []) == listed(world, 1, METRICS)
     assert (ErrorCode.UNSUPPORTED_VERSION, []) == listed(world, 1, 99)
     assert (0, []) == listed(world, 0)
     assert ("46000", 8) == value(world, GROUP, "g", "consumer.session.timeout.ms")

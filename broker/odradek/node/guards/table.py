@@ -165,6 +165,8 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
         whole(DELETE, GROUP, _group, message=TEXTS[DENIED[GROUP]]),
         of_entries("topics", "responses", READ, tells=True),
     ),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: None,
+    ApiKey.PUSH_TELEMETRY: None,
     ApiKey.LIST_CONFIG_RESOURCES: of_cluster(AclOperation.DESCRIBE_CONFIGS),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
     ApiKey.ADD_RAFT_VOTER: of_cluster(ALTER, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),

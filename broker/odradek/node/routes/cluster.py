@@ -10,6 +10,7 @@ from odradek.log.machine import Refused
 from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.routes.metadata import CLUSTER_OPERATIONS
 from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasStore
+from odradek.node.transport.exchange import HasConnections
 from odradek.node.transport.router import HasRouter
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_replica_log_dirs_response import (
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 
-class Node(HasConfig, HasIdentity, HasMetadata, HasReplicas, HasRouter, HasStore, Protocol):
+class Node(HasConfig, HasConnections, HasIdentity, HasMetadata, HasReplicas, HasRouter, HasStore, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -74,6 +75,8 @@ async def api_versions(node: Node, call: Call) -> ApiVersionsResponse:
     error = _unacceptable(node, request, call.version)
     if error is not ErrorCode.NONE:
         return ApiVersionsResponse(error_code=error)
+    if call.version >= FEATURES_SINCE and (connection := node.connections.get(call.conn)) is not None:
+        connection.software = (request.client_software_name, request.client_software_version)
     response = ApiVersionsResponse(
         api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in node.router.ranges()]
     )

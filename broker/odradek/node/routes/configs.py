@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from odradek.config.keys import NODE_ID_BITS, whole_number
 from odradek.metadata import describe
 from odradek.metadata.change import Failure
-from odradek.metadata.configs import misdirected
+from odradek.metadata.configs import Step, misdirected
 from odradek.metadata.image import ResourceType
 from odradek.metadata.topic_names import invalid_name
+from odradek.node.routes import logger_levels
 from odradek.node.routes.forwarding import AsksController, ask_controller
 from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
@@ -35,13 +36,16 @@ if TYPE_CHECKING:
     from odradek.node.transport.call import Call
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-    from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+    from odradek.wire.messages.incremental_alter_configs_request import (
+        AlterConfigsResource,
+        IncrementalAlterConfigsRequest,
+    )
     from odradek.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 
 __all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
 
 
-class Node(AsksController, HasConfig, HasIdentity, HasMetadata, HasTurns, Protocol):
+class Node(AsksController, HasConfig, HasIdentity, HasMetadata, HasTurns, logger_levels.Node, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -81,16 +85,24 @@ def _described(
     if isinstance(found, Failure):
         return replace(result, error_code=found.error, error_message=found.message)
     wanted = set(resource.configuration_keys or ())
-    text_of = _texts(resource.resource_type) if request.include_documentation else None
+    text_of = _texts(resource.resource_type, asked=request.include_documentation)
     result.configs = [_shown(entry, request, version, text_of) for entry in found if not wanted or entry.name in wanted]
     return result
 
 
-def _texts(resource_type: int) -> Callable[[str], str | None]:
-    from odradek.config.texts import GROUP_TEXTS, TOPIC_TEXTS, broker_text  # few clients ask for them
+def _texts(resource_type: int, *, asked: bool) -> Callable[[str], str | None] | None:
+    if resource_type == ResourceType.BROKER_LOGGER:
+        return lambda _: ""
+    if not asked:
+        return None
+    from odradek.config import texts as table  # few clients ask for them
 
-    texts = {ResourceType.TOPIC: TOPIC_TEXTS.get, ResourceType.GROUP: GROUP_TEXTS.get}
-    return texts.get(ResourceType(resource_type), broker_text)
+    texts = {
+        ResourceType.TOPIC: table.TOPIC_TEXTS.get,
+        ResourceType.GROUP: table.GROUP_TEXTS.get,
+        ResourceType.CLIENT_METRICS: table.CLIENT_METRICS_TEXTS.get,
+    }
+    return texts.get(ResourceType(resource_type), table.broker_text)
 
 
 def _entries(node: Node, resource_type: int, name: str) -> list[Entry] | Failure:
@@ -108,6 +120,12 @@ def _entries(node: Node, resource_type: int, name: str) -> list[Entry] | Failure
         if not name:
             return Failure(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe.group_entries(image.config(ResourceType.GROUP, name), node.config)
+    if resource_type == ResourceType.BROKER_LOGGER:
+        return logger_levels.logger_entries(node, name)
+    if resource_type == ResourceType.CLIENT_METRICS:
+        if not name:
+            return Failure(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return describe.client_metrics_entries(image.config(ResourceType.CLIENT_METRICS, name))
     return Failure(ErrorCode.INVALID_REQUEST, MALFORMED)
 
 
@@ -181,7 +199,8 @@ async def alter_configs(node: Node, call: Call) -> AlterConfigsResponse:
 async def incremental_alter_configs(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
     """IncrementalAlterConfigs (key 44), versions 0 and 1 (KIP-339); 1 is flexible."""
     request: IncrementalAlterConfigsRequest = call.request
-    here, astray = _split(node, call, request.resources, IncrementallyAlteredConfigs)
+    others, answered = _levels_altered(node, request)
+    here, astray = _split(node, call, others, IncrementallyAlteredConfigs)
     part = replace(request, resources=here)
 
     def refuse(error: ErrorCode, message: str | None) -> IncrementalAlterConfigsResponse:
@@ -196,8 +215,28 @@ async def incremental_alter_configs(node: Node, call: Call) -> IncrementalAlterC
         IncrementalAlterConfigsResponse,
         request=part,
     )
-    response.responses += astray
+    response.responses += astray + answered
     return response
+
+
+def _levels_altered(
+    node: Node, request: IncrementalAlterConfigsRequest
+) -> tuple[list[AlterConfigsResource], list[IncrementallyAlteredConfigs]]:
+    """What is not about the loggers of this broker, and the answers to what is."""
+    loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
+    answered = []
+    for resource in loggers:
+        failure: Failure | None
+        if sum(each.resource_name == resource.resource_name for each in loggers) > 1:
+            failure = Failure(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        else:
+            steps = [Step(config.name, config.config_operation, config.value) for config in resource.configs]
+            failure = logger_levels.alter_levels(
+                node, resource.resource_name, steps, validate_only=request.validate_only
+            )
+        failure = failure or Failure(ErrorCode.NONE)
+        answered.append(_failed(IncrementallyAlteredConfigs, resource, failure.error, failure.message))
+    return [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER], answered
 
 
 class _Resource(Protocol):
@@ -233,12 +272,11 @@ def _failed(result: Callable[..., R], resource: _Resource, error: ErrorCode, mes
 
 
 async def list_config_resources(node: Node, call: Call) -> ListConfigResourcesResponse:
-    """ListConfigResources (key 74), versions 0 and 1; version 0 lists client metrics, of which there are none here."""
+    """ListConfigResources (key 74), versions 0 and 1; version 0 lists client metrics alone (KIP-1000)."""
     request: ListConfigResourcesRequest = call.request
-    if call.version < ALL_TYPES_SINCE:
-        return ListConfigResourcesResponse()
     names = _resources(node)
-    wanted = request.resource_types or list(names)
+    all_types = call.version >= ALL_TYPES_SINCE
+    wanted = (request.resource_types or list(names)) if all_types else [ResourceType.CLIENT_METRICS]
     if not set(wanted) <= names.keys():
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return ListConfigResourcesResponse(
@@ -253,10 +291,15 @@ async def list_config_resources(node: Node, call: Call) -> ListConfigResourcesRe
 
 def _resources(node: Node) -> Mapping[int, Iterable[str]]:
     image = node.image
+    brokers = [str(broker) for broker in image.brokers]
+
+    def configured(kind: ResourceType) -> list[str]:
+        return [name for resource_type, name in image.configs if resource_type == kind]
+
     return {
-        ResourceType.GROUP: [name for resource_type, name in image.configs if resource_type == ResourceType.GROUP],
-        ResourceType.CLIENT_METRICS: [],
-        ResourceType.BROKER_LOGGER: [],
-        ResourceType.BROKER: [str(broker) for broker in image.brokers],
+        ResourceType.GROUP: configured(ResourceType.GROUP),
+        ResourceType.CLIENT_METRICS: configured(ResourceType.CLIENT_METRICS),
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.BROKER: brokers,
         ResourceType.TOPIC: image.topics,
     }

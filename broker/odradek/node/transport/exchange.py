@@ -87,6 +87,7 @@ class Exchange(ABC, Generic[R]):
         "out_bytes",
         "peer",
         "port",
+        "software",
     )
 
     def __init__(self, node: Node, conn: int, *, host: str, port: int, broker: bool, peer: Peer = SOMEBODY) -> None:
@@ -96,6 +97,8 @@ class Exchange(ABC, Generic[R]):
         self.port = port
         self.broker = broker
         self.peer = peer
+        self.software = ("unknown", "unknown")
+        """Name and version of the client's library, if ApiVersions has said them (KIP-511)."""
         self.closing = False
         self.last_active = node.now
         self.out: list[Chunk] = []

@@ -41,6 +41,8 @@ class Route(Struct, frozen=True):
     target: str
     # InitProducerId v6 is served only with unstable.api.versions.enable.
     max_stable_version: int | None = None
+    told: bool = True
+    """Whether ApiVersions names it; Kafka serves what clients push of their metrics, and names it if it has a sink."""
 
 
 ROUTES: tuple[Route, ...] = (
@@ -111,6 +113,8 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "share_groups:share_group_heartbeat"),
     Route(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, "share_groups:share_group_describe"),
+    Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, "telemetry:get_telemetry_subscriptions", told=False),
+    Route(ApiKey.PUSH_TELEMETRY, 0, 0, "telemetry:push_telemetry", told=False),
     Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "configs:list_config_resources"),
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "topic_partitions:describe_topic_partitions"),
     Route(ApiKey.ADD_RAFT_VOTER, 0, 1, "quorum:add_raft_voter"),
@@ -187,7 +191,12 @@ class Router:
     """The routes of one node, by API key and version: those that its release has, in the versions that it has."""
 
     def __init__(
-        self, release: Release = WIDEST, *, unstable_versions: bool = False, guard: Guard | None = None
+        self,
+        release: Release = WIDEST,
+        *,
+        unstable_versions: bool = False,
+        tells_all: bool = False,
+        guard: Guard | None = None,
     ) -> None:
         self._guard = guard
         self._codecs = release.codecs or PLAIN
@@ -211,7 +220,8 @@ class Router:
                 # An unstable version is above all that are offered; a dialect may offer what Kafka does not have.
                 if not (unstable_versions and release.is_latest):
                     high = offered[1]
-            self._told.append((route.api_key, low, high))
+            if route.told or tells_all:
+                self._told.append((route.api_key, low, high))
             self._served[route.api_key] = range(low, high + 1)
         if release.lowest_produce:
             self._served[ApiKey.PRODUCE] = range(release.lowest_produce, self._served[ApiKey.PRODUCE].stop)

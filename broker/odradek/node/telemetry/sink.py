@@ -1,0 +1,167 @@
+"""The sink for what clients push: OpenTelemetry's MetricsData, unpacked into names and values (KIP-714, OTLP 1.x).
+
+Kafka has a plug-in for this, without which it takes nothing. This is ours; `odradek.telemetry` turns it on.
+The library that knows the format is loaded by the first push.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+
+from odradek.records.compression import Compression, DecompressionError, decompress
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+        ExponentialHistogramDataPoint,
+        HistogramDataPoint,
+        NumberDataPoint,
+        SummaryDataPoint,
+    )
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric as OtlpMetric
+
+__all__ = ["BIG_BYTES", "PUSHES_KEPT", "Metric", "NoMetrics", "Push", "Sink", "Unpacked", "unpack"]
+
+UNPACKED_BYTES_MAX = 16 * 1024 * 1024
+"""What one push may unpack to; the largest of a Java client that was asked for everything has a hundredth of it."""
+BIG_BYTES = 16 * 1024
+"""A push above this is read beside the event loop: a small one may unpack to much, too, but not to seconds of work."""
+PUSHES_KEPT = 1000
+"""What a test can look at: the last so many."""
+
+Number: TypeAlias = int | float
+
+
+class NoMetrics(Exception):
+    """What was pushed is no MetricsData, or cannot be unpacked; the text says why."""
+
+
+class Metric(Struct, frozen=True):
+    """One value of a metric."""
+
+    name: str
+    kind: str
+    """`gauge`, `sum`, `histogram`, `exponential_histogram` or `summary`."""
+    value: Number | None
+    """Of a histogram and a summary the sum; None for a metric without a value."""
+    count: int | None = None
+    """How many values a histogram or a summary is made of."""
+    attributes: Mapping[str, str] = {}
+
+
+class Unpacked(Struct, frozen=True):
+    """The content of a push."""
+
+    bytes: int
+    """When unpacked."""
+    labels: Mapping[str, str]
+    """What the client says of itself, such as `group_id`; the resource of OpenTelemetry."""
+    metrics: tuple[Metric, ...]
+
+
+class Push(Struct, frozen=True):
+    """What a client has pushed."""
+
+    at_ms: int
+    """When it came, since 1970, by the broker's clock."""
+    client_instance_id: str
+    """As Kafka writes ids."""
+    client_id: str
+    client_software_name: str
+    client_software_version: str
+    subscription_id: int
+    terminating: bool
+    """Whether it is the client's last."""
+    compression: str
+    compressed_bytes: int
+    content: Unpacked
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Every value that was pushed."""
+        return self.content.metrics
+
+    def values(self, beginning: str) -> list[Number]:
+        """The values of the metrics whose names begin so."""
+        return [each.value for each in self.metrics if each.value is not None and each.name.startswith(beginning)]
+
+
+class Sink:
+    """What clients have pushed to one broker."""
+
+    def __init__(self) -> None:
+        self.pushes: deque[Push] = deque(maxlen=PUSHES_KEPT)
+
+
+def unpack(compression: Compression, data: bytes) -> Unpacked:
+    """What the bytes of a push say; raises `NoMetrics`."""
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
+    try:
+        plain = bytes(decompress(compression, data, limit=UNPACKED_BYTES_MAX)) if compression else data
+        message = MetricsData.FromString(plain)
+    except (DecompressionError, DecodeError) as error:
+        raise NoMetrics(str(error)) from error
+    labels: dict[str, str] = {}
+    metrics: list[Metric] = []
+    for resource in message.resource_metrics:
+        labels |= _attributes(resource.resource.attributes)
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                metrics += _values(metric)
+    return Unpacked(len(plain), labels, tuple(metrics))
+
+
+def _values(metric: OtlpMetric) -> Iterator[Metric]:
+    """The data points of a metric, or the metric alone."""
+    match metric.WhichOneof("data"):
+        case "gauge":
+            yield from _numbers(metric.name, "gauge", metric.gauge.data_points)
+        case "sum":
+            yield from _numbers(metric.name, "sum", metric.sum.data_points)
+        case "histogram":
+            yield from _sums(metric.name, "histogram", metric.histogram.data_points)
+        case "exponential_histogram":
+            yield from _sums(metric.name, "exponential_histogram", metric.exponential_histogram.data_points)
+        case "summary":
+            yield from _sums(metric.name, "summary", metric.summary.data_points)
+        case _:
+            yield Metric(metric.name, "", None)
+
+
+def _numbers(name: str, kind: str, points: Iterable[NumberDataPoint]) -> Iterator[Metric]:
+    for point in points:
+        value = point.as_int if point.WhichOneof("value") == "as_int" else point.as_double
+        yield Metric(name, kind, value, None, _attributes(point.attributes))
+
+
+def _sums(
+    name: str,
+    kind: str,
+    points: Iterable[HistogramDataPoint] | Iterable[ExponentialHistogramDataPoint] | Iterable[SummaryDataPoint],
+) -> Iterator[Metric]:
+    for point in points:
+        yield Metric(name, kind, point.sum, point.count, _attributes(point.attributes))
+
+
+def _attributes(pairs: Iterable[KeyValue]) -> dict[str, str]:
+    return {pair.key: _text(pair.value) for pair in pairs}
+
+
+def _text(value: AnyValue) -> str:
+    match value.WhichOneof("value"):
+        case "string_value":
+            return value.string_value
+        case "bool_value":
+            return str(value.bool_value).lower()
+        case "int_value":
+            return str(value.int_value)
+        case "double_value":
+            return str(value.double_value)
+        case other:
+            return f"({other})" if other else ""
