@@ -15,6 +15,7 @@ import pandas as pd
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.payload import TransactionRecord
 from odradek_pipeline.result import Severity, anomaly
+from odradek_pipeline.wording import span, time_of
 
 __all__ = ["LogFacts", "judge", "open_transactions", "split_anomalies", "suspicious"]
 
@@ -222,7 +223,7 @@ def _missing_markers(found: list[dict[str, Any]], lacking: pd.DataFrame) -> list
         if (row["topic"], row["partition"], row["producer_id"]) in told:
             continue
         state = "PrepareCommit" if row["commit"] else "PrepareAbort"
-        detail = f"{state} at {row['timestamp']} and complete for its coordinator, but its marker is not here"
+        detail = f"{state} at {time_of(row['timestamp'])} and complete for its coordinator, but its marker is not here"
         where = {key: row[key] for key in ("topic", "partition", "producer_id", "path", "position")}
         where |= {"producer_epoch": row["epoch"], "transactional_id": row["name"], "offset": 0}
         missing.append(anomaly("txn-hanging", Severity.BAD, detail, **where))
@@ -230,13 +231,13 @@ def _missing_markers(found: list[dict[str, Any]], lacking: pd.DataFrame) -> list
 
 
 def _overdue(record: TransactionRecord, age: int) -> dict[str, Any]:
-    detail = f"{record.state} after {age} ms, with a timeout of {record.timeout_ms} ms"
+    detail = f"{record.state} after {span(age)}, with a timeout of {span(record.timeout_ms)}"
     return anomaly("txn-timeout-exceeded", Severity.BAD, detail, **_of_record(record))
 
 
 def _stuck(record: TransactionRecord, age: int) -> dict[str, Any]:
     places = ", ".join(f"{topic}-{partition}" for topic, partition in record.partitions)
-    detail = f"{record.state} since {age} ms, and not all markers are written: {places}"
+    detail = f"{record.state} for {span(age)}, and not all markers are written: {places}"
     return anomaly("stuck-prepare", Severity.BAD, detail, **_of_record(record))
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = ["PICTURES"]
+__all__ = ["pictures_of"]
 
 _COLOURS = {
     "commit": "#1a7f37",
@@ -22,6 +22,8 @@ _COLOURS = {
     "refused": "#b00020",
 }
 _NS, _MS = 1e9, 1e6
+TELLING = 20
+"""Of fewer transactions a histogram tells nothing that the table of delays does not."""
 
 
 def _read(audit: Path, name: str) -> pd.DataFrame | None:
@@ -45,9 +47,10 @@ def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 def _svg(figure: Figure) -> str:
     out = StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "odradek", "font.family": "sans-serif"}):
-        figure.savefig(out, format="svg", metadata={"Date": None})
+        figure.savefig(out, format="svg", metadata={"Date": None}, transparent=True)
     text = out.getvalue()
-    return text[text.index("<svg") :]
+    # Ink is that of the page, which may be dark.
+    return text[text.index("<svg") :].replace("#000000", "currentColor")
 
 
 def _start(audit: Path) -> int:
@@ -78,13 +81,17 @@ def lso_lag(audit: Path) -> str | None:
         end = max(rows["ts_ns"].max(), held["end_ns"].max() if len(held) else 0)
         seconds = [*((rows["ts_ns"] - zero) / _NS), (end - zero) / _NS]
         axes.step(
-            seconds, [*rows["lso"], rows["lso"].iloc[-1]], where="post", label=f"{at[0]}-{at[1]} LSO", color="#0969da"
+            seconds,
+            [*rows["lso"], rows["lso"].iloc[-1]],
+            where="post",
+            label=f"last stable offset of {at[0]}-{at[1]}",
+            color="#0969da",
         )
         axes.step(
             seconds,
             [*rows["hw"], rows["hw"].iloc[-1]],
             where="post",
-            label=f"{at[0]}-{at[1]} high watermark",
+            label=f"high watermark of {at[0]}-{at[1]}",
             color="#8c959f",
             linestyle=":",
         )
@@ -116,6 +123,8 @@ def durations(audit: Path) -> str | None:
             {"outcome": ended["outcome"], "ms": (ended["marker_timestamp"] - ended["first_timestamp"]).clip(lower=0)}
         )
     else:
+        return None
+    if len(frame) < TELLING or frame["ms"].nunique() < 2:
         return None
     figure, axes = _figure("Transaction durations by outcome", "ms", "transactions")
     groups = [(str(outcome), rows["ms"]) for outcome, rows in frame.groupby("outcome")]
@@ -179,10 +188,16 @@ def unseen_and_lag(audit: Path) -> str | None:
     return _svg(figure)
 
 
-PICTURES: tuple[Callable[[Path], str | None], ...] = (
+_ALL: tuple[Callable[[Path], str | None], ...] = (
     lso_lag,
     durations,
     verification,
     throughput,
     unseen_and_lag,
 )
+
+
+def pictures_of(audit: Path) -> list[str]:
+    """Those for which the audit has data. What names contain is text, not mathematics."""
+    with mpl.rc_context({"text.parse_math": False}):
+        return [svg for draw in _ALL if (svg := draw(audit)) is not None]

@@ -8,13 +8,17 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["number", "table_of", "time_of", "words"]
+__all__ = ["number", "size", "span", "table_of", "time_of", "words"]
 
 _TIMES = frozenset(
     ("since", "begin", "first record", "prepare", "first marker", "last marker", "complete", "timestamp")
 )
 _NAMES = frozenset(("partition", "producer id", "producer epoch", "epoch", "leader epoch", "marker epoch", "incident"))
 """Columns of numbers that name something, and are not counted."""
+_LONG = frozenset(("path", "detail", "transactional id", "txn", "process", "what"))
+"""Columns of text that may be long, and are broken anywhere."""
+_SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+_SIZES = ("bytes", "KB", "MB", "GB", "TB", "PB")
 
 
 def number(value: float) -> str:
@@ -24,11 +28,35 @@ def number(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
+def size(value: float) -> str:
+    """A number of bytes."""
+    place = 0
+    while value >= 1000 and place < len(_SIZES) - 1:
+        value, place = value / 1000, place + 1
+    return f"{value:,.3g} {_SIZES[place]}" if place else f"{int(value)} {_SIZES[0]}"
+
+
+def span(milliseconds: float) -> str:
+    """A length of time in its largest unit, and the one below it."""
+    for place, (unit, name) in enumerate(_SPANS):
+        if milliseconds >= unit:
+            whole = int(milliseconds // unit)
+            if name == "s":
+                return f"{milliseconds / 1000:.3g} s"
+            below, smaller = _SPANS[place + 1]
+            rest = int(milliseconds % unit // below)
+            return f"{whole} {name} {rest} {smaller}" if rest else f"{whole} {name}"
+    return f"{number(milliseconds)} ms"
+
+
 def time_of(milliseconds: float) -> str:
     """A time of a log, in UTC; nothing where there is none."""
     if milliseconds <= 0:
         return ""
-    when = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+    try:
+        when = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+    except (OverflowError, ValueError, OSError):  # damaged bytes say any number
+        return f"{int(milliseconds):,} ms after 1970"
     return when.strftime("%Y-%m-%d %H:%M:%S.") + f"{int(milliseconds) % 1000:03} UTC"
 
 
@@ -52,7 +80,8 @@ def _cell(heading: str, value: Any) -> str:
     if value is None or value == -1 or value == "" or (isinstance(value, float) and value != value):
         return "<td></td>"
     if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
-        return f"<td>{html.escape(str(value))}</td>"
+        kind = ' class="l"' if heading in _LONG else ""
+        return f"<td{kind}>{html.escape(str(value))}</td>"
     name = str(int(value)) if heading in _NAMES else number(float(value))
     text = time_of(float(value)) if heading in _TIMES else name
     return f'<td class="n">{html.escape(text)}</td>'

@@ -37,11 +37,11 @@ def test_a_copy_over_tls(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=240,
+            timeout=900,
         )
         assert 0 == done.returncode, done.stderr
         assert "alice-secret" not in done.stdout + done.stderr
         wrong = tmp_path / "wrong.properties"
         wrong.write_text((tmp_path / "alice.properties").read_text().replace("alice-secret", "wrong"))
-        done = subprocess.run([*command, wrong], capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run([*command, wrong], capture_output=True, text=True, check=False, timeout=900)
         assert (2, 1) == (done.returncode, len(done.stderr.splitlines())), done.stderr

@@ -13,30 +13,19 @@ from typing import Any
 
 import pandas as pd
 
-from odradek_pipeline.evidence import batches_around, steps_of
-from odradek_pipeline.pictures import PICTURES
-from odradek_pipeline.wording import number, table_of, time_of, words
+from odradek_pipeline.finding_words import sentence_of
+from odradek_pipeline.pictures import pictures_of
+from odradek_pipeline.report_parts import card, page_of, said_of, since_of
+from odradek_pipeline.wording import number, size, span, table_of, words
 
 __all__ = ["find_audits", "write_report"]
 
 ROWS_MAX = 200
-INCIDENTS_MAX = 50
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#222}
-h1{margin-bottom:.2rem}h2{margin-top:2.5rem;border-bottom:2px solid #ddd}h3{margin-top:1.5rem}
-table{border-collapse:collapse;font-size:13px;margin:.5rem 0}
-td,th{padding:.2rem .6rem;text-align:left;border-bottom:1px solid #ddd;vertical-align:top}
-td.n{text-align:right;font-variant-numeric:tabular-nums}
-tr.here td{background:#fff3cd}
-.bad{color:#b00020}.ok{color:#1a7f37}
-.incident{border-left:4px solid #b00020;padding:.2rem 1rem;margin:1rem 0;break-inside:avoid}
-.incident p{margin:.3rem 0}
-.label{color:#666}code{font:13px ui-monospace,monospace;background:#f3f3f3;padding:.1rem .3rem;overflow-wrap:anywhere}
-figure{margin:1.5rem 0;break-inside:avoid}svg{max-width:100%;height:auto}
-.wide{overflow-x:auto}
-@media print{body{max-width:none;margin:0;font-size:11px}code{background:none}table{font-size:9px}
-.wide{overflow:visible}td{overflow-wrap:anywhere}details>*{display:block}}
-"""
+CARDS_MAX = 50
+"""Incidents with their evidence; of more there are the sentences."""
+OPEN_MAX = 5
+LISTED_MAX = 500
+Incident = tuple[Path, dict[str, Any]]
 
 
 def find_audits(folder: Path) -> list[Path]:
@@ -53,79 +42,90 @@ def write_report(folder: Path) -> bool:
     audits = find_audits(folder)
     summaries = {audit: json.loads((audit / "summary.json").read_text()) for audit in audits}
     bad = any(summary["verdict"] == "bad" for summary in summaries.values())
-    verdict = "bad" if bad else "ok"
-    causes = {audit: _incidents(audit) for audit in audits}
-    heading = _heading(bad, sum(map(len, causes.values())))
+    causes = [(audit, row) for audit in audits for row in _incidents(audit)]
+    verdict, heading = ("bad" if bad else "ok"), _heading(bad, len(causes), list(summaries.values()))
     title = f"Exactly-once audit: {verdict}"
-    head = f'<meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-    body = "".join(_incident(audit, row) for audit in audits for row in causes[audit][:INCIDENTS_MAX])
+    body = f'<header class="{verdict}"><h1>{title}</h1><p>{html.escape(heading)}</p></header>{_contents(causes)}'
+    body += "".join(
+        card(place, audit, row, is_open=place <= OPEN_MAX)
+        for place, (audit, row) in enumerate(causes[:CARDS_MAX], start=1)
+    )
     body += "".join(_section(audit, summaries[audit]) for audit in audits)
-    page = f'<!doctype html><html lang="en">{head}<h1 class="{verdict}">{title}</h1><p>{heading}</p>{body}</html>\n'
-    (folder / "report.html").write_text(page)
+    (folder / "report.html").write_text(page_of(title, body), encoding="utf-8")
     lines = [f"# {title}", "", heading, ""]
-    lines += [line for audit in audits for row in causes[audit] for line in _incident_lines(row)]
+    lines += [line for _, row in causes[:LISTED_MAX] for line in _incident_lines(row)]
     lines += [line for audit in audits for line in _section_lines(audit, summaries[audit])]
-    (folder / "report.md").write_text("\n".join(lines) + "\n")
+    (folder / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if folder not in audits:  # whose own summary would be lost
         combined = {"verdict": verdict, "audits": {audit.name: summary for audit, summary in summaries.items()}}
         (folder / "summary.json").write_text(json.dumps(combined, indent=2) + "\n")
     return bad
 
 
-def _heading(bad: bool, causes: int) -> str:
+def _heading(bad: bool, causes: int, summaries: list[dict[str, Any]]) -> str:
+    read = "; ".join(_read(summary) for summary in summaries)
     if causes:
-        return f"{number(causes)} {'incident' if causes == 1 else 'incidents'}: what is wrong, and what to do about it."
-    return "Something is bad; the findings stand below." if bad else "Nothing that breaks a promise was found."
+        said = f"{number(causes)} {'incident' if causes == 1 else 'incidents'}: what is wrong, and what to do about it."
+    else:
+        said = "Something is bad; the findings stand below." if bad else "Nothing that breaks a promise was found."
+    return f"{said} Read: {read}."
+
+
+def _read(summary: dict[str, Any]) -> str:
+    """What an audit has looked at, in a few words."""
+    kinds = (("batches", "batches"), ("operations", "operations"), ("events", "events"), ("rows", "records"))
+    amounts = [f"{number(summary[key])} {name}" for key, name in kinds if isinstance(summary.get(key), int)]
+    amounts += [f"{number(summary['files'])} files"] if "files" in summary else []
+    amounts += [size(summary["bytes"])] if "bytes" in summary else []
+    return f"{summary['audit']}, " + ", ".join(amounts) if amounts else str(summary["audit"])
 
 
 # ---------------------------------------------------------------------- incidents
 
 
 def _incidents(audit: Path) -> list[dict[str, Any]]:
+    """Those that the audit tells; of one that has only findings, one for each kind of bad ones."""
     path = audit / "incidents.parquet"
-    return pd.read_parquet(path).to_dict("records") if path.exists() else []
+    if path.exists():
+        rows = [{str(key): value for key, value in row.items()} for row in pd.read_parquet(path).to_dict("records")]
+        return [row | {"since": since_of(audit, row)} for row in rows]
+    frame = pd.read_parquet(audit / "anomalies.parquet")
+    bad = frame[frame["severity"] == "bad"]
+    return [sentence_of(str(kind), rows) for kind, rows in bad.groupby("anomaly", sort=False)]
 
 
-def _said(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """The sentences of an incident, with their labels."""
-    findings = row["anomalies"] + row["problems"]
-    parts = [
-        ("", row["what"]),
-        ("Since", time_of(row["since"]) if row["since"] > 0 else ""),
-        ("Blocks", row["blocks"]),
-        ("Run", row["run"]),
-        ("Findings", f"{number(findings)} follow from it" if findings > 1 else ""),
-    ]
-    return [(label, text) for label, text in parts if text]
-
-
-def _incident(audit: Path, row: dict[str, Any]) -> str:
+def _contents(causes: list[Incident]) -> str:
+    """One sentence each, above all evidence, where there are several."""
+    if len(causes) < 2:
+        return ""
     lines = []
-    for label, text in _said(row):
-        escaped = html.escape(text)
-        if label == "Run" and text.startswith("kafka-"):
-            escaped = f"<code>{escaped}</code>"
-        lines.append(f'<p><span class="label">{label}:</span> {escaped}</p>' if label else f"<p><b>{escaped}</b></p>")
-    around, steps = batches_around(row), steps_of(audit, row)
-    evidence = ""
-    if len(around):
-        here = around.pop("here")
-        evidence += f"<h4>The batches around it</h4>{table_of(around, marked=here)}"
-    if len(steps):
-        evidence += f"<h4>The steps of its transactions</h4>{table_of(steps)}"
-    if evidence:
-        evidence = f'<details open><summary>Evidence</summary><div class="wide">{evidence}</div></details>'
-    return (
-        f'<section class="incident"><h3>{html.escape(words(row["incident"]))}</h3>{"".join(lines)}{evidence}</section>'
-    )
+    for place, (_, row) in enumerate(causes[:LISTED_MAX], start=1):
+        text = html.escape(row["what"])
+        lines.append(f'<li><a href="#i{place}">{text}</a></li>' if place <= CARDS_MAX else f"<li>{text}</li>")
+    more = len(causes) - LISTED_MAX
+    rest = f"<p>And {number(more)} more in incidents.parquet.</p>" if more > 0 else ""
+    if len(causes) > CARDS_MAX:
+        rest += f"<p>The first {CARDS_MAX} follow with their evidence.</p>"
+    return f'<ol class="all">{"".join(lines)}</ol>{rest}'
 
 
 def _incident_lines(row: dict[str, Any]) -> Iterable[str]:
-    yield f"## {words(row['incident'])}"
+    yield f"## {_plain(words(row['incident']))}"
     yield ""
-    for label, text in _said(row):
-        yield f"- {label}: {text}" if label else f"**{text}**\n"
+    yield f"**{_plain(row['what'])}**\n"
+    for label, text in said_of(row):
+        yield f"- {label}: {_plain(text)}"
     yield ""
+
+
+_MARKDOWN = str.maketrans(
+    {"<": "&lt;", ">": "&gt;", "&": "&amp;", "|": "\\|", "`": "\\`", "*": "\\*", "[": "\\[", "\n": " ", "\r": " "}
+)
+
+
+def _plain(text: object) -> str:
+    """Without any meaning for Markdown or HTML: names are what somebody else chose."""
+    return str(text).translate(_MARKDOWN)
 
 
 # ---------------------------------------------------------------------- audits
@@ -133,19 +133,22 @@ def _incident_lines(row: dict[str, Any]) -> Iterable[str]:
 
 def _section(audit: Path, summary: dict[str, Any]) -> str:
     heading = f"{summary['audit'].capitalize()}: {summary['verdict']}"
+    facts = "".join(f"<li>{html.escape(name)} <b>{html.escape(value)}</b></li>" for name, value in _facts(summary))
     tables = "".join(
-        f'<h3>{title}</h3><div class="wide">{table_of(frame.head(ROWS_MAX))}</div>{_more(frame)}'
+        f"<details><summary>{title}: {number(len(frame))}</summary>"
+        f'<div class="wide">{table_of(frame.head(ROWS_MAX))}</div>{_more(frame)}</details>'
         for title, frame in _findings(audit)
     )
-    figures = "".join(_picture(draw, audit) for draw in PICTURES)
+    figures = "".join(f"<figure>{svg}</figure>" for svg in pictures_of(audit))
     return (
-        f'<h2 class="{summary["verdict"]}">{heading}</h2>{table_of(_facts(summary))}{_delays(summary)}{tables}{figures}'
+        f'<h2 class="{summary["verdict"]}">{heading}</h2><ul class="facts">{facts}</ul>'
+        f"{_delays(summary)}{tables}{figures}"
     )
 
 
 def _section_lines(audit: Path, summary: dict[str, Any]) -> list[str]:
     lines = [f"## {summary['audit'].capitalize()}: {summary['verdict']}", ""]
-    lines += [f"- {name}: {value}" for name, value in _facts(summary).itertuples(index=False)]
+    lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in _facts(summary)]
     lines.append("")
     for title, frame in _findings(audit):
         lines += [f"### {title}", "", *_markdown(frame)]
@@ -163,7 +166,7 @@ def _findings(audit: Path) -> list[tuple[str, pd.DataFrame]]:
     return found
 
 
-def _facts(summary: dict[str, Any]) -> pd.DataFrame:
+def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Figures of an audit in words; what is a table of its own is left out."""
     rows: list[tuple[str, str]] = []
     for key, value in summary.items():
@@ -171,14 +174,25 @@ def _facts(summary: dict[str, Any]) -> pd.DataFrame:
             continue
         if isinstance(value, dict):
             rows += [(f"{words(key)}: {name}", _value(one)) for name, one in value.items()]
+        elif key in _UNITS and isinstance(value, int | float):
+            label, shown = _UNITS[key]
+            rows.append((label, shown(value)))
         else:
             rows.append((words(key), _value(value)))
-    return pd.DataFrame(rows, columns=["what", "how much"])
+    return rows
+
+
+_UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "bytes": ("read", size),
+    "seconds": ("took", lambda value: span(value * 1000)),
+}
 
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{_value(one)} {words(name)}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     return number(value) if isinstance(value, int | float) else str(value)
@@ -189,7 +203,7 @@ def _delays(summary: dict[str, Any]) -> str:
     if not found:
         return ""
     frame = pd.DataFrame([{"step, ms": name, **values} for name, values in found.items()])
-    return f"<h3>How long transactions took</h3>{table_of(frame)}"
+    return f'<h3>How long transactions took</h3><div class="wide">{table_of(frame)}</div>'
 
 
 def _more(frame: pd.DataFrame) -> str:
@@ -197,11 +211,6 @@ def _more(frame: pd.DataFrame) -> str:
 
 
 def _markdown(frame: pd.DataFrame) -> list[str]:
-    rows = [[str(cell).replace("|", "\\|") for cell in row] for row in frame.head(ROWS_MAX).itertuples(index=False)]
+    rows = [[_plain(cell) for cell in row] for row in frame.head(ROWS_MAX).itertuples(index=False)]
     heading = [str(column) for column in frame.columns]
     return ["| " + " | ".join(row) + " |" for row in (heading, ["---"] * len(heading), *rows)] + [""]
-
-
-def _picture(draw: Callable[[Path], str | None], audit: Path) -> str:
-    svg = draw(audit)
-    return f"<figure>{svg}</figure>" if svg else ""
