@@ -147,7 +147,11 @@ class Compaction:
             compacted = Segment(first.base_offset, capacity=size, created=first.created, number=first.number)
             for batch in kept:
                 compacted.append(
-                    batch, batch.base_offset, leader_epoch=batch.partition_leader_epoch, log_append_time=False
+                    batch,
+                    batch.base_offset,
+                    size=len(batch.view),
+                    leader_epoch=batch.partition_leader_epoch,
+                    log_append_time=False,
                 )
             compacted.next_offset = last.next_offset
         # Retention may have dropped a segment between two steps; then there is nothing to replace.

@@ -114,7 +114,7 @@ class Log:
         ):
             segment = self._begin(max(size, self._segment_bytes), now=now)
         base_offset = self.end_offset
-        segment.append(batch, base_offset, leader_epoch=leader_epoch, log_append_time=log_append_time)
+        segment.append(batch, base_offset, size=size, leader_epoch=leader_epoch, log_append_time=log_append_time)
         self.end_offset = segment.next_offset
         self.size_bytes += size
         self.store.room -= size

@@ -22,6 +22,8 @@ class MarkerRule(Enum):
     SAME_EPOCH = auto()
     BUMPED_EPOCH = auto()
 
+    __hash__ = object.__hash__
+
 
 class EpochRelation(Enum):
     """The marker's epoch beside the one in the log; an unknown producer has the lowest."""
@@ -30,12 +32,16 @@ class EpochRelation(Enum):
     SAME = auto()
     NEWER = auto()
 
+    __hash__ = object.__hash__
+
 
 class TransactionHere(Enum):
     """Whether the marker finds a transaction to end."""
 
     OPEN = auto()
     NONE = auto()
+
+    __hash__ = object.__hash__
 
 
 _OK, _FENCED = ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH

@@ -242,9 +242,12 @@ class Partition:
         if self.is_short:
             return NOT_ENOUGH_REPLICAS if self.is_leader else _NOT_LEADER
         batch = _batch_of(records, now, producer)
-        if batch.size > self.config.max_message_bytes:
+        size = batch.size
+        if size > self.config.max_message_bytes:
             return Refused(ErrorCode.MESSAGE_TOO_LARGE)
-        self.log.store.shed(batch.size)
+        store = self.log.store
+        if store.room < size:
+            store.shed(size)
         appended = self._append(batch, Origin.COORDINATOR, now, guard, verification_enabled)
         assert not isinstance(appended, Duplicate), "without a sequence nothing is a duplicate"
         return appended
@@ -287,7 +290,9 @@ class Partition:
             coordinator_epoch=coordinator_epoch,
             timestamp=now,
         )
-        self.log.store.shed(batch.size)
+        store = self.log.store
+        if store.room < (size := batch.size):
+            store.shed(size)
         stable = self.last_stable_offset if self.facts is not None else 0
         offset = self.log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=self._log_append_time)
         completed = self.producers.apply_marker(

@@ -30,6 +30,8 @@ _BUSY_BYTES = 1024 * 1024
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 _HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
+_STAMPED = Layout(">qii")
+"""What a leader decides about a batch whose timestamps stay: its offset and epoch, and as it was the length between."""
 _LAST_OFFSET_DELTA = Layout(">i")
 _LAST_OFFSET_DELTA_AT = 23
 
@@ -86,12 +88,12 @@ class Segment:
 
     # ------------------------------------------------------------------ writing
 
-    def append(self, batch: Batch, base_offset: int, *, leader_epoch: int, log_append_time: bool) -> None:
-        """Copy a batch in and stamp it; the caller has seen to it that it fits."""
+    def append(self, batch: Batch, base_offset: int, *, size: int, leader_epoch: int, log_append_time: bool) -> None:
+        """Copy a batch of this size in and stamp it; the caller has seen to it that it fits."""
         view = batch.view
         max_timestamp = batch.max_timestamp
         start = self.size
-        end = start + len(view)
+        end = start + size
         buffer = self.buffer
         buffer[start:end] = view
         if log_append_time:
@@ -104,7 +106,7 @@ class Segment:
                 log_append_time=True,
             )
         else:
-            stamp(buffer, start, base_offset=base_offset, leader_epoch=leader_epoch)
+            _STAMPED.pack_into(buffer, start, base_offset, batch.batch_length, leader_epoch)
         self.size = end
         self.next_offset = base_offset + batch.last_offset_delta + 1
         if max_timestamp > self.max_timestamp:

@@ -91,7 +91,9 @@ class Admission:
         self._node = node
         self._answer = AddPartitionsToTxnResponse
         self.verifier = Verifier(request_timeout_ms=node.config.request_timeout_ms, rules=node.rules)
+        self.verifier.tells = node.facts.told
         self._version = node.router.newest(ApiKey.ADD_PARTITIONS_TO_TXN)
+        self._wakes_at: int | None = None
         self._keys: dict[Hashable, Hashable] = {}
         """Purgatory key of each question that is open."""
 
@@ -115,6 +117,8 @@ class Admission:
             if not asked:
                 return
             failures = await self._ask(asked, transactional_id, operation)
+            if not failures:
+                return
             backoff_ms = retry_add_after(
                 operation,
                 failures,
@@ -194,7 +198,14 @@ class Admission:
         node = self._node
         for request in self.verifier.due(node.now):
             node.kernel.spawn(self._send(request))
-        node.timers.set("verifier", self.verifier.wake_at(), self._settle)
+        wakes_at = self.verifier.wake_at()
+        if wakes_at != self._wakes_at:
+            self._wakes_at = wakes_at
+            node.timers.set("verifier", wakes_at, self._woken)
+
+    def _woken(self) -> None:
+        self._wakes_at = None
+        self._settle()
 
     async def _send(self, request: VerificationRequest) -> None:
         node = self._node

@@ -15,10 +15,11 @@ class CoordinatorKind(Enum):
     TRANSACTION = "__transaction_state"
     SHARE = "__share_group_state"
 
-    @property
-    def topic(self) -> str:
-        """The internal topic."""
-        return self.value
+    topic: str
+    """The internal topic."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
 
 
 KEYS_REMEMBERED = 16_384

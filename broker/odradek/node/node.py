@@ -248,7 +248,7 @@ class Node:
         conn = event.conn
         if conn > 0:
             connection = self.connections.get(conn)
-            if isinstance(connection, Connection):
+            if connection is not None:
                 connection.received(event.data)
         else:
             self.peers.received(conn, event.data)
@@ -257,7 +257,7 @@ class Node:
         conn = event.conn
         if conn > 0:
             connection = self.connections.get(conn)
-            if isinstance(connection, PeerConnection):
+            if connection is not None:
                 connection.handed(event.messages)
         else:
             self.peers.handed(conn, event.messages)

@@ -79,13 +79,13 @@ def plain_batch(
         # Attributes and timestamp delta in front, the number of headers behind, are each one byte of zero.
         body = b"".join((b"\0\0", place, key_length, key, value_length, value, b"\0"))
         size = len(body)
-        pieces += (_VARINTS[size] if size < _SMALL else _varint(size), body)
+        pieces += ((_VARINTS[size] if size < _SMALL else _varint(size)) + body,)
     count = len(records)
     covered = _COVERED.pack(
         attributes, count - 1, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, count
     )
-    payload = b"".join(pieces)
-    checksum = crc32c(payload, crc32c(covered))
+    payload = pieces[0] if count == 1 else b"".join(pieces)
+    checksum = crc32c(covered + payload)
     batch_length = HEADER_BYTES - LENGTH_BASE + len(payload)
     header = (
         0,

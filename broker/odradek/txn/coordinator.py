@@ -169,7 +169,7 @@ class TxnCoordinator(Ledger):
             return Refused(ErrorCode.UNSUPPORTED_VERSION)
         stored = self._rules.add_client_versions[client_version]
         after = transitions.added(entry, new, client_version=stored, now=now)
-        return self._propose(after, ErrorCode.NONE, tv=tv, facts=_added_facts(after, new, tv))
+        return self._propose(after, ErrorCode.NONE, tv=tv, facts=_added_facts(after, new, tv) if self.tells else ())
 
     def verify_partitions(
         self, claim: Claim, partitions: Iterable[TopicPartition]
@@ -279,7 +279,7 @@ class TxnCoordinator(Ledger):
             return Answered(None)
         completed = self._rules.transitions.completed(held.entry, now=now)
         # In Kafka none are left; where the next transaction is open at once, it has some from its beginning.
-        facts = _added_facts(completed, completed.partitions, tv)
+        facts = _added_facts(completed, completed.partitions, tv) if self.tells else ()
         return self._propose(completed.fitting(value_version(tv)), None, tv=tv, facts=facts)
 
     def abort_timed_out(self, work: AbortTimedOut, *, now: int, tv: int, ids: ProducerIds) -> Decision[None]:

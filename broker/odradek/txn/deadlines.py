@@ -35,10 +35,12 @@ class Deadlines:
     def put(self, key: str, at: int) -> None:
         """Look at the key at this time, in place of the one put before."""
         self._count += 1
-        self._listed.discard(key)
+        if key in self._listed:
+            self._listed.remove(key)
         self._at[key] = (at, self._count)
         heappush(self._heap, (at, self._count, key))
-        if len(self._heap) > 2 * len(self._at) + _STALE_MAX:
+        # Now and then is often enough: between two looks there come no more stale ones than that.
+        if not self._count % _STALE_MAX and len(self._heap) > 2 * len(self._at) + _STALE_MAX:
             self._heap = [entry for entry in self._heap if self._holds(entry)]
             heapify(self._heap)
 

@@ -11,6 +11,7 @@ Kafka's skip tags that they do not know.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct as Layout
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from odradek.txn.states import TxnState
 from odradek.wire.errors import DecodeError
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+from odradek.wire.primitives import PACK_INT32S, write_varint
 
 __all__ = [
     "EPOCH_LAST_USABLE",
@@ -35,6 +37,7 @@ __all__ = [
     "decode_id",
     "encode_entry",
     "encode_id",
+    "log_value",
     "sorted_partitions",
     "value_version",
 ]
@@ -52,6 +55,18 @@ LAST_PRODUCER_EPOCH_TAG = 360
 EPOCH_USED_TAG = 890
 
 _EPOCH = Layout(">h")
+_NEWEST = 1
+_HEAD = Layout(">hqhib")
+"""Version, producer id and epoch, timeout, state."""
+_TIMES = Layout(">qq")
+_TAGGED_ID, _TAGGED_INT16, _LAST_EPOCH = Layout(">BBq"), Layout(">BBh"), Layout(">2sBh")
+"""Tag, size, value; a tag above 127 takes two bytes."""
+_NO_PARTITIONS = b"\0"
+_COUNTS = tuple(bytes([count]) for count in range(7))
+IDS_REMEMBERED = 16_384
+"""Each step of a transaction writes the same key."""
+PARTITIONS_REMEMBERED = 128
+_LAST_EPOCH_TAG, _EPOCH_USED = b"\xe8\x02", b"\xfa\x06\0"
 _STORED_STATES = frozenset(TxnState) - {TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE}
 
 
@@ -91,12 +106,16 @@ class Entry(Struct, frozen=True, gc=False):
     @property
     def owner_id(self) -> int:
         """The producer id of whoever may end the transaction."""
-        return self.next_producer_id if self.is_kept else self.producer_id
+        if self.next_producer_epoch != NONE and self.is_kept:
+            return self.next_producer_id
+        return self.producer_id
 
     @property
     def owner_epoch(self) -> int:
         """The epoch that goes with it."""
-        return self.next_producer_epoch if self.is_kept else self.producer_epoch
+        if self.next_producer_epoch != NONE and self.is_kept:
+            return self.next_producer_epoch
+        return self.producer_epoch
 
     @property
     def is_exhausted(self) -> bool:
@@ -131,6 +150,7 @@ def value_version(transaction_version: int) -> int:
     return 1 if transaction_version >= 1 else 0
 
 
+@lru_cache(maxsize=IDS_REMEMBERED)
 def encode_id(transactional_id: str) -> bytes:
     """The key of an id's records."""
     return log_records.encode_key(TransactionLogKey(transactional_id=transactional_id))
@@ -150,6 +170,49 @@ def encode_entry(entry: Entry, version: int) -> bytes:
     assert version >= 1 or entry.client_transaction_version == 0, (
         "a value of version 0 cannot hold the client's version"
     )
+    return _encoded(entry) if version >= 1 else log_records.encode_value(log_value(entry, version), version)
+
+
+def _encoded(entry: Entry) -> bytes:
+    """A value of version 1, the bytes of `log_value`: one is written at each step of a transaction."""
+    state = entry.state
+    value = _HEAD.pack(_NEWEST, entry.producer_id, entry.producer_epoch, entry.timeout_ms, state)
+    value += _NO_PARTITIONS if state is TxnState.EMPTY else _encoded_partitions(entry.partitions)
+    value += _TIMES.pack(entry.last_update_timestamp, entry.start_timestamp)
+    count, tagged = 0, b""
+    if entry.previous_producer_id != NONE:
+        count, tagged = 1, _TAGGED_ID.pack(0, 8, entry.previous_producer_id)
+    if entry.next_producer_id != NONE:
+        count, tagged = count + 1, tagged + _TAGGED_ID.pack(1, 8, entry.next_producer_id)
+    if entry.client_transaction_version:
+        count, tagged = count + 1, tagged + _TAGGED_INT16.pack(2, 2, entry.client_transaction_version)
+    if entry.next_producer_epoch != NONE:
+        count, tagged = count + 1, tagged + _TAGGED_INT16.pack(3, 2, entry.next_producer_epoch)
+    if entry.last_producer_epoch != NONE:
+        count, tagged = count + 1, tagged + _LAST_EPOCH.pack(_LAST_EPOCH_TAG, 2, entry.last_producer_epoch)
+    if entry.epoch_used:
+        count, tagged = count + 1, tagged + _EPOCH_USED
+    return value + _COUNTS[count] + tagged
+
+
+@lru_cache(maxsize=PARTITIONS_REMEMBERED)
+def _encoded_partitions(partitions: tuple[TopicPartition, ...]) -> bytes:
+    """The partitions of a value of version 1: those of a transaction stay the same while it ends."""
+    topics = _by_topic(partitions)
+    out = bytearray()
+    write_varint(out, len(topics) + 1)
+    for each in topics:
+        name = each.topic.encode()
+        write_varint(out, len(name) + 1)
+        out += name
+        write_varint(out, len(each.partition_ids) + 1)
+        out += PACK_INT32S[len(each.partition_ids)](*each.partition_ids)
+        out.append(0)
+    return bytes(out)
+
+
+def log_value(entry: Entry, version: int) -> TransactionLogValue:
+    """The value of an id's record as a message."""
     value = TransactionLogValue(
         producer_id=entry.producer_id,
         producer_epoch=entry.producer_epoch,
@@ -168,7 +231,7 @@ def encode_entry(entry: Entry, version: int) -> bytes:
             value.unknown_tagged_fields.append((LAST_PRODUCER_EPOCH_TAG, _EPOCH.pack(entry.last_producer_epoch)))
         if entry.epoch_used:
             value.unknown_tagged_fields.append((EPOCH_USED_TAG, b""))
-    return log_records.encode_value(value, version)
+    return value
 
 
 def decode_entry(transactional_id: str, data: bytes) -> Entry | None:

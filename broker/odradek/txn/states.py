@@ -35,6 +35,9 @@ class TxnState(IntEnum):
     DEAD = 6
     PREPARE_EPOCH_FENCE = 7
 
+    # Tables are keyed by states: Enum's own hash is a function in Python.
+    __hash__ = int.__hash__
+
     @property
     def title(self) -> str:
         """The name that the APIs show."""
@@ -46,6 +49,8 @@ class Outcome(Enum):
 
     COMMIT = "commit"
     ABORT = "abort"
+
+    __hash__ = object.__hash__
 
 
 class EpochRelation(Enum):
@@ -62,6 +67,8 @@ class EpochRelation(Enum):
     """The last epoch of the previous producer id: ending that transaction moved on to the present producer id."""
     STALE = "stale"
     FUTURE = "future"
+
+    __hash__ = object.__hash__
 
 
 _TITLES = MappingProxyType(

@@ -85,6 +85,8 @@ class Verifier(Machine["VerificationRequest"]):
         self._waiting: dict[int, _Round] = {}
         self._under_way: dict[int, tuple[VerificationRequest, _Round]] = {}
         self._count = 0
+        self.tells = True
+        """Whether somebody listens to what happens; else no facts are made of it."""
 
     def ask(
         self,
@@ -108,7 +110,8 @@ class Verifier(Machine["VerificationRequest"]):
             operation.verifies_only,
             now,
         )
-        self._fact(question, "verify_start")
+        if self.tells:
+            self._fact(question, "verify_start")
         if coordinator is None:
             return self._turned_away(question, ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
         waiting = self._waiting.setdefault(coordinator, _Round(operation, {}))
@@ -126,10 +129,13 @@ class Verifier(Machine["VerificationRequest"]):
 
     def due(self, now: int) -> Iterable[VerificationRequest]:
         """The requests to send now; those whose time is over count as lost."""
-        for request, _ in list(self._under_way.values()):
-            if request.deadline <= now:
-                self.lost(request, now)
+        if self._under_way:
+            for request, _ in list(self._under_way.values()):
+                if request.deadline <= now:
+                    self.lost(request, now)
         requests: list[VerificationRequest] = []
+        if not self._waiting:
+            return requests
         for node_id in [node_id for node_id in self._waiting if node_id not in self._under_way]:
             waiting = self._waiting.pop(node_id)
             self._count += 1
@@ -142,6 +148,8 @@ class Verifier(Machine["VerificationRequest"]):
 
     def wake_at(self) -> int | None:
         """When the first request under way counts as lost."""
+        if not self._under_way:
+            return None
         return min((request.deadline for request, _ in self._under_way.values()), default=None)
 
     def answered(self, request: VerificationRequest, response: AddPartitionsToTxnResponse, now: int) -> None:
@@ -157,7 +165,8 @@ class Verifier(Machine["VerificationRequest"]):
             question = asked.questions.pop(result.transactional_id, None)
             if question is not None:
                 self._release(question, _failures(self._rules, result, asked.operation), now)
-        self._release_all(asked, ErrorCode.NETWORK_EXCEPTION, now)
+        if asked.questions:
+            self._release_all(asked, ErrorCode.NETWORK_EXCEPTION, now)
 
     def lost(self, request: VerificationRequest, now: int) -> None:
         """No answer came: the connection broke, or the time is over."""
@@ -189,7 +198,8 @@ class Verifier(Machine["VerificationRequest"]):
     def _judged(self, question: _Question, failures: Failures, now: int) -> None:
         duration_ms = now - question.asked_at
         self.metrics.record(duration_ms=duration_ms, failures=len(failures))
-        self._fact(question, "verify_end", failures=failures, duration_ms=duration_ms)
+        if self.tells:
+            self._fact(question, "verify_end", failures=failures, duration_ms=duration_ms)
 
     def _fact(self, question: _Question, kind: str, *, failures: Failures | None = None, duration_ms: int = 0) -> None:
         for partition in question.partitions:

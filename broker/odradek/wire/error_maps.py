@@ -43,6 +43,8 @@ _LOG_ERRORS = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
+_BY_CODE = {int(error): error for error in ErrorCode}
+
 TRANSACTION_LOG_ERRORS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
     _LOG_ERRORS | {ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE}
 )
@@ -78,7 +80,4 @@ def group_log_error(error: ErrorCode) -> ErrorCode:
 
 def error_of(code: int) -> ErrorCode:
     """The error of a code that came from another broker."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return _BY_CODE.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)

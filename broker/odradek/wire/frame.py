@@ -23,24 +23,20 @@ class FrameBuffer:
     What is not cut yet costs its bytes and nothing more, however many frames it holds.
     """
 
-    __slots__ = ("_chunks", "_data", "_held", "_pos", "_wanted", "limit")
+    __slots__ = ("_chunks", "_data", "_pos", "_wanted", "held", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._data = b""
         self._pos = 0
         self._chunks: list[bytes] = []
-        self._held = 0
-        self._wanted = _LENGTH.size
-
-    @property
-    def held(self) -> int:
+        self.held = 0
         """How many received bytes are not cut yet."""
-        return self._held
+        self._wanted = _LENGTH.size
 
     def feed(self, data: bytes) -> Self:
         """Take received bytes."""
-        self._held += len(data)
+        self.held += len(data)
         if self._data:
             self._chunks.append(data)
         else:
@@ -56,20 +52,21 @@ class FrameBuffer:
         Raises `DecodeError` at a length below 0 or above the limit.
         No frame can be found behind such a length, so the connection has to end then.
         """
-        if self._held < self._wanted:
+        if self.held < self._wanted:
             raise StopIteration
-        if len(self._data) - self._pos < self._wanted:
-            self._join()
+        size = len(self._data)
+        if size - self._pos < self._wanted:
+            size = self._join()
         if self._wanted == _LENGTH.size:
             self._wanted += self._length()
-            if self._held < self._wanted:
+            if self.held < self._wanted:
                 raise StopIteration
-            if len(self._data) - self._pos < self._wanted:
-                self._join()
+            if size - self._pos < self._wanted:
+                size = self._join()
         data, start, end = self._data, self._pos + _LENGTH.size, self._pos + self._wanted
-        self._held -= self._wanted
+        self.held -= self._wanted
         self._wanted = _LENGTH.size
-        if end < len(data):
+        if end < size:
             self._pos = end
         else:
             self._data, self._pos = b"", 0
@@ -89,7 +86,9 @@ class FrameBuffer:
             )
         return length
 
-    def _join(self) -> None:
+    def _join(self) -> int:
+        """Make one chunk of all; its size."""
         self._data = b"".join((memoryview(self._data)[self._pos :], *self._chunks))
         self._pos = 0
         self._chunks.clear()
+        return len(self._data)

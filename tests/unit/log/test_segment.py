@@ -21,7 +21,7 @@ def filled(*sizes: int, capacity: int = 1 << 20) -> Segment:
 
 def append(segment: Segment, one: Batch, *, at: int | None = None) -> None:
     offset = segment.next_offset if at is None else at
-    segment.append(one, offset, leader_epoch=3, log_append_time=False)
+    segment.append(one, offset, size=one.size, leader_epoch=3, log_append_time=False)
 
 
 def test_append_stamps_offset_and_leader_epoch() -> None:
@@ -36,7 +36,7 @@ def test_append_stamps_the_logs_own_time_and_mends_the_checksum() -> None:
     segment = Segment(0, capacity=1 << 10, created=NOW)
     one = batch(b"v", timestamp=5)
     one.max_timestamp = NOW
-    segment.append(one, 0, leader_epoch=0, log_append_time=True)
+    segment.append(one, 0, size=one.size, leader_epoch=0, log_append_time=True)
     assert NOW == segment.batch(0).max_timestamp
     assert segment.batch(0).crc_is_valid()
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from odradek.records.state import encode_value
 from odradek.txn.entry import (
     EPOCH_USED_TAG,
     LAST_PRODUCER_EPOCH_TAG,
@@ -15,6 +16,7 @@ from odradek.txn.entry import (
     decode_id,
     encode_entry,
     encode_id,
+    log_value,
     sorted_partitions,
     value_version,
 )
@@ -61,6 +63,7 @@ entries = st.builds(
     partitions=partitions.map(sorted_partitions),
     previous_producer_id=st.integers(-1, 2**62),
     next_producer_id=st.integers(-1, 2**62),
+    next_producer_epoch=epochs,
     last_producer_epoch=epochs,
     client_transaction_version=st.sampled_from([0, 1, 2]),
     epoch_used=st.booleans(),
@@ -96,6 +99,17 @@ def test_partitions_are_null_in_state_empty_only() -> None:
 def test_version_1_holds_everything(entry: Entry) -> None:
     entry = replace(entry, partitions=() if entry.state is TxnState.EMPTY else entry.partitions)
     assert entry == decode_entry("x", encode_entry(entry, 1))
+
+
+@given(entries)
+def test_the_bytes_of_a_value_are_those_of_its_message(entry: Entry) -> None:
+    assert encode_entry(entry, 1) == encode_value(log_value(entry, 1), 1)
+
+
+def test_the_bytes_of_many_partitions_with_long_names_are_those_of_the_message() -> None:
+    partitions = sorted_partitions((f"{'t' * (index % 200 + 1)}{index // 3}", index) for index in range(500))
+    entry = replace(PREPARED, partitions=partitions)
+    assert encode_entry(entry, 1) == encode_value(log_value(entry, 1), 1)
 
 
 @given(entries)

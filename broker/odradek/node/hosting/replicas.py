@@ -106,11 +106,13 @@ class Replicas:
         node = self._node
         if partition.log.mark is not None:
             node.replication.appended(partition)
-        key = (partition.topic, partition.index)
-        node.purgatory.wake((READABLE, key))
-        shard = node.coordinators.at(partition.topic, partition.index)
-        if shard is not None:
-            shard.advance()
+        topic, index = partition.topic, partition.index
+        if node.purgatory.waits:
+            node.purgatory.wake((READABLE, (topic, index)))
+        if topic in INTERNAL_TOPICS:
+            shard = node.coordinators.at(topic, index)
+            if shard is not None:
+                shard.advance()
         if partition.facts:
             facts, partition.facts = partition.facts, []
             node.facts.emit(facts)

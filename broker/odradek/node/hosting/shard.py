@@ -121,9 +121,11 @@ class Shard(ABC, Generic[W]):
 
     def advance(self) -> None:
         """Fold what has been committed since, whoever appended it, and do what that brings about."""
-        for batch in self.partition.committed_since(self._mark):
-            self._mark = batch.next_offset
-            self._folding.apply(batch)
+        # What was adopted as it was proposed need not be looked for.
+        if self._mark < self.partition.log.end_offset:
+            for batch in self.partition.committed_since(self._mark):
+                self._mark = batch.next_offset
+                self._folding.apply(batch)
         if self._replaying and not self.partition.is_new:
             self._replaying = self.loading = False
             self.node.metrics.coordinator_loads += 1

@@ -85,7 +85,7 @@ class Kernel:
 
     def spawn(self, coroutine: Coroutine[Any, None, None]) -> None:
         """Start a flow that nobody waits for."""
-        self.start(coroutine, self._spawned)
+        self.advance(Flow(coroutine, self._spawned))
 
     def _spawned(self, value: object, error: BaseException | None) -> None:
         if error is not None:

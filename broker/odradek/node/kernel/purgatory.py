@@ -19,10 +19,11 @@ class Purgatory:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._waits: dict[Hashable, dict[int, Wait[Any]]] = {}
+        self.waits: dict[Hashable, dict[int, Wait[Any]]] = {}
+        """Who waits, by key; empty where nobody has to be woken."""
 
     def __len__(self) -> int:
-        return sum(len(waits) for waits in self._waits.values())
+        return sum(len(waits) for waits in self.waits.values())
 
     def park(self, keys: Iterable[Hashable], *, deadline: int | None) -> Parking:
         """A wait that `wake` of any of the keys settles with its value, and the deadline (ms) with None."""
@@ -30,24 +31,24 @@ class Purgatory:
 
     def wake(self, key: Hashable, value: object = True) -> None:
         """Settle every wait under this key."""
-        waits = self._waits.pop(key, None)
+        waits = self.waits.pop(key, None)
         if waits is not None:
             for wait in waits.values():
                 wait.settle(value)
 
     def keys_of(self, wait: object) -> list[Hashable]:
         """What this wait waits for; looks at every wait that there is."""
-        return [key for key, waits in self._waits.items() if id(wait) in waits]
+        return [key for key, waits in self.waits.items() if id(wait) in waits]
 
     def _enter(self, keys: tuple[Hashable, ...], wait: Wait[Any]) -> None:
         for key in keys:
-            self._waits.setdefault(key, {})[id(wait)] = wait
+            self.waits.setdefault(key, {})[id(wait)] = wait
 
     def _leave(self, keys: tuple[Hashable, ...], wait: Wait[Any]) -> None:
         for key in keys:
-            waits = self._waits.get(key)
+            waits = self.waits.get(key)
             if waits is not None and waits.pop(id(wait), None) is not None and not waits:
-                del self._waits[key]
+                del self.waits[key]
 
 
 class Parking:

@@ -29,7 +29,8 @@ class Timers:
         if known is None or known[0] != at:
             self._count += 1
             heappush(self._heap, (at, self._count, key))
-            if len(self._heap) > 2 * len(self._set) + _STALE_MAX:
+            # Now and then is often enough: between two looks there come no more stale ones than that.
+            if not self._count % _STALE_MAX and len(self._heap) > 2 * len(self._set) + _STALE_MAX:
                 self._forget_stale()
 
     def _forget_stale(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from odradek.log.machine import Refused
+from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.hosting.replication import HasReplication
@@ -109,9 +110,10 @@ def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> Err
         registered = node.image.partition(topic, index)
         hosted = registered is not None and node.node_id in registered.replicas
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if hosted else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    shard = node.coordinators.at(topic, index)
-    if shard is not None and shard.loading:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if topic in INTERNAL_TOPICS:
+        shard = node.coordinators.at(topic, index)
+        if shard is not None and shard.loading:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
     appended = partition.append_marker(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,

@@ -62,7 +62,10 @@ class Connection(Exchange[memoryview]):
             return
         self.last_active = self._node.now
         self._frames.feed(data)
-        self._arrived()
+        if self._flow is None and not self._gave_way and not self._clogged and not self._muted:
+            self._go_on()
+        else:
+            self._hold_if_full()
 
     @property
     def waiting_bytes(self) -> int:
@@ -75,7 +78,7 @@ class Connection(Exchange[memoryview]):
     def _take(self) -> memoryview | None:
         """The next request that has arrived as a whole."""
         frame, self._next = self._next, None
-        if frame is not None:
+        if frame is not None or not self._frames.held:
             return frame
         try:
             return next(self._frames, None)
@@ -207,8 +210,9 @@ class Connection(Exchange[memoryview]):
         if splices:
             self._send_spliced(call.correlation_id, out, splices)
         else:
-            _LENGTH_AND_CORRELATION.pack_into(out, 0, len(out) - 4, call.correlation_id)
-            self._send((out,), len(out))
+            size = len(out)
+            _LENGTH_AND_CORRELATION.pack_into(out, 0, size - 4, call.correlation_id)
+            self._send((out,), size)
 
     def _send_spliced(self, correlation_id: int, out: bytearray, splices: list[tuple[int, memoryview]]) -> None:
         size = len(out) - 4 + sum(len(view) for _, view in splices)

@@ -7,7 +7,7 @@ much the driver is asked to stop reading. A connection that has more to be serve
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from odradek.node.kernel.flow import Flow
@@ -126,6 +126,14 @@ class Exchange(ABC, Generic[R]):
     def waiting_bytes(self) -> int:
         """How much has arrived that is not being served yet."""
 
+    def received(self, data: bytes) -> None:
+        """Bytes mean nothing where messages are handed over."""
+        self.close("unexpected_bytes", bytes=len(data))
+
+    def handed(self, messages: Sequence[Message]) -> None:
+        """Messages mean nothing where bytes are sent."""
+        self.close("unexpected_messages", messages=len(messages))
+
     @abstractmethod
     def _take(self) -> R | None:
         """The next request that has arrived as a whole."""
@@ -142,11 +150,8 @@ class Exchange(ABC, Generic[R]):
     def _forget(self) -> None:
         """Serve nothing of what has arrived."""
 
-    def _arrived(self) -> None:
-        """There is more to be served."""
-        if self._flow is None and not self._gave_way and not self._clogged and not self._muted:
-            self._go_on()
-        elif self.waiting_bytes >= WAITING_BYTES_MAX:
+    def _hold_if_full(self) -> None:
+        if self.waiting_bytes >= WAITING_BYTES_MAX:
             self._hold()
 
     # ------------------------------------------------------------------ its turns

@@ -41,7 +41,8 @@ class PeerConnection(Exchange[HandedRequest]):
         for message in messages:
             assert isinstance(message, HandedRequest), "answers go to who has dialled"
             self._requests.append(message)
-        self._arrived()
+        if self._flow is None and not self._gave_way:
+            self._go_on()
 
     @property
     def waiting_bytes(self) -> int:

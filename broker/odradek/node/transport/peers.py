@@ -21,7 +21,7 @@ from odradek.node.kernel.flow import Flow
 from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasLog
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.outbox import HasOutbox
-from odradek.node.transport.router import HasRouter
+from odradek.node.transport.router import Handler, HasRouter
 from odradek.node.transport.serving import Node as ServingNode
 from odradek.node.transport.serving import begin
 from odradek.wire import registry
@@ -84,6 +84,9 @@ class Peers:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._codecs = node.release.codecs or PLAIN
+        self._is_plain = self._codecs.is_plain
+        self._here: dict[tuple[ApiKey, int], Handler | None] = {}
+        """What serves this node's own requests, by API and version."""
         self._links: dict[tuple[int, ApiKey], _Link] = {}
         self._by_conn: dict[int, _Link] = {}
         self._hands: dict[tuple[ApiKey, int], Hand] = {}
@@ -100,14 +103,13 @@ class Peers:
         Raises `EncodeError` where the request cannot be written.
         """
         self._next_correlation = correlation_id = (self._next_correlation + 1) & 0x7FFFFFFF
-        if (
-            node_id == self._node.node_id
-            and self._node.calls_itself
-            and version == self._codecs.newest_version(api_key)
-        ):
-            response = await self._call_here(api_key, version, correlation_id, request, deadline)
-            assert response is None or isinstance(response, answer), f"{api_key.name}: {response}"
-            return response
+        if node_id == self._node.node_id and self._node.calls_itself:
+            key = (api_key, version)
+            handler = self._here[key] if key in self._here else self._find_here(api_key, version)
+            if handler is not None:
+                response = await self._call_here(handler, correlation_id, request, deadline)
+                assert response is None or isinstance(response, answer), f"{api_key.name}: {response}"
+                return response
         # A request that cannot be written fails before anything waits for its answer.
         if self._node.encodes:
             frame = self._frame(api_key, version, correlation_id, request)
@@ -142,16 +144,20 @@ class Peers:
         deadline = node.now + node.config.request_timeout_ms
         return await self.call(node.cluster.controller_id, api_key, version, request, answer, deadline=deadline)
 
-    async def _call_here(
-        self, api_key: ApiKey, version: int, correlation_id: int, request: Struct, deadline: int
-    ) -> Struct | None:
+    def _find_here(self, api_key: ApiKey, version: int) -> Handler | None:
+        """What serves this node's own requests of a version; None for those whose fields the version may not have."""
+        handler = None
+        if version == self._codecs.newest_version(api_key):
+            handler = self._node.router.handler(api_key, version, broker=True)
+            assert handler is not None, "a node serves what it asks"
+        self._here[api_key, version] = handler
+        return handler
+
+    async def _call_here(self, handler: Handler, correlation_id: int, request: Struct, deadline: int) -> Struct | None:
         """Serve a request of this node by itself: the message is passed as it is, and only who asks may keep it."""
         node = self._node
-        handler = node.router.handler(api_key, version, broker=True)
-        assert handler is not None, "a node serves what it asks"
-        call = Call(
-            api_key, version, correlation_id, self._client_name, self._codecs.own(request), HERE, is_broker=True
-        )
+        asked = request if self._is_plain else self._codecs.own(request)
+        call = Call(handler.api_key, handler.version, correlation_id, self._client_name, asked, HERE, is_broker=True)
         serving, _ = begin(node, handler, call)
         try:
             parked = serving.send(None)
