@@ -92,8 +92,6 @@ log.dir.failure.timeout.ms long = 30000
 log.dirs list
 log.flush.offset.checkpoint.interval.ms int = 60000
 log.flush.start.offset.checkpoint.interval.ms int = 60000
-max.connection.creation.rate int = 2147483647
-max.connections.per.ip.overrides string =
 metadata.log.dir string
 metadata.log.max.record.bytes.between.snapshots long = 20971520
 metadata.log.max.snapshot.interval.ms long = 3600000

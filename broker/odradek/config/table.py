@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 
 from msgspec import Struct
 
+from odradek.config.addresses import parse_overrides
 from odradek.config.keys import (
     INT_MAX,
     LONG_MAX,
@@ -72,6 +73,8 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     connections_max_idle_ms: Annotated[int, long()] = 600_000
     max_connections: Annotated[int, integer(0, scope=CLUSTER)] = INT_MAX
     max_connections_per_ip: Annotated[int, integer(0, scope=CLUSTER)] = INT_MAX
+    max_connections_per_ip_overrides: Annotated[str, string(CLUSTER)] = ""
+    max_connection_creation_rate: Annotated[int, integer(0, scope=CLUSTER)] = INT_MAX
     queued_max_requests: Annotated[int, integer(1)] = 500
     queued_max_request_bytes: Annotated[int, long()] = -1
     quota_window_num: Annotated[int, integer(1)] = 11
@@ -252,7 +255,9 @@ class Config(ShareConfig, frozen=True, kw_only=True):
             for name, text in overrides.items():
                 if security_key := key_of(name):
                     security_key.parse(text)
-            return cls._of(((ConfigSource.STATIC_BROKER, dict(overrides)),), dialect)
+            config = cls._of(((ConfigSource.STATIC_BROKER, dict(overrides)),), dialect)
+            parse_overrides(config.max_connections_per_ip_overrides)
+            return config
         except BadValue as error:
             raise ConfigError(f"{error}.") from None
 
@@ -280,6 +285,12 @@ class Config(ShareConfig, frozen=True, kw_only=True):
             return self
         static = (ConfigSource.STATIC_BROKER, {_REPLICATION_FACTOR: str(min(_REPLICAS, brokers))})
         return self._of((*self.layers, static), self.release)
+
+    @property
+    def limits_connections(self) -> bool:
+        """Whether connections have to be counted."""
+        limits = self.max_connections, self.max_connections_per_ip, self.max_connection_creation_rate
+        return bool(self.max_connections_per_ip_overrides) or limits != (INT_MAX, INT_MAX, INT_MAX)
 
     @property
     def verifies_records(self) -> bool:

@@ -62,8 +62,10 @@ _BROKER_ALONE = _table("""
 socket.request.max.bytes  The largest request that is read; a larger one ends its connection.
 socket.listen.backlog.size  How many connections may wait to be accepted.
 connections.max.idle.ms  A connection that has said nothing for this time is closed; -1 leaves them all.
-max.connections  How many connections there may be at once; they are not counted here.
-max.connections.per.ip  How many connections one address may have; they are not counted here.
+max.connections  How many connections of clients a broker has at once; a further one waits until there is room.
+max.connections.per.ip  How many connections one address may have; a further one is hung up on.
+max.connections.per.ip.overrides  The same for single addresses, as ADDRESS:NUMBER,…; names but localhost are not looked up.
+max.connection.creation.rate  How many new connections a second a broker takes; a further one waits, and those behind it.
 queued.max.requests  How many requests may wait for a thread; there are no threads here.
 queued.max.request.bytes  How many bytes may wait for a thread; there are no threads here.
 quota.window.num  Over how many windows the use of a client is measured, the one that is being filled included.

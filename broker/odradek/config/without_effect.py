@@ -34,7 +34,7 @@ kafka.metrics.reporters leader.imbalance.check.interval.seconds leader.replicati
 listener.security.protocol.map listeners log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
 log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir log.dir.failure.timeout.ms
 log.dirs log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
-log.initial.task.delay.ms max.connection.creation.rate max.connections.per.ip.overrides metadata.log.dir
+log.initial.task.delay.ms metadata.log.dir
 metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
 metadata.log.segment.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
 metrics.recording.level metrics.sample.window.ms node.id num.io.threads num.network.threads
@@ -93,7 +93,7 @@ broker.heartbeat.interval.ms broker.rack compression.gzip.level compression.lz4.
 compression.zstd.level log.cleaner.enable log.flush.interval.messages log.flush.interval.ms
 log.flush.scheduler.interval.ms log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
 log.preallocate log.remote.copy.lag.bytes log.remote.copy.lag.ms log.roll.jitter.hours log.roll.jitter.ms
-log.segment.delete.delay.ms max.connections max.connections.per.ip metadata.max.idle.interval.ms
+log.segment.delete.delay.ms metadata.max.idle.interval.ms
 offsets.topic.compression.codec queued.max.request.bytes queued.max.requests
 """
 
@@ -104,7 +104,7 @@ errors.deadletterqueue.topic.name.prefix follower.fetch.last.tiered.offset.enabl
 group.consumer.assignor.offload.enable group.coordinator.cached.buffer.max.bytes group.share.assignor.offload.enable
 group.streams.assignor.offload.enable leader.replication.throttled.rate log.cleaner.dedupe.buffer.size
 log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
-max.connection.creation.rate max.connections.per.ip.overrides metric.reporters num.io.threads num.network.threads
+metric.reporters num.io.threads num.network.threads
 num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
 remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
 remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from odradek.config.addresses import parse_overrides
 from odradek.config.keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_of, whole_number
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
@@ -246,7 +247,32 @@ def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: C
                 BROKER_KEYS[key].parse(values[key])
             except BadValue as error:
                 return _refused(str(error))
+    return _invalid_connection_limits(values, touched, config)
+
+
+def _invalid_connection_limits(values: Values, touched: Sequence[str], config: Config) -> Failure | None:
+    """Nobody could connect any more, not even to take the limit back."""
+    for key in (MAX_CONNECTIONS, MAX_CONNECTION_CREATION_RATE):
+        if key in touched and int(values[key]) <= 0:
+            return _refused(
+                "Invalid value org.apache.kafka.common.config.ConfigException: "
+                f"Invalid {key} {int(values[key])} for configuration Invalid dynamic configuration"
+            )
+    overrides = values.get(PER_IP_OVERRIDES, config.max_connections_per_ip_overrides)
+    if PER_IP in touched and int(values[PER_IP]) == 0 and not overrides:
+        return _refused(
+            "requirement failed: max.connections.per.ip can be set to zero only if "
+            "max.connections.per.ip.overrides property is set."
+        )
+    try:
+        parse_overrides(overrides)
+    except BadValue as error:
+        return _refused(str(error))
     return None
+
+
+MAX_CONNECTIONS, MAX_CONNECTION_CREATION_RATE = "max.connections", "max.connection.creation.rate"
+PER_IP, PER_IP_OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
 
 
 def _is_fixed(key: str) -> bool:

@@ -241,6 +241,8 @@ class Driver:
     def _hold(self, effect: Hold) -> None:
         self._held.add(effect.conn)
         self._listen_or_not(effect.conn)
+        # Some event loops begin to read when a connection has been made, whatever they were told meanwhile.
+        self._loop.call_soon(self._listen_or_not, effect.conn)
 
     def _resume(self, effect: Resume) -> None:
         self._held.discard(effect.conn)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["BrokerNumbers", "MetricsPage"]
 
 
+ELSEWHERE = ("verification_time_ms_sum", "throttles_total", "throttle_time_ms_total")
+"""Sums of what stands on the page with more labels."""
+
+
 class BrokerNumbers(Collector):
     """The numbers of the brokers of a cluster."""
 
@@ -28,6 +32,9 @@ class BrokerNumbers(Collector):
         times = HistogramMetricFamily(
             "odradek_verification_time_ms", "How long the questions to transaction coordinators took", labels=["broker"]
         )
+        labels = ["broker", "quota", "user", "client_id"]
+        throttles = CounterMetricFamily("odradek_throttles", "How often clients had to wait", labels=labels)
+        waited = CounterMetricFamily("odradek_throttle_time_ms", "How long clients had to wait", labels=labels)
         for node_id, driver in self._cluster().drivers.items():
             metrics = driver.node.metrics
             numbers = metrics.snapshot()
@@ -39,9 +46,15 @@ class BrokerNumbers(Collector):
                 family.add_metric([str(node_id)], value)
             buckets = [(_bound(bound), count) for bound, count in metrics.verification_time_buckets()]
             times.add_metric([str(node_id)], buckets, sum_value=numbers["verification_time_ms_sum"])
-        families.pop("verification_time_ms_sum", None)
+            for quota, user, client_id, count, total_ms in metrics.throttles():
+                throttles.add_metric([str(node_id), quota, user, client_id], count)
+                waited.add_metric([str(node_id), quota, user, client_id], total_ms)
+        for name in ELSEWHERE:
+            families.pop(name, None)
         yield from families.values()
         yield times
+        yield throttles
+        yield waited
 
 
 def _bound(milliseconds: float) -> str:

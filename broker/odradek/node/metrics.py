@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from odradek.node.counters import Counters
 from odradek.node.hosting.coordinators import HasCoordinators
+from odradek.node.quotas.piece import HasQuotas
 from odradek.node.seams import HasPartitions, HasPurgatory, HasStore
 from odradek.node.transport.exchange import HasConnections
 from odradek.txn.verification_metrics import BUCKETS_MS
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 
-class Node(HasConnections, HasCoordinators, HasPartitions, HasPurgatory, HasStore, Protocol):
+class Node(HasConnections, HasCoordinators, HasPartitions, HasPurgatory, HasQuotas, HasStore, Protocol):
     """What is counted when somebody looks."""
 
     @property
@@ -56,7 +57,14 @@ class Metrics(Counters):
             "telemetry_throttled_total": self.telemetry_throttled,
             "telemetry_unknown_subscriptions_total": self.telemetry_unknown,
             **self._verification(),
+            "throttles_total": sum(count for *_, count, _ in self.throttles()),
+            "throttle_time_ms_total": sum(total_ms for *_, total_ms in self.throttles()),
         }
+
+    def throttles(self) -> list[tuple[str, str, str, int, int]]:
+        """Who had to wait: the limit, user, client id, how often, and for how long together (ms)."""
+        quotas = self._node.quotas
+        return [] if quotas is None else list(quotas.throttles())
 
     def _verification(self) -> dict[str, float]:
         """VerificationTimeMs and VerificationFailureRate (KIP-890, "Metrics") as what both are made of."""

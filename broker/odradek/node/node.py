@@ -65,9 +65,11 @@ if TYPE_CHECKING:
     from odradek.node.faults import Faults
     from odradek.node.hosting.share_leader import Shares
     from odradek.node.hosting.streams_topics import StreamsTopics
+    from odradek.node.quotas.connections import ConnectionLimits
     from odradek.node.quotas.quotas import Quotas
     from odradek.node.rng import Rng
     from odradek.node.telemetry.telemetry import Telemetry
+    from odradek.security.principal import Peer
     from odradek.txn.rules import Rules
 
 __all__ = ["EventSink", "Logger", "Node"]
@@ -103,6 +105,7 @@ class Node:
         """The time that the thread of the node has worked (ns); whoever runs the node may put a clock here."""
         self.quotas: Quotas | None = None
         """What clients use, as soon as anything of it is limited."""
+        self.connection_limits: ConnectionLimits | None = None
         self.log = Loggers(log)
         self.now = now
         self.calls_itself = calls_itself
@@ -214,6 +217,7 @@ class Node:
             return
         self.producer_ids.pump()
         self.housekeeping.adopt()
+        self.limit_connections()
 
     def _connected(self, event: Connected) -> None:
         peer = self.entrance.peer(event)
@@ -221,20 +225,37 @@ class Node:
             self.log.warning("certificate_unmapped", node=self.node_id, listener=event.listener, name=event.certified)
             self.outbox.hang_up(event.conn)
             return
+        if self.connection_limits is None or event.broker:
+            self._let_in(event, peer)
+        else:
+            self.connection_limits.arrived(event, partial(self._let_in, event, peer))
+
+    def _let_in(self, event: Connected, peer: Peer) -> bool:
+        """Serve a connection from now on, unless its address has made too many; whether it is served."""
         if self.quotas is not None and not event.broker and (wait_ms := self.quotas.connected(event.host)):
             self._turn_away(event.conn, wait_ms)
-            return
+            return False
         if event.broker and not self.encodes:
             self.connections[event.conn] = PeerConnection(
                 self, event.conn, host=event.host, port=event.port, broker=True, peer=peer
             )
-            return
+            return True
         connection = self.connections[event.conn] = Connection(
             self, event.conn, host=event.host, port=event.port, broker=event.broker, peer=peer
         )
         gate = self.entrance.gate(event)
         if gate is not None:
             connection.guard(gate)
+        return True
+
+    def limit_connections(self) -> None:
+        """Take over what the configuration says of connections; without limits nobody counts them."""
+        if self.connection_limits is not None:
+            self.connection_limits.adopt()
+        elif self.config.limits_connections:
+            from odradek.node.quotas.connections import ConnectionLimits  # most clusters limit nothing
+
+            self.connection_limits = ConnectionLimits(self)
 
     def _turn_away(self, conn: int, wait_ms: int) -> None:
         """Too many have connected from there: this one is not heard, and hung up on a while later (KIP-612)."""
@@ -250,6 +271,8 @@ class Node:
             connection = self.connections.get(conn)
             if connection is not None:
                 connection.received(event.data)
+            elif self.connection_limits is not None:
+                self.connection_limits.received(conn, event.data)
         else:
             self.peers.received(conn, event.data)
 
@@ -273,6 +296,8 @@ class Node:
                 self.shares.disconnected(event.conn)
             if self.has_telemetry:
                 self.telemetry.disconnected(event.conn)
+        if self.connection_limits is not None:
+            self.connection_limits.left(event.conn)
 
     def _clogged(self, event: Clogged) -> None:
         connection = self.connections.get(event.conn)

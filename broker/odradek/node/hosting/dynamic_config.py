@@ -19,6 +19,8 @@ class Node(HasIdentity, HasStaticConfig, Protocol):
 
     config: Config
 
+    def limit_connections(self) -> None: ...
+
     @property
     def housekeeping(self) -> Housekeeping: ...
 
@@ -33,3 +35,4 @@ def adopt(node: Node, before: MetadataImage, after: MetadataImage) -> None:
     if config.layers != node.config.layers:
         node.config = config
         node.housekeeping.adopt()
+        node.limit_connections()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from ipaddress import ip_address
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
+from odradek.config.addresses import address_of
 from odradek.metadata.image import IP
 from odradek.node.quotas.meter import Meter
 from odradek.node.quotas.usage import Kept, Tokens, Usage
@@ -47,6 +47,7 @@ class MutationQuota:
         self._strict = call.version >= STRICT_SINCE[call.api_key]
         self._throttle_ms = 0
         self._since = 0
+        self._noted = False
 
     def spend(self, partitions: int) -> bool:
         """Whether so many partitions may be changed; whoever owes nothing may."""
@@ -55,6 +56,7 @@ class MutationQuota:
         if self._strict:
             if owed_ms:
                 self._throttle_ms, self._since = owed_ms, now
+                self._note()
                 return False
             tokens.spend(self._user, self._client_id, partitions, now)
             return True
@@ -62,7 +64,14 @@ class MutationQuota:
         owed_ms = tokens.owed_ms(self._user, self._client_id, now)
         if owed_ms:
             self._throttle_ms, self._since = owed_ms, now
+            self._note()
         return True
+
+    def _note(self) -> None:
+        """A request is counted once, however many topics of it are refused."""
+        if not self._noted:
+            self._noted = True
+            self._quotas.mutations.throttled(self._user, self._client_id, self._throttle_ms)
 
     @property
     def throttle_ms(self) -> int:
@@ -96,7 +105,7 @@ class Quotas:
         for usage in (self._produce, self._fetch, self._request, self.mutations):
             usage.adopt(quotas)
         self._connection_limits = {
-            None if name is None else _address(name): values["connection_creation_rate"]
+            None if name is None else address_of(name): values["connection_creation_rate"]
             for ((kind, name), *_), values in quotas.items()
             if kind == IP and "connection_creation_rate" in values
         }
@@ -106,7 +115,7 @@ class Quotas:
     def connected(self, host: str) -> int:
         """A client has connected; for how long it is left standing before it is hung up on (ms), 0: it is let in."""
         limits = self._connection_limits
-        address = _address(host)
+        address = address_of(host)
         limit = limits.get(address, limits.get(None))
         if limit is None:
             return 0
@@ -125,12 +134,13 @@ class Quotas:
 
     def served(self, call: Call, response: Any) -> tuple[Any, int]:
         """A request of a client has been served: what it is answered, and for how long it is not heard then (ms)."""
-        throttle_ms = 0
+        of_bytes = of_time = 0
         if call.api_key is ApiKey.PRODUCE:
             assert call.meter is not None
-            throttle_ms = self._produce.record(*_who(call), call.meter.size, self.now)
+            of_bytes = self._produce.record(*_who(call), call.meter.size, self.now)
         if call.api_key is not ApiKey.PRODUCE or call.request.acks != 0:
-            throttle_ms = max(throttle_ms, self._of_request(call))
+            of_time = self._of_request(call)
+        throttle_ms = self._longer(call, self._produce, of_bytes, of_time)
         if response is None or throttle_ms <= (told := getattr(response, "throttle_time_ms", throttle_ms)):
             return response, throttle_ms if response is None else max(throttle_ms, told)
         return replace(response, throttle_time_ms=throttle_ms), throttle_ms
@@ -158,14 +168,28 @@ class Quotas:
 
     def fetched(self, call: Call, response: Any) -> int:
         """How long the client has to wait (ms) for having asked for this answer; it is then given an empty one."""
-        throttle_ms = self._of_request(call)
+        of_time, of_bytes, size = self._of_request(call), 0, 0
         if self._fetch.limits:
             size = FETCH_HEAD_BYTES + self._size(call, response)
             of_bytes = self._fetch.record(*_who(call), size, self.now)
-            throttle_ms = max(throttle_ms, of_bytes)
-            if throttle_ms:
-                self._fetch.note(*_who(call), -size, self.now)
+        throttle_ms = self._longer(call, self._fetch, of_bytes, of_time)
+        if throttle_ms and size:
+            self._fetch.note(*_who(call), -size, self.now)
         return throttle_ms
+
+    def _longer(self, call: Call, usage: Usage, of_bytes: int, of_time: int) -> int:
+        """For how long the client has to wait (ms): for what it has to wait longer, and only that is counted."""
+        if of_bytes > of_time:
+            usage.throttled(*_who(call), of_bytes)
+        elif of_time:
+            self._request.throttled(*_who(call), of_time)
+        return max(of_bytes, of_time)
+
+    def throttles(self) -> Iterator[tuple[str, str, str, int, int]]:
+        """Who had to wait: the limit, user, client id, how often, and for how long together (ms)."""
+        for usage in (self._produce, self._fetch, self._request, self.mutations):
+            for (user, client_id), (count, total_ms) in usage.throttles.items():
+                yield usage.key, user, client_id, count, total_ms
 
     def _size(self, call: Call, response: Any) -> int:
         handler = self._node.router.handler(call.api_key, call.version, broker=False)
@@ -183,11 +207,3 @@ class Quotas:
 
 def _who(call: Call) -> tuple[str, str]:
     return call.peer.principal.name, call.client_id or ""
-
-
-def _address(host: str) -> str:
-    """An address as it is written always; what is none stays as it is."""
-    try:
-        return str(ip_address(host))
-    except ValueError:
-        return host

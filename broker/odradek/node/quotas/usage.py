@@ -11,10 +11,11 @@ from odradek.node.quotas.windows import Rate, TokenBucket, Windows
 if TYPE_CHECKING:
     from odradek.metadata.image import QuotaEntity
 
-__all__ = ["Kept", "Tokens", "Usage"]
+__all__ = ["Kept", "Throttles", "Tokens", "Usage"]
 
 FORGOTTEN_AFTER_MS = 3_600_000
 """Who has used nothing for so long begins anew."""
+THROTTLED_MAX = 1000
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -41,18 +42,34 @@ class Kept(Generic[K, V]):
         return kept
 
 
+class Throttles:
+    """How often and for how long those had to wait who have a limit together; the numbers only grow."""
+
+    def __init__(self) -> None:
+        self.by_sharers: dict[Sharers, tuple[int, int]] = {}
+        """Number and sum (ms); beyond a thousand the further ones stand together under empty names."""
+
+    def note(self, sharers: Sharers, throttle_ms: int) -> None:
+        """Somebody has to wait."""
+        if sharers not in self.by_sharers and len(self.by_sharers) >= THROTTLED_MAX:
+            sharers = ("", "")
+        count, total_ms = self.by_sharers.get(sharers, (0, 0))
+        self.by_sharers[sharers] = count + 1, total_ms + throttle_ms
+
+
 class Usage:
     """A rate for each who has a limit together."""
 
     def __init__(self, key: str, windows: Windows) -> None:
-        self._key = key
+        self.key = key
         self._windows = windows
+        self._throttles = Throttles()
         self.limits = Limits({}, key)
         self._rates: Kept[Sharers, Rate] = Kept(Rate)
 
     def adopt(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Take over new limits; what was used counts on."""
-        self.limits = Limits(quotas, self._key)
+        self.limits = Limits(quotas, self.key)
 
     def record(self, user: str, client_id: str, value: float, now: int) -> int:
         """Note what was used; for how long the client has to wait (ms)."""
@@ -69,6 +86,15 @@ class Usage:
         if self.limits:
             self._rates.at(self.limits.sharers(user, client_id), now).record(self._windows, value, now)
 
+    def throttled(self, user: str, client_id: str, throttle_ms: int) -> None:
+        """The client has to wait for what it used of this."""
+        self._throttles.note(self.limits.sharers(user, client_id), throttle_ms)
+
+    @property
+    def throttles(self) -> Mapping[Sharers, tuple[int, int]]:
+        """How often and for how long (ms) each had to wait."""
+        return self._throttles.by_sharers
+
     def most(self, user: str, client_id: str) -> int | None:
         """What fits into the windows if nothing was used before; None: as much as one wants."""
         limit = self.limits.of(self.limits.sharers(user, client_id)) if self.limits else None
@@ -79,14 +105,15 @@ class Tokens:
     """A bucket of tokens for each who has a limit together."""
 
     def __init__(self, key: str, windows: Windows) -> None:
-        self._key = key
+        self.key = key
         self._windows = windows
+        self._throttles = Throttles()
         self.limits = Limits({}, key)
         self._buckets: Kept[Sharers, TokenBucket] = Kept(TokenBucket)
 
     def adopt(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Take over new limits; what was spent stays so."""
-        self.limits = Limits(quotas, self._key)
+        self.limits = Limits(quotas, self.key)
 
     def owed_ms(self, user: str, client_id: str, now: int) -> int:
         """For how long nothing more can be spent (ms); 0: something can be."""
@@ -100,3 +127,12 @@ class Tokens:
         limit = self.limits.of(sharers)
         if limit is not None:
             self._buckets.at(sharers, now).record(self._windows, limit, value, now)
+
+    def throttled(self, user: str, client_id: str, throttle_ms: int) -> None:
+        """The client has to wait, or was refused, for what it spent."""
+        self._throttles.note(self.limits.sharers(user, client_id), throttle_ms)
+
+    @property
+    def throttles(self) -> Mapping[Sharers, tuple[int, int]]:
+        """How often and for how long (ms) each had to wait."""
+        return self._throttles.by_sharers

@@ -10,6 +10,7 @@ from tests.unit.node.helpers import batch, fetch_request, only, only_fetched, pr
 from tests.unit.node.quotas.helpers import limit
 
 from odradek.node.events import Clogged, Drained
+from odradek.node.quotas.usage import Throttles
 from odradek.node.rules.model import Act, Match, Rule
 from odradek.sim import World
 from odradek.sim.client import SimClient
@@ -389,3 +390,45 @@ def test_a_muted_client_that_hangs_up_is_gone() -> None:
     assert client.conn not in world.nodes[1].connections
     world.advance(5000)
     assert not world.log.lines
+
+
+# ---------------------------------------------------------------------- what is told of it
+
+
+def test_who_had_to_wait_is_counted_by_who_has_the_limit() -> None:
+    world = World(topics=["t"])
+    limit(world, CLIENT, producer_byte_rate=1000)
+    client = world.client()
+    metrics = world.nodes[1].metrics
+    assert 0 == sent(client, 10_000)
+    assert [] == metrics.throttles()
+    assert 1500 == sent(client, 1500)
+    assert [("producer_byte_rate", "", "client", 1, 1500)] == metrics.throttles()
+    assert 0 == heard_after(world, world.client(client_id="another"))
+    second_ms = sent(client, 1500)
+    assert [("producer_byte_rate", "", "client", 2, 1500 + second_ms)] == metrics.throttles()
+    assert (2, 1500 + second_ms) == tuple(
+        metrics.snapshot()[name] for name in ("throttles_total", "throttle_time_ms_total")
+    )
+
+
+def test_a_request_with_several_refused_topics_is_counted_once() -> None:
+    world = World()
+    limit(world, ("user", None), controller_mutation_rate=1)
+    client = world.client()
+    first = [CreatableTopic(name="u", num_partitions=20, replication_factor=1)]
+    client.ask(CreateTopicsRequest(topics=first, timeout_ms=1000), 7)
+    more = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("v", "w")]
+    answer = client.ask(CreateTopicsRequest(topics=more, timeout_ms=1000), 6)
+    assert [THROTTLING_QUOTA_EXCEEDED] * 2 == [topic.error_code for topic in answer.topics]
+    [*_, (quota, user, _, count, total_ms)] = world.nodes[1].metrics.throttles()
+    assert ("controller_mutation_rate", "ANONYMOUS", 1) == (quota, user, count)
+    assert answer.throttle_time_ms == total_ms
+
+
+def test_the_thousand_and_first_is_counted_with_others() -> None:
+    throttles = Throttles()
+    for number in range(1002):
+        throttles.note(("", str(number)), 10)
+    assert 1001 == len(throttles.by_sharers)
+    assert (2, 20) == throttles.by_sharers["", ""]
