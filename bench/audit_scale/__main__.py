@@ -73,7 +73,7 @@ def main() -> int:
             for master in arguments.masters:
                 for _ in range(arguments.rounds):
                     try:
-                        runs.append(_play(folder, logs, made, size, master))
+                        runs.append(_play(folder, logs, made, size, master, arguments.tree))
                         print(f"  {runs[-1]}", file=sys.stderr, flush=True)
                     except (RuntimeError, TimeoutError):  # the other runs still say something
                         failed += 1
@@ -99,6 +99,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", type=_numbers, default=[1, 2, 5, 10], help="gigabytes, separated by commas")
     parser.add_argument("--masters", type=_masters, default=list(MASTERS), help=f"of {', '.join(MASTERS)}")
     parser.add_argument("--batch-bytes", type=int, default=16 << 10, help="size of a batch")
+    parser.add_argument("--producers", type=int, default=5, help="of each topic; 1 writes all of a partition")
+    parser.add_argument(
+        "--partitions", type=_partitions, default=(4, 2), help="of transactions, and of idempotent producers: 4,2"
+    )
+    parser.add_argument("--tree", default=None, help="a checkout whose audit is measured in place of this one")
     parser.add_argument("--segment-mb", type=int, default=256, help="size of a segment, MiB")
     parser.add_argument("--rounds", type=int, default=1, help="how often each is measured")
     parser.add_argument("--no-hanging", action="store_true", help="without the one planted transaction that hangs")
@@ -109,6 +114,11 @@ def parse() -> argparse.Namespace:
 
 def _numbers(text: str) -> list[float]:
     return [float(part) for part in text.split(",")]
+
+
+def _partitions(text: str) -> tuple[int, int]:
+    transactional, idempotent = (int(part) for part in text.split(","))
+    return transactional, idempotent
 
 
 def _masters(text: str) -> list[str]:
@@ -129,6 +139,9 @@ def _make(folder: Path, size: float, arguments: argparse.Namespace) -> tuple[Mad
         int(size * GB),
         batch_bytes=arguments.batch_bytes,
         segment_bytes=arguments.segment_mb << 20,
+        transactional_partitions=arguments.partitions[0],
+        idempotent_partitions=arguments.partitions[1],
+        producers=arguments.producers,
         hanging=not arguments.no_hanging,
     )
     free = shutil.disk_usage(folder).free
@@ -145,7 +158,7 @@ def _out(folder: Path, size: float, master: str) -> Path:
     return folder / f"out-{size:g}-{MASTERS.index(master)}"
 
 
-def _play(folder: Path, logs: Path, made: Made, size: float, master: str) -> Run:
+def _play(folder: Path, logs: Path, made: Made, size: float, master: str, tree: str | None) -> Run:
     scratch = folder / "scratch"
     configuration = folder / "conf"
     for path in (scratch, configuration):
@@ -154,7 +167,9 @@ def _play(folder: Path, logs: Path, made: Made, size: float, master: str) -> Run
     with _started(master, folder) as (address, workers):
         out = _out(folder, size, master)
         began = time.perf_counter()
-        watch, code = _command(["audit", "logs", str(logs), "--master", address, "--out", str(out)], folder, workers)
+        watch, code = _command(
+            ["audit", "logs", str(logs), "--master", address, "--out", str(out)], folder, workers, tree
+        )
         seconds = time.perf_counter() - began
     if not (out / "summary.json").exists():
         raise RuntimeError(f"the audit ended with exit code {code}:\n{(folder / 'audit.log').read_text()[-4000:]}")
@@ -188,12 +203,14 @@ def _started(master: str, folder: Path) -> Iterator[tuple[str, list[int]]]:
         yield cluster.master, cluster.workers
 
 
-def _command(arguments: list[str], folder: Path, workers: Sequence[int]) -> tuple[Watch, int]:
+def _command(arguments: list[str], folder: Path, workers: Sequence[int], tree: str | None) -> tuple[Watch, int]:
     environment = os.environ | {
         "SPARK_CONF_DIR": str(folder / "conf"),
         "SPARK_LOCAL_IP": HOST,
         "TMPDIR": str(folder / "scratch"),
     }
+    if tree is not None:
+        environment["PYTHONPATH"] = f"{tree}/broker:{tree}/pipeline"
     with (folder / "audit.log").open("wb") as log:
         command = [sys.executable, "-m", "odradek", *arguments]
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)

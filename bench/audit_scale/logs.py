@@ -30,7 +30,6 @@ from odradek_pipeline.sidecars import ABORTED, INDEX, PRODUCER, TIME_INDEX
 __all__ = ["EVENTS", "TRANSFERS", "Made", "Plan", "make_logs"]
 
 TRANSFERS, EVENTS = "transfers", "events"
-PRODUCERS = 5
 BATCHES = 6
 """Batches of a transaction in each partition."""
 UNIT_BYTES = 2 << 20
@@ -50,6 +49,7 @@ class Plan:
     segment_bytes: int = 256 << 20
     transactional_partitions: int = 4
     idempotent_partitions: int = 2
+    producers: int = 5
     hanging: bool = False
 
     @property
@@ -65,7 +65,7 @@ class Plan:
     @property
     def rounds(self) -> int:
         """Rounds of transactions in a unit: a multiple of three, since every third one aborts."""
-        return 3 * max(1, UNIT_BYTES // (3 * PRODUCERS * BATCHES * self.batch_bytes))
+        return 3 * max(1, UNIT_BYTES // (3 * self.producers * BATCHES * self.batch_bytes))
 
     @property
     def epochs(self) -> int:
@@ -95,6 +95,7 @@ class Unit:
     batches: list[bytes]
     rounds: int
     """Rounds of transactions, or of batches, of all producers."""
+    producers: int
     epochs: int = 0
     """Epochs of a producer id; 0 if its batches are in no transaction, and its epoch stays."""
     sequence_step: int = 0
@@ -123,7 +124,7 @@ class Unit:
             headers[name] += number * self.rounds * ROUND_MS
         if self.epochs:
             generation, epoch = divmod(number * self.rounds, self.epochs)
-            headers["producer_id"] += generation * PRODUCERS
+            headers["producer_id"] += generation * self.producers
             headers["producer_epoch"] += epoch
         numbered = headers["base_sequence"] >= 0
         wrapped = (headers["base_sequence"].astype(np.int64) + number * self.sequence_step) & 0x7FFFFFFF
@@ -171,7 +172,7 @@ def _transactional_unit(plan: Plan) -> Unit:
                     transactional=True,
                     leader_epoch=0,
                 )
-                for producer in range(PRODUCERS)
+                for producer in range(plan.producers)
             ]
         batches += [
             bytes(
@@ -183,9 +184,9 @@ def _transactional_unit(plan: Plan) -> Unit:
                     timestamp=began + ROUND_MS - 10,
                 ).view
             )
-            for producer in range(PRODUCERS)
+            for producer in range(plan.producers)
         ]
-    return Unit(batches, plan.rounds, epochs=plan.epochs)
+    return Unit(batches, plan.rounds, plan.producers, epochs=plan.epochs)
 
 
 def _commits(number: int, producer: int) -> bool:
@@ -194,7 +195,7 @@ def _commits(number: int, producer: int) -> bool:
 
 def _idempotent_unit(plan: Plan) -> Unit:
     random = Random(2)
-    rounds = max(1, UNIT_BYTES // (PRODUCERS * plan.batch_bytes))
+    rounds = max(1, UNIT_BYTES // (plan.producers * plan.batch_bytes))
     batches = [
         build_batch(
             _records(plan, random, BEGAN_MS + number * ROUND_MS),
@@ -204,9 +205,9 @@ def _idempotent_unit(plan: Plan) -> Unit:
             leader_epoch=0,
         )
         for number in range(rounds)
-        for producer in range(PRODUCERS)
+        for producer in range(plan.producers)
     ]
-    return Unit(batches, rounds, sequence_step=rounds * plan.records)
+    return Unit(batches, rounds, plan.producers, sequence_step=rounds * plan.records)
 
 
 # ---------------------------------------------------------------------- partitions
@@ -273,7 +274,7 @@ class _Partition:
 
     def _remember(self, headers: Any) -> None:
         """What a broker would know of each producer behind this unit: its last batch, or its last marker."""
-        for header in headers[-PRODUCERS:]:
+        for header in headers[-self.plan.producers :]:
             producer_id, epoch = int(header["producer_id"]), int(header["producer_epoch"])
             delta = int(header["last_offset_delta"])
             if self.unit.epochs:  # the marker has bumped the epoch, and with it the sequences begin again
@@ -345,11 +346,11 @@ def _transaction_state(directory: Path, plan: Plan, rounds: int) -> None:
     everywhere = [
         PartitionsSchema(topic=TRANSFERS, partition_ids=list(range(plan.transactional_partitions))),
     ]
-    for producer in range(PRODUCERS):
+    for producer in range(plan.producers):
         partition = directory / f"{TRANSACTION_STATE}-{producer}"
         partition.mkdir()
         content = bytearray()
-        steps = _steps(producer, rounds, everywhere, plan.epochs)
+        steps = _steps(producer, rounds, everywhere, plan)
         for offset, (value, transactional_id) in enumerate(steps):
             record = Record(
                 key=encode_key(TransactionLogKey(transactional_id=transactional_id)),
@@ -361,10 +362,10 @@ def _transaction_state(directory: Path, plan: Plan, rounds: int) -> None:
 
 
 def _steps(
-    producer: int, rounds: int, everywhere: list[PartitionsSchema], epochs: int
+    producer: int, rounds: int, everywhere: list[PartitionsSchema], plan: Plan
 ) -> Iterator[tuple[TransactionLogValue, str]]:
     for number in range(rounds):
-        generation, epoch = divmod(number, epochs)
+        generation, epoch = divmod(number, plan.epochs)
         began = BEGAN_MS + number * ROUND_MS
         ending = "Commit" if _commits(number, producer) else "Abort"
         for state, bumped, partitions, at in (
@@ -373,7 +374,7 @@ def _steps(
             (f"Complete{ending}", 1, [], began + ROUND_MS - 9),
         ):
             value = TransactionLogValue(
-                producer_id=1000 + generation * PRODUCERS + producer,
+                producer_id=1000 + generation * plan.producers + producer,
                 producer_epoch=epoch + bumped,
                 transaction_timeout_ms=TIMEOUT_MS,
                 transaction_status=STATES.index(state),
@@ -405,7 +406,7 @@ def make_logs(directory: Path, plan: Plan) -> Made:
         made.batches += partition.made.batches * count
         if topic == TRANSFERS:
             rounds = partition.units * partition.unit.rounds
-            made.transactions = rounds * PRODUCERS
+            made.transactions = rounds * plan.producers
             _transaction_state(directory, plan, rounds)
             if plan.hanging:
                 made.hanging = partition.offset
@@ -419,7 +420,7 @@ def _hang(partition: _Partition, rounds: int) -> None:
     late = build_batch(
         [Record(value=b"late", timestamp=BEGAN_MS + rounds * ROUND_MS)],
         base_offset=partition.offset,
-        producer_id=1000 + generation * PRODUCERS,
+        producer_id=1000 + generation * partition.plan.producers,
         producer_epoch=epoch + 1,
         base_sequence=0,
         transactional=True,

@@ -21,19 +21,11 @@ from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 from odradek.wire.messages.remove_topic_record import RemoveTopicRecord
 from odradek.wire.messages.topic_record import TopicRecord
 from odradek_pipeline.layout import CLUSTER_METADATA, FileKind, LogFile, Tree
+from odradek_pipeline.levels import LevelChange, Levels
 
-__all__ = ["Cluster", "LevelChange", "read_cluster"]
+__all__ = ["Cluster", "read_cluster"]
 
 TRANSACTION_VERSION = "transaction.version"
-
-
-@dataclass(frozen=True, slots=True)
-class LevelChange:
-    """A level of transaction.version, from a time on."""
-
-    offset: int
-    timestamp: int
-    level: int
 
 
 @dataclass(slots=True)
@@ -45,7 +37,15 @@ class Cluster:
     """Topics that were removed, by id."""
     created: dict[str, int] = field(default_factory=dict)
     """When the topic that has this name now was made, ms; only of those that are in the log, not in a snapshot."""
-    levels: list[LevelChange] = field(default_factory=list)
+    changes: list[LevelChange] = field(default_factory=list)
+    """Of the level of transaction.version."""
+    is_whole: bool = False
+    """Whether the log was read from its beginning, and not from a snapshot on."""
+
+    @property
+    def levels(self) -> Levels:
+        """What was finalized when."""
+        return Levels(tuple(sorted(self.changes, key=lambda change: change.timestamp)), self.is_whole)
 
     def partitions_of(self, topic: str) -> int | None:
         """How many partitions a topic has; None if the log does not know it."""
@@ -75,6 +75,8 @@ def read_cluster(tree: Tree) -> Cluster | None:
     for file in snapshots[-1:]:
         records = [record for batch in _batches(file) for record in _records(batch, cluster, names, is_snapshot=True)]
         loader.load_snapshot(records, offset=file.base_offset - 1, epoch=0)
+    # At offset 0 lies what the cluster was formatted with.
+    cluster.is_whole = bool(segments) and not any(file.base_offset for file in [*snapshots, segments[0]])
     for file in segments:
         for batch in _batches(file):
             if batch.base_offset > loader.last_offset:
@@ -107,5 +109,5 @@ def _records(batch: Batch, cluster: Cluster, names: dict[bytes, str], *, is_snap
         elif isinstance(message, RemoveTopicRecord):
             cluster.deleted[message.topic_id] = names.get(message.topic_id, "")
         elif isinstance(message, FeatureLevelRecord) and message.name == TRANSACTION_VERSION:
-            cluster.levels.append(LevelChange(record.offset, record.timestamp, message.feature_level))
+            cluster.changes.append(LevelChange(record.offset, record.timestamp, message.feature_level))
         yield message

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from odradek_pipeline.levels import UNKNOWN, Levels
 from odradek_pipeline.payload import TransactionRecord
 
 __all__ = ["Coordinators"]
@@ -43,15 +44,23 @@ class Coordinators:
     stuck: list[tuple[TransactionRecord, int]] = field(default_factory=list)
     """Decisions that have waited for their markers far too long, and how long, ms."""
 
+    premature: list[tuple[TransactionRecord, int]] = field(default_factory=list)
+    """Transactions of a level that had never been finalized when they began, and the highest one that had."""
+
     @classmethod
-    def fold(cls, records: Iterable[TransactionRecord], *, known: bool, now: int) -> Coordinators:
+    def fold(
+        cls, records: Iterable[TransactionRecord], *, known: bool, now: int, levels: Levels | None = None
+    ) -> Coordinators:
         """Fold the records; `now` is the newest timestamp of all logs, the clock of an audit."""
         self = cls(known)
+        finalized = levels or Levels()
         by_id: dict[str, TransactionRecord] = {}
         for record in records:
             before = by_id.get(record.transactional_id)
             by_id[record.transactional_id] = record
             self._note(before, record)
+            if record.state == "Ongoing" and (before is None or before.state != "Ongoing"):
+                self._check_level(record, finalized)
         for record in by_id.values():
             for producer_id in {record.producer_id, record.previous_producer_id, record.next_producer_id} - {-1}:
                 self.last[producer_id] = record
@@ -75,6 +84,11 @@ class Coordinators:
             self.decisions.append(record)
         if record.state == "PrepareCommit":
             self._check_age(record, record.last_update)
+
+    def _check_level(self, record: TransactionRecord, finalized: Levels) -> None:
+        highest = finalized.highest_until(record.start if record.start > 0 else record.last_update)
+        if highest != UNKNOWN and record.client_transaction_version > highest:
+            self.premature.append((record, highest))
 
     def _check_age(self, record: TransactionRecord, until: int) -> None:
         age = until - record.start

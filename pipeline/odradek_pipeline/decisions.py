@@ -66,17 +66,19 @@ def lacking_markers(
     starts: Mapping[Partition, int],
     cleaned: Mapping[Partition, int],
     created: Mapping[str, int],
+    cut: Mapping[Partition, int],
 ) -> pd.DataFrame:
     """Complete decisions that no marker answers, in partitions of which nothing has been removed.
 
-    A topic that was deleted and made again has no marker of what was decided before it was `created`.
+    A topic that was deleted and made again has no marker of what was decided before it was `created`; a partition that
+    is only looked at up to a time, `cut`, none of what was decided behind it.
     """
     keys = list(zip(decisions["topic"], decisions["partition"], strict=True))
     whole = np.array([starts.get(key, 1) == 0 and not cleaned.get(key) for key in keys], bool)
     since = np.array([created.get(topic, 0) for topic in decisions["topic"]], np.int64)
-    due = decisions[decisions["complete"] & whole & (decisions["timestamp"] >= since)].sort_values(
-        _ORDER, kind="stable", ignore_index=True
-    )
+    until = np.array([cut.get(key, (1 << 62) + CLOCKS_MS) for key in keys], np.int64) - CLOCKS_MS
+    within = (decisions["timestamp"] >= since) & (decisions["timestamp"] < until)
+    due = decisions[decisions["complete"] & whole & within].sort_values(_ORDER, kind="stable", ignore_index=True)
     return _short(due, "timestamp", _markers(txns), "marker_timestamp")
 
 

@@ -7,13 +7,14 @@ A line is an operation: `time`, `process`, `type` (invoke, ok, fail, info), `f` 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from odradek_pipeline.layout import Problem, problem
 
-__all__ = ["History", "Operation", "Send", "fold"]
+__all__ = ["BAD_LINE", "History", "Operation", "Pairing", "Send", "fold", "text_of"]
 
 Key = str
 Value = Hashable
@@ -73,24 +74,46 @@ class History:
     at_rank: dict[Key, list[int]] = field(default_factory=dict)
 
 
+BAD_LINE = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+"""What a line that is no operation raises."""
+
+
+@dataclass(slots=True)
+class Pairing:
+    """Invocations and their completions, process by process."""
+
+    invoked: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+
+    def add(self, number: int, line: dict[str, Any]) -> Operation | None:
+        """The operation that a line completes; `BAD_LINE` where it is none."""
+        process, kind = str(line["process"]), line["type"]
+        if kind == "invoke":
+            self.invoked[process] = number, line
+            return None
+        return _operation(number, line, self.invoked.pop(process, (0, None))[1])
+
+    def rest(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Invocations without completion, as lines that end them: they may have happened. Each keeps its number."""
+        for number, line in self.invoked.values():
+            yield number, {**line, "type": "info"}
+
+
 def fold(lines: Iterable[dict[str, Any]], path: str, problems: list[Problem]) -> History:
     """Pair invocations with completions, and index them; an invocation without completion is `info`."""
-    history = History()
-    open_: dict[str, dict[str, Any]] = {}
-    for number, line in enumerate(lines):
+    history, pairing = History(), Pairing()
+
+    def completed() -> Iterator[tuple[int, dict[str, Any]]]:
+        yield from enumerate(lines)
+        yield from list(pairing.rest())
+
+    for number, line in completed():
         try:
-            process, kind = str(line["process"]), line["type"]
-            if kind == "invoke":
-                open_[process] = line
-                continue
-            history.operations.append(_operation(number, line, open_.pop(process, None)))
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+            operation = pairing.add(number, line)
+        except BAD_LINE as error:
             problems.append(problem(path, number, "bad-operation", f"line {number + 1}: {error!r}"))
-    for line in open_.values():
-        try:
-            history.operations.append(_operation(len(history.operations), {**line, "type": "info"}, line))
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            problems.append(problem(path, 0, "bad-operation", repr(error)))
+        else:
+            if operation is not None:
+                history.operations.append(operation)
     for operation in history.operations:
         _index(history, operation)
     _rank(history)
@@ -98,6 +121,7 @@ def fold(lines: Iterable[dict[str, Any]], path: str, problems: list[Problem]) ->
 
 
 def _operation(number: int, line: dict[str, Any], invoked: dict[str, Any] | None) -> Operation:
+    """Of a line and its invocation; a line that ends an invocation by itself has all that there is."""
     value = line.get("value")
     if value is None and invoked is not None:
         value = invoked.get("value")
@@ -114,11 +138,21 @@ def _step(micro: list[Any]) -> Send | dict[Key, list[tuple[int, Value]]] | None:
     if micro[0] == "send":
         pair = micro[2]
         offset, value = pair if isinstance(pair, list) else (-1, pair)
-        return Send(str(micro[1]), -1 if offset is None else int(offset), value)
+        return Send(str(micro[1]), -1 if offset is None else int(offset), _hashable(value))
     if micro[0] == "poll":
         polled = micro[1] if len(micro) > 1 and micro[1] else {}
-        return {str(key): [(int(offset), value) for offset, value in pairs] for key, pairs in polled.items()}
+        return {str(key): [(int(offset), _hashable(value)) for offset, value in pairs] for key, pairs in polled.items()}
     raise ValueError(f"no micro-operation {micro[0]}")
+
+
+def text_of(value: Value) -> str:
+    """A value as JSON: of several at one offset, the first by this is taken to be the first."""
+    return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _hashable(value: Any) -> Value:
+    """What is no plain value as its JSON."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, list | dict) else value
 
 
 def _index(history: History, operation: Operation) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from odradek_pipeline.graph import components
-from odradek_pipeline.history import History, Operation, Send
+from odradek_pipeline.history import History, Operation, Send, text_of
 from odradek_pipeline.result import Severity, anomaly
 
-__all__ = ["CHECKS", "check_history"]
+__all__ = ["CHECKS", "Edges", "PollOrder", "SendOrder", "check_history", "cycles_of", "found", "precommitted_reads"]
 
 Anomaly = dict[str, Any]
 BAD, ALLOWED = Severity.BAD, Severity.ALLOWED
@@ -18,12 +19,13 @@ BAD, ALLOWED = Severity.BAD, Severity.ALLOWED
 
 def check_history(history: History) -> list[Anomaly]:
     """Every anomaly of every check."""
-    return [found for check in CHECKS for found in check(history)]
+    return [one for check in CHECKS for one in check(history)]
 
 
-def _found(
+def found(
     name: str, severity: Severity, detail: str, *, key: str = "", offset: int = -1, operation: Operation | None = None
 ) -> Anomaly:
+    """An anomaly of a key or an operation, or of both."""
     topic, _, partition = key.rpartition("-")
     where: dict[str, Any] = {
         "topic": topic or key,
@@ -38,7 +40,7 @@ def _found(
 def _inconsistent_offsets(history: History) -> Iterator[Anomaly]:
     for (key, offset), values in history.values_at.items():
         if len(values) > 1:
-            yield _found(
+            yield found(
                 "inconsistent-offsets", BAD, f"values {sorted(map(str, values))} at one offset", key=key, offset=offset
             )
 
@@ -46,7 +48,7 @@ def _inconsistent_offsets(history: History) -> Iterator[Anomaly]:
 def _duplicate(history: History) -> Iterator[Anomaly]:
     for (key, value), offsets in history.offsets_of.items():
         if len(offsets) > 1:
-            yield _found("duplicate", BAD, f"value {value} at offsets {sorted(offsets)}", key=key, offset=min(offsets))
+            yield found("duplicate", BAD, f"value {value} at offsets {sorted(offsets)}", key=key, offset=min(offsets))
 
 
 def _g1a(history: History) -> Iterator[Anomaly]:
@@ -54,7 +56,7 @@ def _g1a(history: History) -> Iterator[Anomaly]:
         writer = history.writer.get((key, value))
         if writer is not None and writer.type == "fail":
             offset = min(history.offsets_of[key, value])
-            yield _found(
+            yield found(
                 "G1a",
                 BAD,
                 f"value {value} of an aborted write (process {writer.process}) was read",
@@ -86,7 +88,7 @@ def _lost_write(history: History) -> Iterator[Anomaly]:
             detail = (
                 f"value {send.value} was acknowledged at offset {send.offset}; {highest[send.key]} was read, this never"
             )
-            yield _found("lost-write", BAD, detail, key=send.key, offset=send.offset, operation=operation)
+            yield found("lost-write", BAD, detail, key=send.key, offset=send.offset, operation=operation)
 
 
 def _unseen(history: History) -> Iterator[Anomaly]:
@@ -94,110 +96,116 @@ def _unseen(history: History) -> Iterator[Anomaly]:
     for operation, send in _acknowledged(history):
         if send.offset < 0 or send.offset > highest.get(send.key, -1):
             detail = f"value {send.value} was acknowledged and never polled"
-            yield _found("unseen", BAD, detail, key=send.key, offset=send.offset, operation=operation)
+            yield found("unseen", BAD, detail, key=send.key, offset=send.offset, operation=operation)
 
 
 def _precommitted_read(history: History) -> Iterator[Anomaly]:
     for operation in history.operations:
-        own = {(send.key, send.value) for send in operation.sends}
-        for key, offset, value in operation.reads():
-            if operation.f == "txn" and operation.type == "ok" and (key, value) in own:
-                yield _found(
-                    "precommitted-read",
-                    BAD,
-                    f"read its own uncommitted value {value}",
-                    key=key,
-                    offset=offset,
-                    operation=operation,
-                )
+        yield from precommitted_reads(operation)
+
+
+def precommitted_reads(operation: Operation) -> Iterator[Anomaly]:
+    """What a transaction read of its own."""
+    if operation.f != "txn" or operation.type != "ok":
+        return
+    own = {(send.key, send.value) for send in operation.sends}
+    for key, offset, value in operation.reads():
+        if (key, value) in own:
+            detail = f"read its own uncommitted value {value}"
+            yield found("precommitted-read", BAD, detail, key=key, offset=offset, operation=operation)
 
 
 # ---------------------------------------------------------------------- order
+
+
+Place = tuple[int, int]
+"""An offset, and its rank among those of its key that hold a committed value."""
 
 
 def _ok(history: History) -> list[Operation]:
     return [operation for operation in history.operations if operation.type == "ok"]
 
 
-def _steps(history: History, key: str, before: int, after: int) -> int:
-    return history.rank[key, after] - history.rank[key, before]
+def _place(history: History, key: str, offset: int) -> Place:
+    return offset, history.rank[key, offset]
+
+
+@dataclass(slots=True)
+class PollOrder:
+    """Between two polls of a process, and between two inside one transaction."""
+
+    position: dict[tuple[str, str], Place] = field(default_factory=dict)
+    subscribed: set[str] = field(default_factory=set)
+
+    def add(self, operation: Operation, reads: Iterable[tuple[str, Place]]) -> Iterator[Anomaly]:
+        """The next operation that succeeded, and the places that it read."""
+        process = operation.process
+        if operation.f in ("subscribe", "assign"):
+            self.position = {at: place for at, place in self.position.items() if at[0] != process}
+            (self.subscribed.add if operation.f == "subscribe" else self.subscribed.discard)(process)
+            return
+        within: dict[str, Place] = {}
+        severity = ALLOWED if process in self.subscribed else BAD
+        for key, place in reads:
+            if key in within:
+                yield from _poll_step(operation, key, within[key], place, "int-", BAD)
+            elif (process, key) in self.position:
+                yield from _poll_step(operation, key, self.position[process, key], place, "", severity)
+            within[key] = place
+        self.position |= {(process, key): place for key, place in within.items()}
 
 
 def _poll_order(history: History) -> Iterator[Anomaly]:
-    """Between two polls of a process, and between two inside one transaction."""
-    position: dict[tuple[str, str], int] = {}
-    subscribed: set[str] = set()
+    order = PollOrder()
     for operation in _ok(history):
-        if operation.f in ("subscribe", "assign"):
-            position = {at: offset for at, offset in position.items() if at[0] != operation.process}
-            (subscribed.add if operation.f == "subscribe" else subscribed.discard)(operation.process)
-            continue
-        within: dict[str, int] = {}
-        severity = ALLOWED if operation.process in subscribed else BAD
-        for key, offset, _ in operation.reads():
-            if key in within:
-                yield from _poll_step(history, operation, key, within[key], offset, "int-", BAD)
-            elif (operation.process, key) in position:
-                yield from _poll_step(history, operation, key, position[operation.process, key], offset, "", severity)
-            within[key] = offset
-        position |= {(operation.process, key): offset for key, offset in within.items()}
+        reads = ((key, _place(history, key, offset)) for key, offset, _ in operation.reads())
+        yield from order.add(operation, reads)
 
 
 def _poll_step(
-    history: History, operation: Operation, key: str, before: int, after: int, prefix: str, severity: Severity
+    operation: Operation, key: str, before: Place, after: Place, prefix: str, severity: Severity
 ) -> Iterator[Anomaly]:
-    steps = _steps(history, key, before, after)
+    steps = after[1] - before[1]
+    detail = f"offset {after[0]} follows {before[0]}"
+    where: dict[str, Any] = {"key": key, "offset": after[0], "operation": operation}
     if steps > 1:
-        yield _found(
-            f"{prefix}poll-skip",
-            severity,
-            f"offset {after} follows {before}: {steps - 1} values skipped",
-            key=key,
-            offset=after,
-            operation=operation,
-        )
+        yield found(f"{prefix}poll-skip", severity, f"{detail}: {steps - 1} values skipped", **where)
     elif steps < 1:
-        yield _found(
-            f"{prefix}nonmonotonic-poll",
-            severity,
-            f"offset {after} follows {before}",
-            key=key,
-            offset=after,
-            operation=operation,
-        )
+        yield found(f"{prefix}nonmonotonic-poll", severity, detail, **where)
+
+
+@dataclass(slots=True)
+class SendOrder:
+    """Between two sends of a process, and between two inside one transaction."""
+
+    last: dict[tuple[str, str], Place] = field(default_factory=dict)
+
+    def add(self, operation: Operation, sends: Iterable[tuple[str, Place]]) -> Iterator[Anomaly]:
+        """The next operation that succeeded, and the places that it wrote to, as far as it knows them."""
+        within: dict[str, Place] = {}
+        for key, place in sends:
+            inside = key in within
+            before = within[key] if inside else self.last.get((operation.process, key))
+            if before is not None:
+                yield from _send_step(operation, key, before, place, inside=inside)
+            within[key] = place
+        self.last |= {(operation.process, key): place for key, place in within.items()}
 
 
 def _send_order(history: History) -> Iterator[Anomaly]:
-    """Between two sends of a process, and between two inside one transaction."""
-    last: dict[tuple[str, str], int] = {}
+    order = SendOrder()
     for operation in _ok(history):
-        within: dict[str, int] = {}
-        for send in operation.sends:
-            if send.offset < 0:
-                continue
-            inside = send.key in within
-            before = within[send.key] if inside else last.get((operation.process, send.key))
-            if before is not None:
-                yield from _send_step(history, operation, send, before, inside=inside)
-            within[send.key] = send.offset
-        last |= {(operation.process, key): offset for key, offset in within.items()}
+        sends = ((send.key, _place(history, send.key, send.offset)) for send in operation.sends if send.offset >= 0)
+        yield from order.add(operation, sends)
 
 
-def _send_step(history: History, operation: Operation, send: Send, before: int, *, inside: bool) -> Iterator[Anomaly]:
-    if send.offset < before:
+def _send_step(operation: Operation, key: str, before: Place, after: Place, *, inside: bool) -> Iterator[Anomaly]:
+    where: dict[str, Any] = {"key": key, "offset": after[0], "operation": operation}
+    if after[0] < before[0]:
         name = "int-nonmonotonic-send" if inside else "nonmonotonic-send"
-        yield _found(
-            name, BAD, f"offset {send.offset} follows {before}", key=send.key, offset=send.offset, operation=operation
-        )
-    elif inside and _steps(history, send.key, before, send.offset) > 1:
-        yield _found(
-            "int-send-skip",
-            ALLOWED,
-            f"others wrote between {before} and {send.offset}",
-            key=send.key,
-            offset=send.offset,
-            operation=operation,
-        )
+        yield found(name, BAD, f"offset {after[0]} follows {before[0]}", **where)
+    elif inside and after[1] - before[1] > 1:
+        yield found("int-send-skip", ALLOWED, f"others wrote between {before[0]} and {after[0]}", **where)
 
 
 # ---------------------------------------------------------------------- cycles
@@ -206,9 +214,15 @@ Edges = dict[int, set[int]]
 
 
 def _cycles(history: History) -> Iterator[Anomaly]:
-    """G0: a cycle of write-write edges. G1c: one with write-read edges. Offsets tell the order of writes."""
     by_number = {operation.number: operation for operation in history.operations}
-    ww, wr = _write_edges(history), _read_edges(history)
+    for name, severity, how, cycle in cycles_of(_write_edges(history), _read_edges(history)):
+        processes = sorted({by_number[number].process for number in cycle})
+        detail = f"{len(cycle)} operations of processes {processes} in a cycle of {how}"
+        yield found(name, severity, detail, operation=by_number[min(cycle)])
+
+
+def cycles_of(ww: Edges, wr: Edges) -> Iterator[tuple[str, Severity, str, list[int]]]:
+    """G0: a cycle of write-write edges. G1c: one with write-read edges. Offsets tell the order of writes."""
     told: set[int] = set()
     for edges, name, severity, how in (
         (wr, "G1c", BAD, "write-read edges alone"),
@@ -218,20 +232,14 @@ def _cycles(history: History) -> Iterator[Anomaly]:
         for cycle in components(edges):
             if told.isdisjoint(cycle):
                 told.update(cycle)
-                operation = by_number[min(cycle)]
-                processes = sorted({by_number[number].process for number in cycle})
-                yield _found(
-                    name,
-                    severity,
-                    f"{len(cycle)} operations of processes {processes} in a cycle of {how}",
-                    operation=operation,
-                )
+                yield name, severity, how, cycle
 
 
 def _write_edges(history: History) -> Edges:
     edges: Edges = {}
     for key, offsets in history.at_rank.items():
-        writers = [history.writer.get((key, value)) for offset in offsets for value in history.values_at[key, offset]]
+        values = (value for offset in offsets for value in sorted(history.values_at[key, offset], key=text_of))
+        writers = [history.writer.get((key, value)) for value in values]
         known = [writer for writer in writers if writer is not None and writer.type == "ok"]
         for before, after in pairwise(known):
             if before is not after:

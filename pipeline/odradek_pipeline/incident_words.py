@@ -102,6 +102,11 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "Nothing yet; a late batch of this transaction would be taken for the next one.",
         _DESCRIBE,
     ),
+    "txn-level-not-finalized": (
+        "{transactional_id} worked at a level that the cluster did not have: {detail}.",
+        "Brokers that do not know the level yet take its epochs for those of another transaction.",
+        "kafka-features.sh --bootstrap-server HOST:PORT describe",
+    ),
     "bad-epoch-checkpoint": (
         "The leader epochs of {path} and those of the batches differ: {detail}.",
         "Followers and consumers that truncate by epochs may cut at a wrong place.",

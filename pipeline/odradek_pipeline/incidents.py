@@ -7,211 +7,75 @@ each claims the findings that follow from it, and what nobody has claimed at the
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 import pandas as pd
 
-from odradek_pipeline.incident_words import words_of
-from odradek_pipeline.layout import Problem
+from odradek_pipeline.incident_search import (
+    FAR,
+    INCIDENT_COLUMNS,
+    Findings,
+    Incident,
+    Partition,
+    Row,
+    Search,
+    at_partition,
+    incidents_frame,
+    key_of,
+    of_problem,
+)
 
 __all__ = ["INCIDENT_COLUMNS", "Findings", "find_incidents", "incidents_frame"]
 
-INCIDENT_COLUMNS: dict[str, str] = {
-    "incident": "object",
-    "topic": "object",
-    "partition": "int64",
-    "offset": "int64",
-    "end_offset": "int64",
-    "producer_id": "int64",
-    "producer_epoch": "int64",
-    "transactional_id": "object",
-    "since": "int64",
-    "path": "object",
-    "position": "int64",
-    "what": "object",
-    "blocks": "object",
-    "run": "object",
-    "anomalies": "int64",
-    "problems": "int64",
-}
-"""A row for each cause: `since` in milliseconds, -1 where nothing tells; how many findings follow from it."""
-
-Row = dict[str, Any]
-Partition = tuple[str, int]
-
 _DAMAGE = frozenset(("broken", "half-written", "unknown-magic", "bad-crc", "bad-count", "bad-records"))
-_BESIDE = frozenset(
-    ("bad-snapshot", "bad-txn-index", "bad-index", "no-segment", "replica-lacks", "replica-has-more", "replica-differs")
-)
-_DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
-_OF_BATCHES = frozenset(
-    (
-        "offset-gap",
-        "offset-regression",
-        "seq-gap",
-        "seq-duplicate",
-        "seq-first-not-zero",
-        "txn-hanging",
-        "txn-orphan-marker",
-        "txn-double-marker",
-        "txn-marker-epoch-regression",
-        "txn-epoch-not-bumped",
-        "producer-epoch-regression",
-    )
-)
-"""What missing, repeated or swapped batches look like to the rules of transactions and sequences."""
-_FAR = 1 << 62
-
-
-@dataclass(slots=True)
-class Findings:
-    """What was found, and what an incident needs to know of it."""
-
-    anomalies: list[Row]
-    problems: Sequence[Problem]
-    jumps: pd.DataFrame
-    """Every place where offsets do not follow each other, whatever the anomalies say of it."""
-    ends: Mapping[Partition, int] = field(default_factory=dict)
-    times: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
-    """When each open transaction began, ms: by topic, partition and first offset."""
-
-
-@dataclass(slots=True)
-class Incident:
-    """A cause."""
-
-    name: str
-    row: Row
-    anomalies: list[int] = field(default_factory=list)
-    problems: list[int] = field(default_factory=list)
-
-
-def incidents_frame(incidents: Iterable[Incident]) -> pd.DataFrame:
-    """The table `incidents`."""
-    rows = [one.row | {"anomalies": len(one.anomalies), "problems": len(one.problems)} for one in incidents]
-    frame = pd.DataFrame(rows, columns=list(INCIDENT_COLUMNS))
-    numbers = {name: -1 for name, kind in INCIDENT_COLUMNS.items() if kind == "int64"}
-    return frame.fillna(numbers).fillna("").astype(INCIDENT_COLUMNS)
 
 
 def find_incidents(findings: Findings) -> list[Incident]:
     """The causes of everything that is bad."""
-    search = _Search(findings)
+    search = Search(findings)
     for rule in _RULES:
         rule(search)
     return search.incidents
 
 
-class _Search:
-    """Which findings still have no cause."""
-
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
-        self.incidents: list[Incident] = []
-        self.free = {at for at, row in enumerate(findings.anomalies) if row["severity"] == "bad"}
-        self.open = {at for at, one in enumerate(findings.problems) if one.severity == "bad"}
-
-    def add(self, name: str, anomalies: Iterable[int], problems: Iterable[int] = (), **row: Any) -> None:
-        """A cause, and what it claims; the first finding says where, as far as the row does not."""
-        given = [at for at in anomalies if at in self.free]
-        claimed, damage = sorted(set(given)), sorted(set(problems) & self.open)
-        self.free -= set(claimed)
-        self.open -= set(damage)
-        first = self.findings.anomalies[given[0]] if given else {}
-        base = {column: first[column] for column in INCIDENT_COLUMNS if column in first}
-        base["detail"] = first.get("detail", "")
-        whole = {"since": -1} | base | row | {"incident": name}
-        whole |= words_of(name, whole, self.findings.ends)
-        for at in claimed:
-            self.findings.anomalies[at]["incident"] = len(self.incidents)
-        self.incidents.append(Incident(name, whole, claimed, damage))
-
-    def anomalies(self, names: Iterable[str], wanted: Callable[[Row], bool] = lambda row: True) -> list[int]:
-        """Those without a cause, of these names."""
-        listed = frozenset(names)
-        rows = self.findings.anomalies
-        return [at for at in sorted(self.free) if rows[at]["anomaly"] in listed and wanted(rows[at])]
-
-    def problems(self, names: Iterable[str], wanted: Callable[[Problem], bool] = lambda one: True) -> list[int]:
-        """The same of problems."""
-        listed = frozenset(names)
-        every = self.findings.problems
-        return [at for at in sorted(self.open) if every[at].problem in listed and wanted(every[at])]
-
-    def beside(self, key: Partition) -> list[int]:
-        """What the files beside the segments of a partition say otherwise."""
-        return self.problems(_BESIDE, lambda one: _key_of(one.path) == key)
-
-    def consequences(self, key: Partition, start: int, end: int) -> list[int]:
-        """What is wrong with batches around a place, and with transactions that reach over it."""
-
-        def follows(row: Row) -> bool:
-            if (row["topic"], row["partition"]) != key:
-                return False
-            if row["anomaly"] == "txn-hanging" and row["end_offset"] < 0:
-                return row["offset"] < end or start >= _FAR
-            last = max(row["end_offset"], row["offset"])
-            return row["offset"] <= end and last >= start - 1
-
-        return self.anomalies(_OF_BATCHES, follows)
-
-
 # ---------------------------------------------------------------------- the rules, in their order
 
 
-def _damage(search: _Search) -> None:
+def _damage(search: Search) -> None:
     """Bytes of a segment that are no batches, or not those that were written."""
     lost = {(row["topic"], row["partition"]) for row in search.findings.anomalies if row["anomaly"] == "lost-tail"}
     by_path: dict[str, list[int]] = {}
     for at in search.problems(_DAMAGE, lambda one: one.path.endswith(".log")):
         one = search.findings.problems[at]
-        if one.problem != "half-written" or _key_of(one.path) not in lost:  # a torn tail is part of the lost one
+        if one.problem != "half-written" or key_of(one.path) not in lost:  # a torn tail is part of the lost one
             by_path.setdefault(one.path, []).append(at)
     for path, problems in by_path.items():
-        key = _key_of(path)
+        key = key_of(path)
         first = search.findings.problems[problems[0]]
         hides = {search.findings.problems[at].problem for at in problems} - {"bad-count", "bad-crc"}
         base = int(stem) if (stem := PurePath(path).stem).isdigit() else 0
-        claimed = search.consequences(key, base, _FAR) if hides else []
-        claimed += search.anomalies(["lost-tail"], _at(key)) if hides else []
+        claimed = search.consequences(key, base, FAR) if hides else []
+        claimed += search.anomalies(["lost-tail"], at_partition(key)) if hides else []
         same = [at for at in search.open if search.findings.problems[at].path == path]
-        where = _of_problem(first) | {"offset": -1, "end_offset": -1, "problem": first.problem}
+        where = of_problem(first) | {"offset": -1, "end_offset": -1, "problem": first.problem}
         search.add("damaged-segment", claimed, [*same, *(search.beside(key) if claimed else ())], **where)
         jumps = search.findings.jumps
         search.findings.jumps = jumps[jumps["path"] != path] if hides else jumps
 
 
-def _key_of(path: str) -> Partition:
-    """The partition of a directory, or of a file in one."""
-    one = PurePath(path)
-    found = _DIRECTORY.fullmatch(one.name) or _DIRECTORY.fullmatch(one.parent.name)
-    return (found["topic"], int(found["partition"])) if found else ("", -1)
-
-
-def _at(key: Partition) -> Callable[[Row], bool]:
-    return lambda row: (row["topic"], row["partition"]) == key
-
-
-def _of_problem(one: Problem) -> Row:
-    topic, partition = _key_of(one.path)
-    return {"topic": topic, "partition": partition, "path": one.path, "position": one.position, "detail": one.detail}
-
-
-def _tails(search: _Search) -> None:
+def _tails(search: Search) -> None:
     """The log ends before its high watermark."""
     for at in search.anomalies(["lost-tail"]):
         row = search.findings.anomalies[at]
         key = (row["topic"], row["partition"])
-        torn = search.problems(["half-written", "broken"], lambda one, key=key: _key_of(one.path) == key)  # type: ignore[misc]
-        follows = search.anomalies(["txn-hanging"], _at(key))
+        torn = search.problems(["half-written", "broken"], lambda one, key=key: key_of(one.path) == key)  # type: ignore[misc]
+        follows = search.anomalies(["txn-hanging"], at_partition(key))
         search.add("lost-tail", [at, *follows], [*torn, *search.beside(key)])
 
 
-def _swapped(search: _Search) -> None:
+def _swapped(search: Search) -> None:
     """Batches that changed places: forward, back, and forward to where it should have gone on; nothing is missing."""
     for key, rows in _by_partition(search.findings.jumps):
         steps = (rows["base_offset"] - rows["previous_offset"] - 1).tolist()
@@ -245,7 +109,7 @@ def _permutation(steps: Sequence[int], at: int) -> int | None:
     return at + 2 if len(steps) == at + 2 and back and total < 0 else None
 
 
-def _gaps(search: _Search) -> None:
+def _gaps(search: Search) -> None:
     """Offsets that are missing: a whole segment, or batches inside of one."""
     for at in search.anomalies(["missing-segment"]):
         row = search.findings.anomalies[at]
@@ -262,7 +126,7 @@ def _gaps(search: _Search) -> None:
             search.add(name, follows, search.beside(key), **_place(jump, start, end))
 
 
-def _unmarked(search: _Search, key: Partition) -> list[int]:
+def _unmarked(search: Search, key: Partition) -> list[int]:
     """Decisions whose marker is not in the partition: it may have been in what is missing."""
     return search.anomalies(
         ["txn-hanging"],
@@ -270,7 +134,7 @@ def _unmarked(search: _Search, key: Partition) -> list[int]:
     )
 
 
-def _repeated(search: _Search) -> None:
+def _repeated(search: Search) -> None:
     """Batches that are there twice."""
     for key, rows in _by_partition(search.findings.jumps):
         for jump in rows.to_dict("records"):
@@ -299,13 +163,13 @@ def _place(jump: Mapping[Any, Any], start: int, end: int) -> Row:
     return {key: jump[key] for key in keys} | {"offset": start, "end_offset": end, "since": since} | of_nobody
 
 
-def _outcomes(search: _Search) -> None:
+def _outcomes(search: Search) -> None:
     """Markers that say the opposite of the decision, or of each other."""
     _each(search, "txn-wrong-outcome", "wrong-outcome", ("txn-wrong-outcome", "txn-split-outcome", "txn-double-marker"))
     _each(search, "txn-split-outcome", "split-outcome", ("txn-split-outcome",))
 
 
-def _each(search: _Search, anomaly: str, name: str, claims: Sequence[str]) -> None:
+def _each(search: Search, anomaly: str, name: str, claims: Sequence[str]) -> None:
     """One incident for each transaction that has this anomaly, in all its partitions."""
     while found := search.anomalies([anomaly]):
         first = search.findings.anomalies[found[0]]
@@ -317,22 +181,22 @@ def _same_transaction(first: Row) -> Callable[[Row], bool]:
     return lambda row: row["producer_id"] == first["producer_id"] and row["producer_epoch"] == first["producer_epoch"]
 
 
-def _markers(search: _Search) -> None:
+def _markers(search: Search) -> None:
     """Markers that cannot be read: whatever they should have ended looks open."""
     for at in search.problems(["odd-marker"]):
         if at in search.open:
             one = search.findings.problems[at]
-            key = _key_of(one.path)
+            key = key_of(one.path)
             alike = search.problems(["odd-marker"], lambda other, one=one: other.path == one.path)  # type: ignore[misc]
             search.add(
                 "odd-marker",
-                search.anomalies(["txn-hanging"], _at(key)),
+                search.anomalies(["txn-hanging"], at_partition(key)),
                 [*alike, *search.beside(key)],
-                **_of_problem(one),
+                **of_problem(one),
             )
 
 
-def _epochs(search: _Search) -> None:
+def _epochs(search: Search) -> None:
     """Epochs and sequences of one producer: the first that is wrong, and what is wrong because of it."""
     for name, claims in _PRODUCERS.items():
         while found := search.anomalies([name]):
@@ -355,7 +219,7 @@ _PRODUCERS: dict[str, tuple[str, ...]] = {
 """By the anomaly that is the cause, what follows from it."""
 
 
-def _stuck(search: _Search) -> None:
+def _stuck(search: Search) -> None:
     """Decisions whose markers never came."""
     for at in search.anomalies(["stuck-prepare"]):
         first = search.findings.anomalies[at]
@@ -366,7 +230,7 @@ def _stuck(search: _Search) -> None:
         search.add("stuck-prepare", [at, *follows])
 
 
-def _hanging(search: _Search) -> None:
+def _hanging(search: Search) -> None:
     """One incident for each transaction, whatever the number of its partitions."""
     while found := search.anomalies(["txn-hanging"]):
         first = search.findings.anomalies[found[0]]
@@ -377,7 +241,7 @@ def _hanging(search: _Search) -> None:
         )
 
 
-def _rest(search: _Search) -> None:
+def _rest(search: Search) -> None:
     """What is a cause of its own: one incident for each kind and producer, or each kind and directory."""
     while search.free:
         first = search.findings.anomalies[min(search.free)]
@@ -389,10 +253,10 @@ def _rest(search: _Search) -> None:
     while search.open:
         one = search.findings.problems[min(search.open)]
         alike = search.problems([one.problem], lambda other, one=one: other.path == one.path)  # type: ignore[misc]
-        search.add(one.problem, [], alike, **_of_problem(one))
+        search.add(one.problem, [], alike, **of_problem(one))
 
 
-_RULES: tuple[Callable[[_Search], None], ...] = (
+_RULES: tuple[Callable[[Search], None], ...] = (
     _damage,
     _tails,
     _swapped,

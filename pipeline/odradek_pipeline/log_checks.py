@@ -18,10 +18,17 @@ __all__ = [
     "SEQUENCE_COLUMNS",
     "TXN_COLUMNS",
     "batch_frame",
+    "epoch_breaks",
+    "number_breaks",
+    "runs_of",
     "sequence_breaks",
+    "sequenced",
     "sequences",
     "split_outcomes",
+    "tabled",
+    "transaction_rows",
     "transactions",
+    "typed",
 ]
 
 BATCH_COLUMNS: dict[str, str] = {
@@ -122,7 +129,8 @@ def batch_frame(chunk: Chunk) -> pd.DataFrame:
     return frame
 
 
-def _typed(frame: pd.DataFrame, columns: dict[str, str]) -> pd.DataFrame:
+def typed(frame: pd.DataFrame, columns: dict[str, str]) -> pd.DataFrame:
+    """These columns, with their types."""
     return frame.reindex(columns=list(columns)).astype(columns)
 
 
@@ -133,7 +141,8 @@ def _ordered(frame: pd.DataFrame, kept: pd.Series[bool] | NDArray[np.bool_]) -> 
 # ---------------------------------------------------------------------- sequences
 
 
-def _sequenced(frame: pd.DataFrame) -> pd.DataFrame:
+def sequenced(frame: pd.DataFrame) -> pd.DataFrame:
+    """The batches that have sequence numbers, epoch by epoch; `earlier_epoch` is false for a producer's first."""
     numbered = (frame["producer_id"] >= 0) & (frame["base_sequence"] >= 0) & ((frame["attributes"] & CONTROL) == 0)
     # A group coordinator writes offsets in a producer's name, always with sequence 0.
     rows = _ordered(frame, numbered & (frame["topic"] != "__consumer_offsets"))
@@ -143,30 +152,40 @@ def _sequenced(frame: pd.DataFrame) -> pd.DataFrame:
 
 def sequence_breaks(frame: pd.DataFrame) -> pd.DataFrame:
     """Where a producer's sequence numbers do not follow each other within an epoch (KIP-98); each begins at 0."""
-    rows = _sequenced(frame)
+    rows = sequenced(frame)
     if rows.empty:
-        return _typed(rows, BREAK_COLUMNS)
-    epochs = [*_PRODUCER, "producer_epoch"]
-    number = rows.groupby(epochs, sort=False).ngroup().to_numpy()
+        return typed(rows, BREAK_COLUMNS)
+    return typed(pd.concat([number_breaks(rows), epoch_breaks(rows)], ignore_index=True), BREAK_COLUMNS)
+
+
+def runs_of(rows: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Of each row the number of its producer epoch, its sequence counted on from the first there, and the place of
+    that first; 0 follows 2147483647, so steps are taken modulo 2^31, into -2^30 … 2^30, and added up again."""
+    number = rows.groupby([*_PRODUCER, "producer_epoch"], sort=False).ngroup().to_numpy()
     first = np.concatenate(([True], number[1:] != number[:-1]))
-    base = rows["base_sequence"].to_numpy(np.int64)
-    # 0 follows 2147483647: steps are taken modulo 2^31, into -2^30 … 2^30, and added up again.
-    step = np.diff(base, prepend=0)
+    step = np.diff(rows["base_sequence"].to_numpy(np.int64), prepend=0)
     step = (step + (1 << 30)) % (1 << 31) - (1 << 30)
     step[first] = 0
     total = np.cumsum(step)
-    unwrapped = total - total[np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))]
+    begins = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
+    return number, total - total[begins], begins
+
+
+def number_breaks(rows: pd.DataFrame) -> pd.DataFrame:
+    """Gaps and repetitions among rows of `sequenced`."""
+    number, unwrapped, begins = runs_of(rows)
+    first = begins == np.arange(len(rows))
+    base = rows["base_sequence"].to_numpy(np.int64)
     last = pd.Series(unwrapped + (rows["last_offset"] - rows["base_offset"]).to_numpy())
     highest = last.groupby(number).cummax().groupby(number).shift().to_numpy()
-    start = base[np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))]
     with np.errstate(invalid="ignore"):
         kinds = np.select(
             [first & (base != 0), ~first & (unwrapped > highest + 1), ~first & (unwrapped < highest + 1)],
             ["seq-first-not-zero", "seq-gap", "seq-duplicate"],
             "",
         )
-    expected = np.where(first, 0, (start + np.nan_to_num(highest) + 1) % (1 << 31)).astype(np.int64)
-    previous = rows.groupby(epochs, sort=False)["last_offset"].shift(fill_value=-1)
+    expected = np.where(first, 0, (base[begins] + np.nan_to_num(highest) + 1) % (1 << 31)).astype(np.int64)
+    epochs = [*_PRODUCER, "producer_epoch"]
     found = rows.assign(
         anomaly=kinds,
         epoch=rows["producer_epoch"],
@@ -174,12 +193,12 @@ def sequence_breaks(frame: pd.DataFrame) -> pd.DataFrame:
         found=base,
         expected=expected,
         transactional=(rows["attributes"] & TRANSACTIONAL) != 0,
-        previous_offset=previous,
+        previous_offset=rows.groupby(epochs, sort=False)["last_offset"].shift(fill_value=-1),
     )
-    return _typed(pd.concat([found[kinds != ""], _epoch_breaks(rows)], ignore_index=True), BREAK_COLUMNS)
+    return found[kinds != ""]
 
 
-def _epoch_breaks(rows: pd.DataFrame) -> pd.DataFrame:
+def epoch_breaks(rows: pd.DataFrame) -> pd.DataFrame:
     """Batches of an epoch below one that an idempotent producer had before; for transactions: `lowest_epoch_step`."""
     plain = rows[(rows["attributes"] & TRANSACTIONAL) == 0].sort_values(_ORDER, kind="stable", ignore_index=True)
     highest = plain.groupby(_PRODUCER, sort=False)["producer_epoch"].cummax()
@@ -198,7 +217,7 @@ def _epoch_breaks(rows: pd.DataFrame) -> pd.DataFrame:
 
 def sequences(frame: pd.DataFrame) -> pd.DataFrame:
     """The sequence numbers of each producer epoch in each partition."""
-    rows = _sequenced(frame).rename(columns={"producer_epoch": "epoch"})
+    rows = sequenced(frame).rename(columns={"producer_epoch": "epoch"})
     grouped = rows.groupby([*_PRODUCER, "epoch"], sort=False)
     table = grouped.agg(
         first_sequence=("base_sequence", "first"),
@@ -208,7 +227,7 @@ def sequences(frame: pd.DataFrame) -> pd.DataFrame:
         batches=("base_offset", "size"),
         records=("record_count", "sum"),
     )
-    return _typed(table.reset_index(), SEQUENCE_COLUMNS)
+    return typed(table.reset_index(), SEQUENCE_COLUMNS)
 
 
 # ---------------------------------------------------------------------- transactions
@@ -216,6 +235,12 @@ def sequences(frame: pd.DataFrame) -> pd.DataFrame:
 
 def transactions(frame: pd.DataFrame) -> pd.DataFrame:
     """Every transaction of every producer in every partition: its data up to the marker that ends it."""
+    rows = transaction_rows(frame)
+    return typed(rows if rows.empty else tabled(rows), TXN_COLUMNS)
+
+
+def transaction_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """The batches that transactions are made of, in their order; `weight` says how many batches a row stands for."""
     marker = frame["marker_type"] >= 0
     # The cleaner keeps a producer's last batch without its records, longer than the marker behind it.
     data = (
@@ -224,16 +249,20 @@ def transactions(frame: pd.DataFrame) -> pd.DataFrame:
         & (frame["record_count"] > 0)
     )
     rows = _ordered(frame, (frame["producer_id"] >= 0) & (marker | data))
-    if rows.empty:
-        return _typed(rows, TXN_COLUMNS)
     rows["is_marker"] = rows["marker_type"] >= 0
     rows["begins"] = rows["base_timestamp"].where((rows["attributes"] & DELETE_HORIZON) == 0, rows["max_timestamp"])
+    rows["weight"] = 1
+    return rows
+
+
+def tabled(rows: pd.DataFrame) -> pd.DataFrame:
+    """The transactions of these rows, with their numbers (`txn`), which the rows are given too."""
     _number(rows)
     keys = [*_PRODUCER, "txn"]
     table = _data_side(rows, keys).join(_marker_side(rows, keys), how="outer").reset_index()
     table = table.sort_values(keys, kind="stable", ignore_index=True)
     _fill(table)
-    return _typed(table, TXN_COLUMNS)
+    return table
 
 
 def _number(rows: pd.DataFrame) -> None:
@@ -257,7 +286,7 @@ def _data_side(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
             last_offset=("last_offset", "last"),
             first_timestamp=("begins", "min"),
             last_timestamp=("max_timestamp", "max"),
-            batches=("base_offset", "size"),
+            batches=("weight", "sum"),
             records=("record_count", "sum"),
             bytes=("size", "sum"),
             path=("path", "first"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from odradek_pipeline.log_tables import COLUMN_TYPES, OF_COORDINATORS, PROBLEM, 
 from odradek_pipeline.payload import records_of, transaction_log_range
 from odradek_pipeline.remembered import SegmentMemory
 from odradek_pipeline.scan import scan_range
-from odradek_pipeline.times import drop_before
+from odradek_pipeline.times import Span
 
 __all__ = ["SourceOptions", "read_ranges"]
 
@@ -37,7 +37,7 @@ class SourceOptions:
     check_crc: bool
     range_bytes: int
     state: str = ""
-    since: int | None = None
+    span: Span = field(default_factory=Span)
 
     @classmethod
     def of(cls, options: Mapping[str, str], table: str, schema: StructType) -> SourceOptions:
@@ -63,13 +63,13 @@ class SourceOptions:
             options.get("checkCrc", "false").lower() == "true",
             int(options.get("rangeBytes", RANGE_BYTES)),
             options.get("state", ""),
-            int(options["since"]) if options.get("since") else None,
+            Span(*(int(options[name]) if options.get(name) else None for name in ("since", "until"))),
         )
 
     def files(self) -> list[LogFile]:
         """The segments that are wanted."""
-        tree = find_files(self.directories, topics=self.topics)
-        return (tree if self.since is None else drop_before(tree, self.since)).of(FileKind.SEGMENT)
+        tree, _ = self.span.applied(find_files(self.directories, topics=self.topics))
+        return tree.of(FileKind.SEGMENT)
 
     def scan(self) -> Scan:
         """What one range is read with."""

@@ -2,7 +2,8 @@
 
 Options: `table` (batches, records, txnlog; or audit and states: the rows that an audit needs of batches and of the
 coordinators' log, problems among them), `topics` (separated by commas), `checkCrc`, `rangeBytes`, `state` (a folder of
-what earlier audits have read), `since` (milliseconds: without segments that end before), and `pushdown` (true needs
+what earlier audits have read), `since` and `until` (milliseconds: without segments that end
+before, or begin after), and `pushdown` (true needs
 spark.sql.python.filterPushdown.enabled: Spark refuses a reader that could take filters while it is off). As a stream it
 tails the directories: whole batches only.
 """

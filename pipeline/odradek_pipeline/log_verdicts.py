@@ -88,6 +88,7 @@ def judge(
     found += _missing_markers(found, lacking)
     found += [_overdue(record, age) for record, age in coordinators.overdue]
     found += [_stuck(record, age) for record, age in coordinators.stuck]
+    found += [_premature(record, highest) for record, highest in coordinators.premature]
     return found + _unexplained_jumps(jumps, found, facts)
 
 
@@ -239,6 +240,14 @@ def _stuck(record: TransactionRecord, age: int) -> dict[str, Any]:
     places = ", ".join(f"{topic}-{partition}" for topic, partition in record.partitions)
     detail = f"{record.state} for {span(age)}, and not all markers are written: {places}"
     return anomaly("stuck-prepare", Severity.BAD, detail, **_of_record(record))
+
+
+def _premature(record: TransactionRecord, highest: int) -> dict[str, Any]:
+    detail = (
+        f"begun at level {record.client_transaction_version} of transaction.version, of which the cluster had "
+        f"finalized no more than {highest}"
+    )
+    return anomaly("txn-level-not-finalized", Severity.BAD, detail, **_of_record(record))
 
 
 def _of_record(record: TransactionRecord) -> dict[str, Any]:

@@ -6,7 +6,7 @@ are, by columns. What compaction, retention or a broker that is still writing ex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from odradek_pipeline.layout import FileKind, Problem, Tree
 from odradek_pipeline.scan import CONTROL, TRANSACTIONAL
 from odradek_pipeline.sidecars import ABORTED, PRODUCER, Sidecar
 
-__all__ = ["CLAIM_COLUMNS", "PROBLEM_COLUMNS", "Beside", "check_claims", "claim_frame", "claims_of"]
+__all__ = ["CLAIM_COLUMNS", "PROBLEM_COLUMNS", "Beside", "check_claims", "claim_frame", "claims_of", "producer_states"]
 
 CLAIM_COLUMNS: dict[str, str] = {
     "topic": "object",
@@ -68,10 +68,17 @@ class Beside:
     """Offset and path of each snapshot that can be read, in order."""
     created: Mapping[str, int] = field(default_factory=dict)
     """When topics were made, where the metadata log tells."""
+    cut: Mapping[Partition, int] = field(default_factory=dict)
+    """From which time on a partition is not looked at."""
 
     @classmethod
     def of(
-        cls, tree: Tree, ends: Mapping[Partition, int], problems: Iterable[Problem], created: Mapping[str, int]
+        cls,
+        tree: Tree,
+        ends: Mapping[Partition, int],
+        problems: Iterable[Problem],
+        created: Mapping[str, int],
+        cut: Mapping[Partition, int] | None = None,
     ) -> Beside:
         """Of a listing; `problems` are of the files beside the segments."""
         unread = {found.path for found in problems}
@@ -81,7 +88,7 @@ class Beside:
                 snapshots.setdefault((file.topic, file.partition), []).append((file.base_offset, file.path))
         last = {(file.topic, file.partition): file.path for file in tree.of(FileKind.SEGMENT)}
         indexed = frozenset(_segment_of(file.path) for file in tree.of(FileKind.INDEX))
-        return cls(tree.starts(), tree.cleaned, ends, frozenset(last.values()), indexed, snapshots, created)
+        return cls(tree.starts(), tree.cleaned, ends, frozenset(last.values()), indexed, snapshots, created, cut or {})
 
     def column(self, frame: pd.DataFrame, of: Mapping[Partition, int], otherwise: int) -> pd.Series[int]:
         """A value of each row's partition."""
@@ -145,13 +152,16 @@ def _empty(columns: dict[str, str]) -> pd.DataFrame:
 # ---------------------------------------------------------------------- the checks
 
 
-def check_claims(batches: pd.DataFrame, txns: pd.DataFrame, claims: pd.DataFrame, beside: Beside) -> pd.DataFrame:
-    """Disagreements as rows of the table `problems`; `txns` are the transactions of these batches."""
+def check_claims(
+    states: Callable[[], pd.DataFrame], txns: pd.DataFrame, claims: pd.DataFrame, beside: Beside
+) -> pd.DataFrame:
+    """Disagreements as rows of the table `problems`: `txns` are all transactions of some producers, `states` gives what
+    a broker knows of them (see `producer_states`), where anything asks for it."""
     aborted, producers = claims[claims["source"] == "txnindex"], claims[claims["source"] == "snapshot"]
     told = [
         _wrong_aborts(aborted, txns, beside),
         _missing_aborts(aborted, txns, beside),
-        _wrong_producers(producers, batches, txns, beside),
+        _wrong_producers(producers, states, beside),
         _missing_producers(producers, txns, beside),
     ]
     whole = [part for part in told if len(part)]
@@ -207,7 +217,7 @@ def _missing_aborts(claims: pd.DataFrame, txns: pd.DataFrame, beside: Beside) ->
     return _told(rows, "bad-txn-index", "missing", severity, detail)
 
 
-def _wrong_producers(claims: pd.DataFrame, batches: pd.DataFrame, txns: pd.DataFrame, beside: Beside) -> pd.DataFrame:
+def _wrong_producers(claims: pd.DataFrame, states: Callable[[], pd.DataFrame], beside: Beside) -> pd.DataFrame:
     """Entries that say something else of a producer than its batches before the snapshot's offset do."""
     claims = claims[
         (claims["upto"] <= beside.column(claims, beside.ends, -1) + 1)
@@ -219,7 +229,7 @@ def _wrong_producers(claims: pd.DataFrame, batches: pd.DataFrame, txns: pd.DataF
         return _empty(PROBLEM_COLUMNS)
     rows = pd.merge_asof(
         claims.sort_values("upto", kind="stable"),
-        _states(batches, txns),
+        states(),
         left_on="upto",
         right_on="before",
         by=_PRODUCER,
@@ -259,7 +269,7 @@ def _differs(row: Mapping[Any, Any]) -> str:
     return f"producer {row['producer_id']}: {says}, says the snapshot; its batches say {has}"
 
 
-def _states(batches: pd.DataFrame, txns: pd.DataFrame) -> pd.DataFrame:
+def producer_states(batches: pd.DataFrame) -> pd.DataFrame:
     """What a broker knows of a producer behind each of its batches; `before` is the first offset behind the batch."""
     control = (batches["attributes"] & CONTROL) != 0
     rows = batches[(batches["producer_id"] >= 0) & (~control | (batches["marker_type"] >= 0))]

@@ -13,6 +13,7 @@ from odradek_pipeline.layout import FileKind, LogFile, Problem, find_files
 from odradek_pipeline.payload import transaction_log
 from odradek_pipeline.scan import TRANSACTIONAL, Chunk, Scan, scan_segments
 from odradek_pipeline.sidecars import read_sidecars
+from odradek_pipeline.times import Span
 
 __all__ = ["PartitionSummary", "ScanSummary", "scan_directories"]
 
@@ -75,11 +76,15 @@ class ScanSummary:
 
 
 def scan_directories(
-    directories: Iterable[str | Path], *, check_crc: bool = False, topics: Iterable[str] = ()
+    directories: Iterable[str | Path],
+    *,
+    check_crc: bool = False,
+    topics: Iterable[str] = (),
+    span: Span | None = None,
 ) -> ScanSummary:
-    """Read every file of every partition below these directories."""
+    """Read every file of every partition below these directories; with a span only what lies in it."""
     began = time.perf_counter()
-    tree = find_files(directories, topics=topics)
+    tree, _ = (span or Span()).applied(find_files(directories, topics=topics))
     scan = Scan(check_crc=check_crc, problems=list(tree.problems))
     rows: dict[str, PartitionSummary] = {}
     producers: dict[str, set[int]] = {}

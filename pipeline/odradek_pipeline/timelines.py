@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from odradek_pipeline.decisions import CLOCKS_MS
+from odradek_pipeline.levels import Levels
 from odradek_pipeline.payload import TransactionRecord
 
 __all__ = ["PERCENTILES", "STEPS", "TIMELINE_COLUMNS", "delays", "timelines"]
@@ -23,6 +24,7 @@ TIMELINE_COLUMNS: dict[str, str] = {
     "epoch": "i4",
     "marker_epoch": "i4",
     "level": "i4",
+    "cluster_level": "i4",
     "timeout_ms": "i8",
     "outcome": "object",
     "begin": "i8",
@@ -36,8 +38,9 @@ TIMELINE_COLUMNS: dict[str, str] = {
     "records": "i8",
     "coordinator": "i4",
 }
-"""Times are in milliseconds, -1 where the logs do not tell; `partitions` are those that were added, `written` those
-that have its records; `coordinator` is the partition of its log."""
+"""Times are in milliseconds, -1 where the logs do not tell; `level` is what its client worked at, `cluster_level` what
+was finalized when it began; `partitions` are those that were added, `written` those that have its records;
+`coordinator` is the partition of its log."""
 
 STEPS = {
     "begin to decision": ("begin", "prepare"),
@@ -48,7 +51,7 @@ PERCENTILES = (50, 90, 99)
 _ORDER = ["partition", "path", "position", "offset"]
 
 
-def timelines(states: pd.DataFrame, txns: pd.DataFrame) -> pd.DataFrame:
+def timelines(states: pd.DataFrame, txns: pd.DataFrame, levels: Levels | None = None) -> pd.DataFrame:
     """The transactions of these records of coordinators, with what the partitions have of them."""
     rows = [
         row for _, of in states.sort_values(_ORDER, kind="stable").groupby("transactional_id") for row in _steps(of)
@@ -57,6 +60,8 @@ def timelines(states: pd.DataFrame, txns: pd.DataFrame) -> pd.DataFrame:
     for name, kind in TIMELINE_COLUMNS.items():
         table[name] = table[name].fillna("" if kind == "object" else -1)
     table = table.astype(TIMELINE_COLUMNS)
+    finalized = levels or Levels()
+    table["cluster_level"] = np.array([finalized.at(begin) for begin in table["begin"]], np.int32)
     if table.empty or txns.empty:
         return table
     return _with_partitions(table, txns)

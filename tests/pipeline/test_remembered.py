@@ -17,7 +17,7 @@ from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
 from odradek_pipeline.layout import find_files
 from odradek_pipeline.remembered import open_memory
 from odradek_pipeline.result import Result
-from odradek_pipeline.times import drop_before, newest_of, since_ms
+from odradek_pipeline.times import Span, drop_after, drop_before, first_of, newest_of, since_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,9 +149,12 @@ def test_on_spark(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     assert 0 == first.facts["bytes_remembered"]
     assert second.bytes < first.bytes // 2
     half = BEGAN_MS + 20 * ROUND_MS
-    since = audit_logs_on_spark(spark, [logs], tmp_path / "since", since=half, **options)
-    assert said(audit_logs([logs], since=half)) == said(since)
+    since = audit_logs_on_spark(spark, [logs], tmp_path / "since", span=Span(half), **options)
+    assert said(audit_logs([logs], span=Span(half))) == said(since)
     assert since.facts["batches"] < plain.facts["batches"]
+    until = audit_logs_on_spark(spark, [logs], tmp_path / "until", span=Span(until=half), **options)
+    assert said(audit_logs([logs], span=Span(until=half))) == said(until)
+    assert plain.facts["batches"] > until.facts["batches"] > 0
 
 
 # ---------------------------------------------------------------------- times
@@ -167,20 +170,50 @@ def test_segments_that_end_before_are_left_out_as_if_by_retention(logs: Path) ->
     assert since is not None
     kept = {one.path for one in drop_before(tree, since).files if one.path.endswith(".log")}
     assert {str(path) for path in segments[middle:]} == kept
-    result = audit_logs([logs], since=since)
+    result = audit_logs([logs], span=Span(since))
     assert ([], False) == (bad(result), result.is_bad)
     assert result.facts["batches"] < plain.facts["batches"]
-    everything = audit_logs([logs], since=BEGAN_MS - 1)
+    everything = audit_logs([logs], span=Span(BEGAN_MS - 1))
     assert said(plain) == said(everything)
-    last = audit_logs([logs], since=1 << 50)
+    last = audit_logs([logs], span=Span(1 << 50))
     assert ([], False) == (bad(last), last.is_bad)
     assert last.facts["batches"] > 0
+
+
+def test_segments_that_begin_after_are_left_out_as_if_not_yet_written(logs: Path) -> None:
+    """What was under way then has ended since, and nothing of it is missing."""
+    plain = audit_logs([logs])
+    segments = sorted((logs / "transfers-0").glob("*.log"))
+    middle = len(segments) // 2
+    tree = find_files([logs / "transfers-0"])
+    first = [first_of(one) for one in tree.files if one.path.endswith(".log")]
+    until = first[middle]
+    assert until is not None
+    kept, cut = drop_after(tree, until)
+    assert {str(path) for path in segments[: middle + 1]} == {
+        one.path for one in kept.files if one.path.endswith(".log")
+    }
+    assert {("transfers", 0): first[middle + 1]} == cut
+    (logs / "replication-offset-checkpoint").write_text("0\n1\ntransfers 0 1000\n")
+    result = audit_logs([logs], span=Span(until=until))
+    assert ([], False) == (bad(result), result.is_bad)
+    assert result.facts["batches"] < plain.facts["batches"]
+    assert said(audit_logs([logs])) == said(audit_logs([logs], span=Span(until=1 << 50)))
+    between = audit_logs([logs], span=Span(until - 10 * ROUND_MS, until))
+    assert ([], False) == (bad(between), between.is_bad)
+    assert between.facts["batches"] < result.facts["batches"]
+
+
+def test_a_span_of_nothing() -> None:
+    assert Span(until=5) == Span.of(None, "1970-01-01T00:00:00.005", 0)
+    with pytest.raises(UsageError, match=r"^Nothing lies between 1h and 2h: the second is not later\.$"):
+        Span.of("1h", "2h", 1 << 40)
 
 
 def test_what_hangs_is_found_behind_a_time(tmp_path: Path) -> None:
     plan = Plan(12 * MB, segment_bytes=2 * MB, transactional_partitions=1, idempotent_partitions=0, hanging=True)
     planted = make_logs(tmp_path / "logs", plan)
-    result = audit_logs([tmp_path / "logs"], since=1 << 50)
+    result = audit_logs([tmp_path / "logs"], span=Span(1 << 50))
     assert [("txn-hanging", planted.hanging)] == bad(result)
 
 
@@ -210,5 +243,5 @@ def test_times() -> None:
 def test_healthy_logs_stay_healthy_whatever_is_left_out(recorded: Recorded, tmp_path: Path) -> None:
     for name in ("tv1", "tv2", "cleaned"):
         directory = recorded(name)
-        assert not audit_logs([directory], since=1 << 50).is_bad
+        assert not audit_logs([directory], span=Span(1 << 50)).is_bad
         shutil.rmtree(directory)

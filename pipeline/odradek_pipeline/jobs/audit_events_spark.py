@@ -2,7 +2,8 @@
 
 What holds a last stable offset is a matter of one partition, and of the states of the producers that have been in it;
 how long transactions took is one of a transactional id. So each group gets its events and those of its producers, and
-`Timeline` does the rest, as it does over a whole file. The driver gets long stalls and what hangs.
+`Timeline` does the rest, as it does over a whole file. A worker reads a group's events in their order and hands on rows
+as it has them, so that it holds what is open, and not what has been. The driver gets long stalls and what hangs.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from odradek_pipeline.jobs.audit_events import COLUMNS, STALL_MS, Timeline, hanging_of, hanging_rows, stall_rows
+from odradek_pipeline.jobs.spark_lines import places, read_lines
 from odradek_pipeline.layout import Problem
 from odradek_pipeline.result import Result, anomalies_frame
 
@@ -36,7 +37,17 @@ _TEXTS = (
 _ABSENT = -(1 << 62)
 """For a number that an event does not have: with a null a column of numbers would be one of floats."""
 _ORDER = ["file", "ts_ns", "seq"]
-_PLACE = {"file": "int", "position": "bigint", "problem": "string", "severity": "string", "detail": "string"}
+_PLACE = {
+    "file": "int",
+    "start": "bigint",
+    "place": "bigint",
+    "position": "bigint",
+    "problem": "string",
+    "severity": "string",
+    "detail": "string",
+}
+_BAD_EVENT = "bad-event"
+_ROWS = 20_000
 _EVENT = {**_PLACE, **dict.fromkeys(_NUMBERS, "bigint"), **dict.fromkeys(_TEXTS, "string")}
 
 _OF_PRODUCERS = ("init_producer_id", "partitions_added", "state_change")
@@ -93,11 +104,8 @@ class _Audit:
     def result(self) -> Result:
         self.out.mkdir(parents=True, exist_ok=True)
         events = self.stored("events", self.events(), self.work)
-        problems = [
-            Problem(str(self.files[row["file"]]), row["position"], row["problem"], row["detail"], row["severity"])
-            for row in events.where("problem is not null").orderBy("file").collect()
-        ]
-        events = events.where("problem is null").drop("position", "problem", "severity", "detail")
+        problems = self.problems(events)
+        events = events.where("problem is null").drop(*(name for name in _PLACE if name != "file"))
         for name, kinds in _OF_BROKERS.items():
             columns = [_known(column) for column in COLUMNS[name]]
             self.stored(name, events.where(F.col("kind").isin(*kinds)).select(*columns))
@@ -123,20 +131,27 @@ class _Audit:
 
     def events(self) -> DataFrame:
         """Every line as a row: an event, or what is wrong with it."""
-        numbers = {str(path): number for number, path in enumerate(self.files)}
-        tails = {number: _tail(path) for number, path in enumerate(self.files)}
 
         def parsed(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
             for frame in frames:
-                rows = []
-                for line, uri in zip(frame["value"], frame["uri"], strict=True):
-                    number = numbers[unquote(urlparse(uri).path)]
-                    if line.strip():
-                        rows.append(_row(line, number, tails[number]))
-                yield _frame(rows)
+                yield _frame([_row(row) for row in frame.to_dict("records")])
 
-        lines = self.spark.read.option("__globPaths__", "false").text([str(path) for path in self.files])
-        return lines.select("value", F.input_file_name().alias("uri")).mapInPandas(parsed, _ddl(_EVENT))
+        return read_lines(self.spark, self.files).mapInPandas(parsed, _ddl(_EVENT))
+
+    def problems(self, events: DataFrame) -> list[Problem]:
+        """What is wrong with lines; an event that is none is told by its number in the file, as one process counts."""
+        rows = events.where("problem is not null").orderBy("file", "start", "place", "position").collect()
+        bases: dict[tuple[int, int], int] = {}
+        if any(row["problem"] == _BAD_EVENT for row in rows):
+            bases = places(events)
+        found = []
+        for row in rows:
+            position, detail = row["position"], row["detail"]
+            if row["problem"] == _BAD_EVENT:
+                position = bases[row["file"], row["start"]] + row["place"]
+                detail = f"event {position + 1} {detail}"
+            found.append(Problem(str(self.files[row["file"]]), position, row["problem"], detail, row["severity"]))
+        return found
 
     def with_producers(self, events: DataFrame) -> DataFrame:
         """The events of partitions, and to each partition those of the producers that have been in it."""
@@ -147,18 +162,8 @@ class _Audit:
 
     def folded(self, events: DataFrame, keys: list[str], tables: tuple[str, ...], last_ns: int) -> DataFrame:
         columns = _wide(*tables)
-
-        def fold(frame: pd.DataFrame) -> pd.DataFrame:
-            timeline = Timeline(last_ns=last_ns)
-            for row in frame.sort_values(_ORDER, kind="stable").to_dict("records"):
-                timeline.add(
-                    {str(name): value for name, value in row.items() if value is not None and value != _ABSENT}
-                )
-            timeline.finish()
-            frames = [_widened(name, _table(timeline, name), columns) for name in tables]
-            return pd.concat(frames, ignore_index=True)
-
-        rows = events.groupBy(*keys).applyInPandas(fold, _ddl(columns))
+        ordered = events.repartition(*keys).sortWithinPartitions(*keys, *_ORDER)
+        rows = ordered.mapInPandas(Folding(keys, tables, last_ns), _ddl(columns))
         return self.stored("_".join(("of", *keys)), rows, self.work)
 
     def stored(self, name: str, rows: DataFrame, folder: Path | None = None) -> DataFrame:
@@ -195,38 +200,61 @@ def _known(column: str) -> Any:
     return F.when(F.col(column) != _ABSENT, F.col(column)).cast(_type(column)).alias(column)
 
 
-def _tail(path: Path) -> str:
-    """The last line, where it has no end: what a running or killed program leaves behind."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - (1 << 16)))
-        content = file.read()
-    if content.endswith(b"\n") or path.suffix == ".gz":
-        return ""
-    return content.rpartition(b"\n")[2].decode(errors="replace")
+@dataclass(slots=True)
+class Folding:
+    """In a worker: events, group by group and in their order, to rows of these tables."""
+
+    keys: list[str]
+    tables: tuple[str, ...]
+    last_ns: int
+    rows_max: int = _ROWS
+
+    def __call__(self, frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        timeline, here = Timeline(last_ns=self.last_ns), None
+        held: list[pd.DataFrame] = []
+        for frame in frames:
+            for row in frame.to_dict("records"):
+                key = tuple(row[name] for name in self.keys)
+                if here is not None and key != here:
+                    timeline.finish()
+                    held += self.taken(timeline, *self.tables)
+                    timeline = Timeline(last_ns=self.last_ns)
+                here = key
+                timeline.add(
+                    {str(name): value for name, value in row.items() if value is not None and value != _ABSENT}
+                )
+            held += self.taken(timeline, *(name for name in self.tables if name in timeline.rows))
+            if sum(map(len, held)) >= self.rows_max:
+                yield pd.concat(held, ignore_index=True)
+                held = []
+        timeline.finish()
+        held += self.taken(timeline, *self.tables)
+        if held:
+            yield pd.concat(held, ignore_index=True)
+
+    def taken(self, timeline: Timeline, *names: str) -> list[pd.DataFrame]:
+        """What it has; it goes on without."""
+        columns = _wide(*self.tables)
+        found = [_widened(name, _table(timeline, name), columns) for name in names]
+        for rows in timeline.rows.values():
+            rows.clear()
+        return [table for table in found if len(table)]
 
 
-def _row(line: str, number: int, tail: str) -> dict[str, Any]:
-    """An event, or what is wrong with the line; as an audit in one process has it, but for the place in the file."""
-    try:
-        event = json.loads(line)
-    except ValueError:
-        event = None
-    if not isinstance(event, dict):
-        name, severity = ("half-written", "info") if line == tail else ("bad-line", "bad")
-        return _problem(number, name, f"no JSON object: {line[:60]!r}", severity)
+def _row(line: dict[Hashable, Any]) -> dict[str, Any]:
+    """An event, or what is wrong with the line; as an audit in one process has it."""
+    if line["problem"] is not None:
+        return {**dict.fromkeys(_NUMBERS, _ABSENT), **{name: line[name] for name in _PLACE}}
+    where = {name: line[name] for name in ("file", "start", "place", "position")}
+    event = json.loads(line["text"])
     try:
         numbers = {name: int(event[name]) if event.get(name) is not None else _ABSENT for name in _NUMBERS}
         texts = {name: str(event[name]) if event.get(name) is not None else None for name in _TEXTS}
         Timeline().add(event)
     except (KeyError, TypeError, ValueError) as error:
-        return _problem(number, "bad-event", f"event ({event.get('kind')}): {error!r}", "bad")
-    return {"file": number, "position": -1, **numbers, **texts}
-
-
-def _problem(number: int, name: str, detail: str, severity: str) -> dict[str, Any]:
-    nothing = dict.fromkeys(_NUMBERS, _ABSENT)
-    return {"file": number, "position": -1, "problem": name, "severity": severity, "detail": detail, **nothing}
+        wrong = {"problem": _BAD_EVENT, "severity": "bad", "detail": f"({event.get('kind')}): {error!r}"}
+        return where | wrong | dict.fromkeys(_NUMBERS, _ABSENT)
+    return where | numbers | texts
 
 
 def _table(timeline: Timeline, name: str) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from odradek_pipeline.layout import (
     find_files,
     one_replica_each,
 )
+from odradek_pipeline.levels import Levels
 from odradek_pipeline.log_checks import (
     BATCH_COLUMNS,
     batch_frame,
@@ -47,10 +48,10 @@ from odradek_pipeline.replicas import choose_replicas, compare_replicas
 from odradek_pipeline.result import Result, anomalies_frame
 from odradek_pipeline.scan import Scan, scan_segments
 from odradek_pipeline.shape import shape_anomalies, shape_problems
-from odradek_pipeline.sidecar_checks import Beside, check_claims, claims_of
+from odradek_pipeline.sidecar_checks import Beside, check_claims, claims_of, producer_states
 from odradek_pipeline.sidecars import read_sidecars
 from odradek_pipeline.timelines import delays, timelines
-from odradek_pipeline.times import drop_before
+from odradek_pipeline.times import Span
 
 __all__ = ["audit_logs", "Evidence"]
 
@@ -82,6 +83,9 @@ class Place:
     cluster: Cluster | None
     topics: tuple[str, ...] = ()
     memory: SegmentMemory | None = None
+    span: Span = field(default_factory=Span)
+    cut: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Of partitions that are not looked at up to their end, from which time on."""
 
     @classmethod
     def of(
@@ -90,35 +94,40 @@ class Place:
         topics: Iterable[str],
         *,
         state: Path | None = None,
-        since: int | None = None,
+        span: Span | None = None,
     ) -> Place:
         """List the directories, read what is beside the segments, and choose a replica of each partition.
 
-        `state` is a folder of what earlier audits have read; `since` leaves out segments that end before it.
+        `state` is a folder of what earlier audits have read; `span` leaves out segments that lie before or behind it.
         """
         everything = find_files(directories)
         around, cluster = read_surroundings(everything), read_cluster(everything)
         wanted = tuple(topics)
         if wanted:
             everything = everything.of_topics(wanted)
-        if since is not None:
-            everything = drop_before(everything, since)
+        span = span or Span()
+        everything, cut = span.applied(everything)
         chosen = choose_replicas(around.replicas, everything.files, cluster)
         tree = one_replica_each(everything, chosen)
         memory = None
         if state is not None:
             memory = open_memory(state, (one.cluster_id for one in around.log_dirs.values()))
-        return cls(everything, tree, around, cluster, wanted, memory)
+        return cls(everything, tree, around, cluster, wanted, memory, span, cut)
 
-    def forget(self, since: int | None) -> None:
+    def forget(self) -> None:
         """What was remembered of segments that are no more."""
-        if self.memory is not None and since is None:
+        if self.memory is not None and self.span.is_all:
             self.memory.forget_others(self.everything.of(FileKind.SEGMENT))
 
     @property
     def created(self) -> Mapping[str, int]:
         """When topics were made, as far as the metadata log tells."""
         return {} if self.cluster is None else self.cluster.created
+
+    @property
+    def levels(self) -> Levels:
+        """Which levels of transaction.version were finalized when."""
+        return Levels() if self.cluster is None else self.cluster.levels
 
     def audited(self) -> list[PartitionDir]:
         """The replicas that are audited."""
@@ -131,7 +140,7 @@ class Place:
         found = []
         for one in self.audited():
             others = [other for other in self.around.of(one.key) if other is not one and other.path in listed]
-            if others and one.topic != CLUSTER_METADATA:
+            if others and one.topic != CLUSTER_METADATA and one.key not in self.cut:
                 found.append((one, others))
         return found
 
@@ -143,14 +152,14 @@ def audit_logs(
     check_crc: bool = False,
     not_after: int | None = None,
     state: Path | None = None,
-    since: int | None = None,
+    span: Span | None = None,
 ) -> Result:
     """Audit in this process, without Spark: for logs whose batches fit into memory.
 
     For `not_after` see `clock`, for the others `Place.of`.
     """
     began = time.perf_counter()
-    place = Place.of(directories, topics, state=state, since=since)
+    place = Place.of(directories, topics, state=state, span=span)
     tree = place.tree
     scan = Scan(check_crc=check_crc, memory=place.memory, problems=list(tree.problems))
     decided = transaction_log(tree.files, Scan())
@@ -161,21 +170,21 @@ def audit_logs(
     decisions = decision_frame(coordinators.decisions, coordinators.complete)
     txns["undecided"] = undecided(decisions, txns)
     txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"])
-    lacking = lacking_markers(decisions, txns, tree.starts(), tree.cleaned, place.created)
+    lacking = lacking_markers(decisions, txns, tree.starts(), tree.cleaned, place.created, place.cut)
     jumps = real_jumps(batches, tree.cleaned)
     split = split_outcomes(txns)
     evidence = Evidence(txns, sequence_breaks(batches), jumps, lacking, split, ends_of(batches))
     claims = claims_of(read_sidecars(tree.files), scan.problems)
-    beside = Beside.of(tree, evidence.ends, scan.problems, place.created)
-    scan.problems += problems_of(check_claims(batches, txns, claims, beside))
+    beside = Beside.of(tree, evidence.ends, scan.problems, place.created, place.cut)
+    scan.problems += problems_of(check_claims(lambda: producer_states(batches), txns, claims, beside))
     for audited, others in place.several():
         scan.problems += compare_replicas(place.everything, audited, others, place.memory)
-    place.forget(since)
+    place.forget()
     result = conclude(place, scan, evidence, coordinators)
     result.tables |= {
         "log_txns": txns,
         "sequences": sequences(batches),
-        "timelines": timelines(state_frame(records), txns),
+        "timelines": timelines(state_frame(records), txns, place.levels),
     }
     result.facts["delays_ms"] = delays(result.tables["timelines"])
     result.seconds = time.perf_counter() - began
@@ -257,7 +266,7 @@ def read_coordinators(
     """
     tree = place.tree
     known_topic = bool(tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE))
-    coordinators = Coordinators.fold(records, known=known_topic, now=now)
+    coordinators = Coordinators.fold(records, known=known_topic, now=now, levels=place.levels)
     coordinators.complete = Coordinators.fold(decided, known=known_topic, now=now).complete
     names = {(record.transactional_id, record.partition) for record in records}
     astray = any(partition_for(name, coordinator_count(place)) != partition for name, partition in names)
@@ -330,7 +339,8 @@ def conclude(place: Place, scan: Scan, evidence: Evidence, coordinators: Coordin
         coordinators=coordinators,
         facts=facts,
     )
-    audited = place.audited()
+    # What ends before its checkpoints because the rest was left out has lost nothing.
+    audited = [one for one in place.audited() if one.key not in place.cut]
     found += split_anomalies(evidence.split, coordinators)
     found += shape_anomalies(audited, evidence.ends)
     ends = {one.path: evidence.ends.get(one.key, -1) for one in audited}
@@ -350,5 +360,6 @@ def conclude(place: Place, scan: Scan, evidence: Evidence, coordinators: Coordin
         **({} if place.memory is None else {"bytes_remembered": scan.bytes_remembered}),
         "open_transactions": len(opened),
         "coordinator_log_read": coordinators.known,
+        "transaction_version": [{"since": one.timestamp, "level": one.level} for one in place.levels.changes],
     }
     return result

@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from odradek_pipeline.coordinators import Coordinators
-from odradek_pipeline.decisions import lacking_markers, undecided, wrong_outcomes
 from odradek_pipeline.jobs.audit_logs import (
     Evidence,
     Place,
@@ -31,54 +30,37 @@ from odradek_pipeline.jobs.audit_logs import (
     real_jumps,
     shortened_coordinators,
 )
+from odradek_pipeline.jobs.producer_checks import OF_BATCHES, Checks
 from odradek_pipeline.jobs.spark_frames import (
     CHECKED,
     CHECKED_TABLES,
     FACTS,
     ddl,
-    decisions_of,
     fact_frame,
     folded_states,
     frame_of,
     pairs,
     problem_rows,
     record_of,
-    widened,
-    with_paths,
 )
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files
-from odradek_pipeline.log_checks import (
-    BATCH_COLUMNS,
-    TXN_COLUMNS,
-    sequence_breaks,
-    sequences,
-    split_outcomes,
-    transactions,
-)
+from odradek_pipeline.log_checks import BATCH_COLUMNS, TXN_COLUMNS, split_outcomes
 from odradek_pipeline.log_tables import TABLES, spark_schema
-from odradek_pipeline.log_verdicts import suspicious
 from odradek_pipeline.replicas import compare_replicas
 from odradek_pipeline.result import Result
 from odradek_pipeline.scan import Scan, plan_ranges
-from odradek_pipeline.sidecar_checks import (
-    CLAIM_COLUMNS,
-    Beside,
-    check_claims,
-    claims_of,
-)
+from odradek_pipeline.sidecar_checks import CLAIM_COLUMNS, Beside, claims_of
 from odradek_pipeline.sidecars import is_sidecar, read_sidecars
 from odradek_pipeline.timelines import PERCENTILES, STEPS, TIMELINE_COLUMNS, timelines
+from odradek_pipeline.times import Span
 
 __all__ = ["audit_logs_on_spark", "read_logs"]
 
-ROWS_PER_GROUP = 500_000
-STATES_PER_GROUP = 200_000
+STATES_PER_GROUP = 50_000
+TASKS_PER_CORE = 2
 GROUPS_PER_CORE = 4
 """More groups than cores: they are spread by hashes, and differ in size."""
 _LARGE = ("txn", "sequence")
-_STAY = frozenset(("path", "jump", "previous_offset", "leader_epoch", "crc"))
-"""Columns of batches that are not sent to where they are checked; paths follow from the segments."""
-
 STATE_BYTES = 150
 """About the size of a record of the coordinators' log."""
 _CLAIMS_OF_FACTS = ("decision", "level_2")
@@ -113,20 +95,20 @@ def audit_logs_on_spark(
     check_crc: bool = False,
     not_after: int | None = None,
     state: Path | None = None,
-    since: int | None = None,
+    span: Span | None = None,
 ) -> Result:
     """Audit; the tables that grow with the logs are written by Spark below `out`."""
     began = time.perf_counter()
     directories = [Path(directory).absolute() for directory in directories]
     state = state.absolute() if state is not None else None
-    place = Place.of(directories, topics, state=state, since=since)
+    place = Place.of(directories, topics, state=state, span=span)
     if not place.tree.of(FileKind.SEGMENT):
         return audit_logs(directories, topics=topics, check_crc=check_crc, not_after=not_after)
     out.mkdir(parents=True, exist_ok=True)
     work = out.absolute() / "work"
     try:
-        result = _Audit(spark, place, out.absolute(), work, range_bytes, check_crc, not_after, since).result()
-        place.forget(since)
+        result = _Audit(spark, place, out.absolute(), work, range_bytes, check_crc, not_after).result()
+        place.forget()
     finally:
         shutil.rmtree(work, ignore_errors=True)
     result.seconds = time.perf_counter() - began
@@ -143,7 +125,6 @@ class _Audit:
     range_bytes: int
     check_crc: bool
     not_after: int | None
-    since: int | None
 
     @property
     def tree(self) -> Tree:
@@ -159,8 +140,8 @@ class _Audit:
         options = {"rangeBytes": str(self.range_bytes), "checkCrc": str(self.check_crc).lower()}
         if self.place.memory is not None:
             options["state"] = str(self.place.memory.folder)
-        if self.since is not None:
-            options["since"] = str(self.since)
+        span = self.place.span
+        options |= {name: str(at) for name, at in (("since", span.since), ("until", span.until)) if at is not None}
         scan.bytes_remembered = self.remembered()
         rows = read_logs(self.spark, partitions, table="audit", **options)
         stored = self.stored("batches", rows, folder=self.out)
@@ -182,10 +163,8 @@ class _Audit:
         claims, wrong = self.claims()
         scan.problems += wrong
         ends = {(row["topic"], row["partition"]): row["end"] for row in totals}
-        beside = Beside.of(self.tree, ends, wrong, self.place.created)
-        checked = self.checked(
-            batches, self.with_facts(claims, facts), self.groups(scan.batches, ROWS_PER_GROUP), beside
-        )
+        beside = Beside.of(self.tree, ends, wrong, self.place.created, self.place.cut)
+        checked = self.checked(batches, self.with_facts(claims, facts), beside)
         txns, _ = (
             self.stored(name, checked.where(F.col("kind") == kind).select(*CHECKED_TABLES[kind]), folder=self.out)
             for name, kind in (("log_txns", "txn"), ("sequences", "sequence"))
@@ -247,12 +226,12 @@ class _Audit:
     def facts(self, decided: DataFrame, states: DataFrame, *, now: int) -> DataFrame:
         """The coordinators' log, folded by transactional id."""
         same = decided is states
-        count = coordinator_count(self.place)
+        count, levels = coordinator_count(self.place), self.place.levels
 
         def fold(frame: pd.DataFrame) -> pd.DataFrame:
             ordered = frame.sort_values(["partition", "path", "position", "offset"], kind="stable")
-            late = folded_states(ordered[ordered["late"]], now)
-            early = late if same else folded_states(ordered[~ordered["late"]], now)
+            late = folded_states(ordered[ordered["late"]], now, levels)
+            early = late if same else folded_states(ordered[~ordered["late"]], now, levels)
             return fact_frame(late, early, count)
 
         rows = states.where("problem is null").withColumn("late", F.lit(True))
@@ -305,37 +284,28 @@ class _Audit:
         of_facts = rows.select(*(columns.get(name, F.col(name)).alias(name) for name in CLAIM_COLUMNS))
         return claims.unionByName(of_facts)
 
-    def checked(self, batches: DataFrame, claims: DataFrame, groups: int, beside: Beside) -> DataFrame:
-        """Transactions, sequences, and what is wrong with either: every producer's batches and claims together."""
-
+    def checked(self, batches: DataFrame, claims: DataFrame, beside: Beside) -> DataFrame:
+        """Transactions, sequences, and what is wrong with either: of each producer its claims, then its batches."""
         directories = {
             (file.topic, file.partition): str(Path(file.path).parent) for file in self.tree.of(FileKind.SEGMENT)
         }
-
-        def check(batches: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-            batches = with_paths(batches, directories)
-            claims = claims.astype(CLAIM_COLUMNS)
-            txns = transactions(batches)
-            decisions = decisions_of(claims)
-            txns["undecided"] = undecided(decisions, txns)
-            txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"])
-            level_2 = pairs(claims[claims["source"] == "level_2"])
-            odd = txns[suspicious(txns, level_2)]
-            tables = {
-                "txn": txns,
-                "sequence": sequences(batches),
-                "break": sequence_breaks(batches),
-                "problem": check_claims(batches, txns, claims, beside),
-                "odd": odd,
-                "lacking": lacking_markers(decisions, txns, beside.starts, beside.cleaned, beside.created),
-                "level_2": pd.DataFrame(sorted(level_2 & pairs(odd)), columns=["producer_id", "epoch"]),
-            }
-            return pd.concat([widened(kind, table) for kind, table in tables.items()], ignore_index=True)
-
-        producers = batches.where("producer_id >= 0").select(*(name for name in BATCH_COLUMNS if name not in _STAY))
+        of_batches = [F.col(name) for name in OF_BATCHES if name not in CLAIM_COLUMNS]
+        of_claims = [F.col(name).alias(f"claim_{name}") for name in CLAIM_COLUMNS if name not in OF_BATCHES]
+        both = [F.col(name) for name in OF_BATCHES if name in CLAIM_COLUMNS]
+        # No nulls: a column of numbers with one is read as one of floats.
+        nothing = {"object": F.lit(""), "i2": F.lit(-1).cast("short"), "i4": F.lit(-1), "i8": F.lit(-1).cast("bigint")}
+        no_batch = [nothing[kind].alias(name) for name, kind in OF_BATCHES.items() if name not in CLAIM_COLUMNS]
+        no_claim = [
+            nothing[kind].alias(f"claim_{name}") for name, kind in CLAIM_COLUMNS.items() if name not in OF_BATCHES
+        ]
+        producers = batches.where("producer_id >= 0")
+        rows = producers.select(F.lit(True).alias("is_batch"), *both, *of_batches, *no_claim).unionByName(
+            claims.select(F.lit(False).alias("is_batch"), *both, *no_batch, *of_claims)
+        )
+        tasks = TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism
         key = ("topic", "partition", "producer_id")
-        both = self.grouped(producers, groups, *key).cogroup(self.grouped(claims, groups, *key))
-        return self.stored("checked", both.applyInPandas(check, ddl(CHECKED)))
+        ordered = rows.repartition(tasks, *key).sortWithinPartitions(*key, "is_batch", "segment", "position")
+        return self.stored("checked", ordered.mapInArrow(Checks(beside, directories), ddl(CHECKED)))
 
     def jumps(self, batches: DataFrame) -> pd.DataFrame:
         """Only edges of ranges, and jumps inside them that compaction does not explain, come to the driver."""
@@ -356,8 +326,10 @@ class _Audit:
     def timelines(self, states: DataFrame, txns: DataFrame) -> dict[str, dict[str, float]]:
         """The table of all transactions, those of a producer in one piece; and percentiles of their steps."""
 
+        levels = self.place.levels
+
         def join(states: pd.DataFrame, txns: pd.DataFrame) -> pd.DataFrame:
-            return timelines(states, txns.astype(TXN_COLUMNS))
+            return timelines(states, txns.astype(TXN_COLUMNS), levels)
 
         records = states.where("problem is null").select(*TABLES["txnlog"])
         groups = self.groups(records.count(), STATES_PER_GROUP)
@@ -405,7 +377,9 @@ class _Audit:
         """As much of the coordinators' log as the verdicts ask for."""
         producers = sorted({int(one) for name in ("odd", "break") for one in tables[name]["producer_id"]})
         last = (F.col("fact") == "last") & F.col("of_producer").isin(producers)
-        rows = facts.where(F.col("fact").isin("overdue", "stuck", "astray") | last).collect() if known else []
+        rows = (
+            facts.where(F.col("fact").isin("overdue", "stuck", "premature", "astray") | last).collect() if known else []
+        )
         astray = any(row["fact"] == "astray" for row in rows)
         return Coordinators(
             known,
@@ -415,4 +389,5 @@ class _Audit:
             shortened=shortened_coordinators(self.tree),
             overdue=[(record_of(row), row["age"]) for row in rows if row["fact"] == "overdue"],
             stuck=[(record_of(row), row["age"]) for row in rows if row["fact"] == "stuck"],
+            premature=[(record_of(row), row["age"]) for row in rows if row["fact"] == "premature"],
         )

@@ -13,6 +13,7 @@ from odradek.node.coordinators import partition_for
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import DECISION_COLUMNS
 from odradek_pipeline.layout import FileKind, Problem
+from odradek_pipeline.levels import Levels
 from odradek_pipeline.log_checks import BREAK_COLUMNS, SEQUENCE_COLUMNS, TXN_COLUMNS
 from odradek_pipeline.log_tables import TABLES
 from odradek_pipeline.payload import TransactionRecord
@@ -85,9 +86,9 @@ def record_of(row: Any) -> TransactionRecord:
     return TransactionRecord.of_row(row.asDict())
 
 
-def folded_states(frame: pd.DataFrame, now: int) -> Coordinators:
+def folded_states(frame: pd.DataFrame, now: int, levels: Levels) -> Coordinators:
     records = (TransactionRecord.of_row(row) for row in frame.to_dict("records"))
-    return Coordinators.fold(records, known=True, now=now)
+    return Coordinators.fold(records, known=True, now=now, levels=levels)
 
 
 def fact_frame(late: Coordinators, early: Coordinators, count: int) -> pd.DataFrame:
@@ -99,7 +100,7 @@ def fact_frame(late: Coordinators, early: Coordinators, count: int) -> pd.DataFr
     for record in late.decisions:
         complete = (record.partition, record.offset) in early.complete
         rows.append(record.row() | {"fact": "decision", "of_producer": record.producer_id, "age": int(complete)})
-    for fact, found in (("overdue", late.overdue), ("stuck", late.stuck)):
+    for fact, found in (("overdue", late.overdue), ("stuck", late.stuck), ("premature", late.premature)):
         rows += [record.row() | {"fact": fact, "of_producer": record.producer_id, "age": age} for record, age in found]
     for record in late.begun_at_level_2.values():
         rows.append(record.row() | {"fact": "level_2", "of_producer": record.producer_id, "age": -1})

@@ -1,0 +1,211 @@
+"""`odradek audit logs|history|events|all`, and `odradek report` of what they wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from odradek.commands import Argument, Commands, Option
+from odradek.usage import UsageError
+from odradek_pipeline.needs import need
+from odradek_pipeline.options import AuditMaster, Directories, Out, Since, Stage, Until
+from odradek_pipeline.told import BAD, finish
+
+if TYPE_CHECKING:
+    from odradek_pipeline.result import Result
+    from odradek_pipeline.times import Span
+
+__all__ = ["add_audits", "report"]
+
+
+def add_audits(commands: Commands) -> None:
+    """Put the audits beside the other commands."""
+    commands.add("audit logs", audit_logs_command)
+    commands.add("audit history", audit_history_command)
+    commands.add("audit events", audit_events_command)
+    commands.add("audit all", audit_all_command)
+
+
+def audit_logs_command(
+    directories: Directories,
+    out: Annotated[
+        str, Option(help="Folder for the tables (Parquet) and summary.json; s3://… and the like too.")
+    ] = "audit",
+    master: AuditMaster = "local[*]",
+    topic: Annotated[
+        list[str] | None,
+        Option(help="Only these topics; without __transaction_state nothing can be said to hang."),
+    ] = None,
+    range_mb: Annotated[int, Option(min=1, help="Bytes that a task reads, in MiB.")] = 128,
+    check_crc: Annotated[
+        bool,
+        Option(help="Compare all checksums; without it, those of segments not closed cleanly."),
+    ] = False,
+    state: Annotated[
+        Path | None,
+        Option(help="Folder where audits remember sealed segments, so that only what is new is read."),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    stage: Stage = None,
+) -> None:
+    """Transactions that hang, markers, epochs and sequences, from log directories; exit code 1 on anything bad."""
+    need("numpy", "pandas", "pyarrow")
+    from odradek_pipeline.preflight import check_folder, check_log_directories, check_master
+    from odradek_pipeline.stores import fetched, is_far, placed
+    from odradek_pipeline.times import Span
+
+    if master != "none":
+        need("pyspark", extra="pipeline")
+        check_master(master)
+    if stage is None and any(map(is_far, directories)) and (state is not None or not _is_here(master)):
+        raise UsageError("What is in a store is copied first: name a --stage that stays, and that workers share.")
+    topics, now = tuple(topic or ()), time.time_ns() // 1_000_000
+    options = _LogOptions(topics, check_crc, state, Span.of(since, until, now))
+    with placed(out) as folder, fetched(directories, topics, stage=stage) as here:
+        check_log_directories(here, topics)
+        check_folder(folder)
+        if master == "none":
+            from odradek_pipeline.jobs.audit_logs import audit_logs
+
+            result = audit_logs(here, not_after=now, **options.given())
+        else:
+            result = _on_spark(here, folder, master, range_mb << 20, options)
+        finish(result, folder, told=out)
+
+
+@dataclass(frozen=True, slots=True)
+class _LogOptions:
+    """What both ways of the audit take."""
+
+    topics: tuple[str, ...]
+    check_crc: bool
+    state: Path | None
+    span: Span
+
+    def given(self) -> dict[str, Any]:
+        """As keywords."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+def _is_here(master: str) -> bool:
+    """Whether all of the audit is done on this machine."""
+    return master == "none" or master.startswith("local")
+
+
+def _on_spark(directories: list[Path], out: Path, master: str, range_bytes: int, options: _LogOptions) -> Result:
+    from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
+    from odradek_pipeline.preflight import spark_troubles
+    from odradek_pipeline.session import spark_session
+
+    with spark_troubles():
+        spark = spark_session(None if master == "submit" else master, name="odradek audit logs")
+        try:
+            return audit_logs_on_spark(spark, directories, out, range_bytes=range_bytes, **options.given())
+        finally:
+            spark.stop()
+
+
+def audit_history_command(
+    files: Annotated[
+        list[Path], Argument(metavar="FILE", help="Client histories in Jepsen's operation format, JSON lines.")
+    ],
+    out: Out = Path("audit"),
+) -> None:
+    """What clients saw, against what was acknowledged to them; exit code 1 on anything bad."""
+    need("numpy", "pandas", "pyarrow")
+    from odradek_pipeline.jobs.audit_history import audit_history
+    from odradek_pipeline.preflight import check_files, check_folder
+
+    check_files(files)
+    check_folder(out)
+    result = audit_history(files)
+    _must_have_read(result.facts["operations"], "operation of a client", files)
+    finish(result, out)
+
+
+def audit_events_command(
+    files: Annotated[list[Path], Argument(metavar="FILE", help="What `odradek serve --events FILE` wrote.")],
+    out: Out = Path("audit"),
+    stall_ms: Annotated[
+        int, Option(min=1, help="A stall of the last stable offset is told from this length on, ms.")
+    ] = 10_000,
+    master: AuditMaster = "none",
+) -> None:
+    """Verifications, transactions, stalls of the last stable offset and their holders; exit code 1 on anything bad."""
+    need("numpy", "pandas", "pyarrow")
+    from odradek_pipeline.jobs.audit_events import audit_events
+    from odradek_pipeline.preflight import check_files, check_folder, check_master
+
+    if master != "none":
+        need("pyspark", extra="pipeline")
+        check_master(master)
+    check_files(files)
+    check_folder(out)
+    result = audit_events(files, stall_ms=stall_ms) if master == "none" else _events(files, out, master, stall_ms)
+    _must_have_read(result.facts["events"], "event", files)
+    finish(result, out)
+
+
+def _events(files: list[Path], out: Path, master: str, stall_ms: int) -> Result:
+    from odradek_pipeline.jobs.audit_events_spark import audit_events_on_spark
+    from odradek_pipeline.preflight import spark_troubles
+    from odradek_pipeline.session import spark_session
+
+    with spark_troubles():
+        spark = spark_session(None if master == "submit" else master, name="odradek audit events")
+        try:
+            return audit_events_on_spark(spark, files, out, stall_ms=stall_ms)
+        finally:
+            spark.stop()
+
+
+def _must_have_read(count: int, what: str, files: list[Path]) -> None:
+    if not count:
+        raise UsageError(f"There is no {what} in {', '.join(map(str, files))}.")
+
+
+def audit_all_command(
+    logs: Annotated[list[str] | None, Option(help="Log directory; can be given more than once.")] = None,
+    history: Annotated[list[Path] | None, Option(help="Client history; can be given more than once.")] = None,
+    events: Annotated[list[Path] | None, Option(help="Event log; can be given more than once.")] = None,
+    out: Out = Path("audit"),
+    master: AuditMaster = "local[*]",
+    topic: Annotated[list[str] | None, Option(help="Of the logs only these topics.")] = None,
+    since: Since = None,
+    until: Until = None,
+) -> None:
+    """Every audit that there is evidence for, and one report of all; exit code 1 on anything bad."""
+    asked = {audit_logs_command: logs, audit_history_command: history, audit_events_command: events}
+    if not any(asked.values()):
+        raise UsageError("Nothing to audit: name --logs, --history or --events.")
+    for command, paths in asked.items():
+        if paths:
+            of_logs = {"master": master, "topic": topic, "since": since, "until": until}
+            options = of_logs if command is audit_logs_command else {}
+            with contextlib.suppress(SystemExit):
+                folder = out / command.__name__.split("_")[1]
+                command(paths, out=str(folder) if paths is logs else folder, **options)  # type: ignore[operator]
+    report(out)
+
+
+def report(
+    folder: Annotated[Path, Argument(help="Folder that audits have written, or one of such folders.")] = Path("audit"),
+) -> None:
+    """Write report.html and report.md from the tables of audits; exit code 1 on anything bad."""
+    need("matplotlib", "numpy", "pandas", "pyarrow")
+    from odradek_pipeline.jobs.report import find_audits, write_report
+    from odradek_pipeline.preflight import check_folder
+
+    if not folder.is_dir() or not find_audits(folder):
+        raise UsageError(f"There is no audit in {folder}.")
+    check_folder(folder)
+    try:
+        bad = write_report(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(f"What an audit wrote to {folder} cannot be read: {error}.") from error
+    print(f"{folder / 'report.html'}: {'bad' if bad else 'ok'}")
+    raise SystemExit(BAD if bad else 0)

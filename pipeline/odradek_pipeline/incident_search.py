@@ -1,0 +1,176 @@
+"""What was found, and which of it has no cause yet: each cause claims the findings that follow from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import pandas as pd
+
+from odradek_pipeline.incident_words import words_of
+from odradek_pipeline.layout import Problem
+
+__all__ = [
+    "FAR",
+    "INCIDENT_COLUMNS",
+    "Findings",
+    "Incident",
+    "Partition",
+    "Row",
+    "Search",
+    "at_partition",
+    "incidents_frame",
+    "key_of",
+    "of_problem",
+]
+
+INCIDENT_COLUMNS: dict[str, str] = {
+    "incident": "object",
+    "topic": "object",
+    "partition": "int64",
+    "offset": "int64",
+    "end_offset": "int64",
+    "producer_id": "int64",
+    "producer_epoch": "int64",
+    "transactional_id": "object",
+    "since": "int64",
+    "path": "object",
+    "position": "int64",
+    "what": "object",
+    "blocks": "object",
+    "run": "object",
+    "anomalies": "int64",
+    "problems": "int64",
+}
+"""A row for each cause: `since` in milliseconds, -1 where nothing tells; how many findings follow from it."""
+
+Row = dict[str, Any]
+Partition = tuple[str, int]
+
+_BESIDE = frozenset(
+    ("bad-snapshot", "bad-txn-index", "bad-index", "no-segment", "replica-lacks", "replica-has-more", "replica-differs")
+)
+_DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+_OF_BATCHES = frozenset(
+    (
+        "offset-gap",
+        "offset-regression",
+        "seq-gap",
+        "seq-duplicate",
+        "seq-first-not-zero",
+        "txn-hanging",
+        "txn-orphan-marker",
+        "txn-double-marker",
+        "txn-marker-epoch-regression",
+        "txn-epoch-not-bumped",
+        "producer-epoch-regression",
+    )
+)
+"""What missing, repeated or swapped batches look like to the rules of transactions and sequences."""
+FAR = 1 << 62
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found, and what an incident needs to know of it."""
+
+    anomalies: list[Row]
+    problems: Sequence[Problem]
+    jumps: pd.DataFrame
+    """Every place where offsets do not follow each other, whatever the anomalies say of it."""
+    ends: Mapping[Partition, int] = field(default_factory=dict)
+    times: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
+    """When each open transaction began, ms: by topic, partition and first offset."""
+
+
+@dataclass(slots=True)
+class Incident:
+    """A cause."""
+
+    name: str
+    row: Row
+    anomalies: list[int] = field(default_factory=list)
+    problems: list[int] = field(default_factory=list)
+
+
+def incidents_frame(incidents: Iterable[Incident]) -> pd.DataFrame:
+    """The table `incidents`."""
+    rows = [one.row | {"anomalies": len(one.anomalies), "problems": len(one.problems)} for one in incidents]
+    frame = pd.DataFrame(rows, columns=list(INCIDENT_COLUMNS))
+    numbers = {name: -1 for name, kind in INCIDENT_COLUMNS.items() if kind == "int64"}
+    return frame.fillna(numbers).fillna("").astype(INCIDENT_COLUMNS)
+
+
+class Search:
+    """Which findings still have no cause."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.incidents: list[Incident] = []
+        self.free = {at for at, row in enumerate(findings.anomalies) if row["severity"] == "bad"}
+        self.open = {at for at, one in enumerate(findings.problems) if one.severity == "bad"}
+
+    def add(self, name: str, anomalies: Iterable[int], problems: Iterable[int] = (), **row: Any) -> None:
+        """A cause, and what it claims; the first finding says where, as far as the row does not."""
+        given = [at for at in anomalies if at in self.free]
+        claimed, damage = sorted(set(given)), sorted(set(problems) & self.open)
+        self.free -= set(claimed)
+        self.open -= set(damage)
+        first = self.findings.anomalies[given[0]] if given else {}
+        base = {column: first[column] for column in INCIDENT_COLUMNS if column in first}
+        base["detail"] = first.get("detail", "")
+        whole = {"since": -1} | base | row | {"incident": name}
+        whole |= words_of(name, whole, self.findings.ends)
+        for at in claimed:
+            self.findings.anomalies[at]["incident"] = len(self.incidents)
+        self.incidents.append(Incident(name, whole, claimed, damage))
+
+    def anomalies(self, names: Iterable[str], wanted: Callable[[Row], bool] = lambda row: True) -> list[int]:
+        """Those without a cause, of these names."""
+        listed = frozenset(names)
+        rows = self.findings.anomalies
+        return [at for at in sorted(self.free) if rows[at]["anomaly"] in listed and wanted(rows[at])]
+
+    def problems(self, names: Iterable[str], wanted: Callable[[Problem], bool] = lambda one: True) -> list[int]:
+        """The same of problems."""
+        listed = frozenset(names)
+        every = self.findings.problems
+        return [at for at in sorted(self.open) if every[at].problem in listed and wanted(every[at])]
+
+    def beside(self, key: Partition) -> list[int]:
+        """What the files beside the segments of a partition say otherwise."""
+        return self.problems(_BESIDE, lambda one: key_of(one.path) == key)
+
+    def consequences(self, key: Partition, start: int, end: int) -> list[int]:
+        """What is wrong with batches around a place, and with transactions that reach over it."""
+
+        def follows(row: Row) -> bool:
+            if (row["topic"], row["partition"]) != key:
+                return False
+            if row["anomaly"] == "txn-hanging" and row["end_offset"] < 0:
+                return row["offset"] < end or start >= FAR
+            last = max(row["end_offset"], row["offset"])
+            return row["offset"] <= end and last >= start - 1
+
+        return self.anomalies(_OF_BATCHES, follows)
+
+
+def key_of(path: str) -> Partition:
+    """The partition of a directory, or of a file in one."""
+    one = PurePath(path)
+    found = _DIRECTORY.fullmatch(one.name) or _DIRECTORY.fullmatch(one.parent.name)
+    return (found["topic"], int(found["partition"])) if found else ("", -1)
+
+
+def at_partition(key: Partition) -> Callable[[Row], bool]:
+    """Whether a finding is of this partition."""
+    return lambda row: (row["topic"], row["partition"]) == key
+
+
+def of_problem(one: Problem) -> Row:
+    """Where a problem is, as columns of an incident."""
+    topic, partition = key_of(one.path)
+    return {"topic": topic, "partition": partition, "path": one.path, "position": one.position, "detail": one.detail}

@@ -1,0 +1,28 @@
+"""Arguments and options that several commands of the pipeline take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from odradek.commands import Argument, Option
+
+__all__ = ["AuditMaster", "Directories", "Master", "Out", "Since", "Stage", "Until"]
+
+Directories = Annotated[
+    list[str],
+    Argument(metavar="DIR", help="Kafka log directories, or directories of partitions; s3://… and the like too."),
+]
+Stage = Annotated[
+    Path | None, Option(help="Folder for copies of what is in a store; kept, so that only what is new is fetched.")
+]
+Out = Annotated[Path, Option(help="Folder for the tables (Parquet) and summary.json.")]
+Since = Annotated[
+    str | None, Option(metavar="TIME", help="Without segments that end before: 24h, 7d, or 2026-11-22T06:00.")
+]
+Until = Annotated[
+    str | None, Option(metavar="TIME", help="Without segments that begin after; the coordinators' log is read whole.")
+]
+MASTERS = "Spark master: local[*], spark://HOST:PORT, yarn, …; submit: as spark-submit says"
+Master = Annotated[str, Option(help=f"{MASTERS}.")]
+AuditMaster = Annotated[str, Option(help=f"{MASTERS}; none: without Spark.")]
