@@ -68,6 +68,18 @@ def test_a_violation_is_told() -> None:
     assert number(r"(\d+) records of aborted transactions were read", said) > 0
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_of_consumers_shares_the_partitions(protocol: str, tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    group = ("--group-protocol", protocol, "--consumers", "3", "--events", str(events))
+    code, said = played("--seconds", "10", *group, *BUSY)
+    assert 0 == code, said
+    assert "Exactly-once held" in said
+    told = [json.loads(line) for line in events.read_text().splitlines()]
+    members = [event["members"] for event in told if event["kind"] == "group_state_change"]
+    assert 3 == max(members)
+
+
 def test_ctrl_c_ends_with_the_summary() -> None:
     with demo("--seconds", "600") as process:
         assert process.stdout is not None
@@ -143,6 +155,7 @@ def test_nothing_committed_is_no_success() -> None:
     ("arguments", "code", "sentence"),
     [
         (("--isolation", "read_nothing"), 2, "read_nothing"),
+        (("--consumers", "2"), 2, "Several consumers need a group: say --group-protocol classic"),
         (("--port", "70000"), 1, "The broker did not start: odradek: Port 70000 is out of range"),
         (("--events", __file__), 2, "is not empty"),
     ],

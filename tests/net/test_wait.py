@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec import Struct
 from tests.unit.node.helpers import batch, produce_request
 
+from odradek.control.messages import GroupView
 from odradek.net.client import BlockingClient
 from odradek.testing import Cluster, rule
+from odradek.wire.messages import streams_group_heartbeat_request as streams
+from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
 
 def produced(cluster: Cluster, value: bytes) -> int:
@@ -43,6 +48,32 @@ def test_a_transactional_id() -> None:
         cluster.wait(transaction={"id": "x", "state": "Empty"})
         with pytest.raises(TimeoutError, match="x is in Empty"):
             cluster.wait(transaction={"id": "x", "state": "Ongoing"}, timeout_s=0.01)
+
+
+CONSUMER = ConsumerGroupHeartbeatRequest(
+    group_id="g", member_id="a", rebalance_timeout_ms=30_000, subscribed_topic_names=["t"], topic_partitions=[]
+)
+SHARE = ShareGroupHeartbeatRequest(group_id="g", member_id="a", subscribed_topic_names=["t"])
+STREAMS = streams.StreamsGroupHeartbeatRequest(
+    group_id="g",
+    member_id="a",
+    rebalance_timeout_ms=30_000,
+    process_id="p",
+    topology=streams.Topology(epoch=0, subtopologies=[streams.Subtopology(subtopology_id="0", source_topics=["t"])]),
+    active_tasks=[],
+    standby_tasks=[],
+    warmup_tasks=[],
+)
+
+
+@pytest.mark.parametrize(("request_", "kind"), [(CONSUMER, "consumer"), (SHARE, "share"), (STREAMS, "streams")])
+def test_members_of_a_group_of_a_newer_protocol(request_: Struct, kind: str) -> None:
+    with Cluster(brokers=1, topics=["t"]) as cluster:
+        with BlockingClient(cluster.bootstrap, client_id="mine") as client:
+            assert 0 == client.ask(request_, 1).error_code
+        [group] = cluster.wait(group={"id": "g", "members": 1})
+        assert isinstance(group, GroupView)
+        assert (kind, [("a", "mine")]) == (group.type, [(each.member_id, each.client_id) for each in group.members])
 
 
 @pytest.mark.parametrize(

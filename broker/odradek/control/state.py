@@ -50,7 +50,6 @@ __all__ = [
 
 BATCHES = 10
 LOOK_BACK = 1000
-DESCRIBE_GROUPS_VERSION = 5
 
 
 def _running(cluster: RunningCluster) -> Iterator[Node]:
@@ -198,7 +197,6 @@ def group_view(cluster: RunningCluster, group_id: str) -> GroupView | None:
 
 
 def _group(node: Node, machine: GroupCoordinator, listed: ListedGroup) -> GroupView:
-    described = machine.describe(listed.group_id, DESCRIBE_GROUPS_VERSION)
     return GroupView(
         group_id=listed.group_id,
         state=listed.group_state,
@@ -208,11 +206,11 @@ def _group(node: Node, machine: GroupCoordinator, listed: ListedGroup) -> GroupV
         members=[
             GroupMemberView(
                 member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
+                group_instance_id=member.instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
             )
-            for member in described.members
+            for member in machine.members_of(listed.group_id)
         ],
         offsets=_offsets(machine, listed.group_id),
     )

@@ -27,6 +27,14 @@ class Isolation(StrEnum):
     READ_UNCOMMITTED = "read_uncommitted"
 
 
+class GroupProtocol(StrEnum):
+    """How consumers come by their partitions."""
+
+    NONE = "none"
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
 Bootstrap = Annotated[str, Option(help="HOST:PORT of the brokers, separated by commas.")]
 Topic = Annotated[str, Option(help="Topic of the transfers.")]
 Rate = Annotated[float, Option(min=0.01, help="Transactions a second of one producer.")]
@@ -34,6 +42,9 @@ AbortEvery = Annotated[int, Option(min=0, help="On average one transaction in so
 CrashEvery = Annotated[int, Option(min=0, help="On average one transaction in so many crashes; 0 for none.")]
 Seed = Annotated[int | None, Option(help="Seed of what the producers plan.")]
 Level = Annotated[Isolation, Option(help="Isolation level of the consumer.")]
+Protocol = Annotated[
+    GroupProtocol, Option(help="Protocol of the group that consumers share the partitions in; none has no group.")
+]
 Lines = Annotated[bool, Option(help="Tell everything as JSON lines instead of counts.")]
 
 
@@ -49,6 +60,8 @@ def play(
     brokers: Annotated[int, Option(min=1, help="Number of brokers.")] = 3,
     partitions: Annotated[int, Option(min=1, help="Partitions of the topic.")] = 6,
     producers: Annotated[int, Option(min=1, help="Number of producers.")] = 2,
+    consumers: Annotated[int, Option(min=1, help="Number of consumers; several need a group.")] = 1,
+    group_protocol: Protocol = GroupProtocol.NONE,
     isolation: Level = Isolation.READ_COMMITTED,
     rate: Rate = 40,
     abort_every: AbortEvery = 6,
@@ -68,11 +81,15 @@ def play(
 
     if events is not None:
         _must_be_new(events)
+    if consumers > 1 and group_protocol is GroupProtocol.NONE:
+        raise UsageError("Several consumers need a group: say --group-protocol classic or --group-protocol consumer.")
     options = DemoOptions(
         seconds=seconds,
         brokers=brokers,
         partitions=partitions,
         producers=producers,
+        consumers=consumers,
+        group_protocol=group_protocol,
         isolation=isolation,
         rate=rate,
         abort_every=abort_every,
@@ -143,10 +160,14 @@ def consume_command(
     bootstrap: Bootstrap = "localhost:9092",
     topic: Topic = "transfers",
     isolation: Level = Isolation.READ_COMMITTED,
+    group_protocol: Protocol = GroupProtocol.NONE,
     lines: Lines = False,
     until_stdin_ends: UntilStdinEnds = False,
 ) -> None:
-    """Read the transfers from the beginning, and watch for what must not be; exit code 1 if anything was."""
+    """Read the transfers from the beginning, and watch for what must not be; exit code 1 if anything was.
+
+    In a group it shares the partitions with the other members, and begins where the one before has committed.
+    """
     need("confluent_kafka", extra="demo")
     from odradek.demo.consumer import ConsumeOptions, consume
     from odradek.demo.lines import JsonLines, Spoken
@@ -154,7 +175,7 @@ def consume_command(
 
     if until_stdin_ends:
         end_with_stdin()
-    options = ConsumeOptions(bootstrap=bootstrap, topic=topic, isolation=isolation)
+    options = ConsumeOptions(bootstrap=bootstrap, topic=topic, isolation=isolation, group_protocol=group_protocol)
     raise SystemExit(consume(options, tell=JsonLines() if lines else Spoken(), stopped=stop_signal()))
 
 

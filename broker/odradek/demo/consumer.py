@@ -1,9 +1,14 @@
-"""`odradek demo consume`: reads every partition from the beginning, and notices what must not be."""
+"""`odradek demo consume`: reads every partition from the beginning, and notices what must not be.
+
+By itself it is in no group and has all partitions. In a group it shares them with others: who gives a partition up
+commits how far it has told what it read, and whoever gets it goes on there.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
@@ -12,37 +17,48 @@ from odradek.demo.lines import AtEnd, Read, Seen, Tell, Trouble, Violated
 from odradek.demo.transfers import decode_posting
 from odradek.demo.watch import Watch
 
-__all__ = ["ConsumeOptions", "consume"]
+__all__ = ["ALONE", "ConsumeOptions", "consume"]
 
+ALONE = "none"
+GROUP = "watchers"
 POLL_S = 0.2
 RECORDS_MAX = 500
 PATIENCE_S = 30.0
 
 
 class ConsumeOptions(Struct, frozen=True, kw_only=True):
-    """What the command line says; `isolation` is read_committed or read_uncommitted."""
+    """What the command line says.
+
+    `isolation` is read_committed or read_uncommitted; `group_protocol` is none, classic or consumer (KIP-848).
+    """
 
     bootstrap: str
     topic: str
     isolation: str
+    group_protocol: str = ALONE
 
 
 def consume(options: ConsumeOptions, *, tell: Tell, stopped: threading.Event) -> int:
     """Read until it is time to stop; the exit code, 1 if anything was wrong."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": options.bootstrap,
-            "client.id": "watcher",
-            "group.id": "watchers",  # the library asks for one; without subscription and commits nobody is in it
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": options.isolation,
-            "fetch.wait.max.ms": 100,
-        }
-    )
+    alone = options.group_protocol == ALONE
+    settings = {
+        "bootstrap.servers": options.bootstrap,
+        "client.id": "watcher",
+        "group.id": GROUP,  # the library asks for one; without subscription and commits nobody is in it
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        "isolation.level": options.isolation,
+        "fetch.wait.max.ms": 100,
+    }
+    consumer = Consumer(settings if alone else settings | {"group.protocol": options.group_protocol})
     try:
-        consumer.assign([TopicPartition(options.topic, at, OFFSET_BEGINNING) for at in _partitions(consumer, options)])
-        return _Reading(consumer, tell).run(stopped)
+        if alone:
+            partitions = _partitions(consumer, options)
+            consumer.assign([TopicPartition(options.topic, at, OFFSET_BEGINNING) for at in partitions])
+            return _Reading(consumer, tell, _batch).run(stopped)
+        consumer.subscribe([options.topic], on_revoke=_hand_over)
+        return _Reading(consumer, tell, _one_by_one).run(stopped)
     except KafkaException as failure:
         tell(Trouble(f"consumer: {failure.args[0].str()}", fatal=True))
         return 1
@@ -61,16 +77,38 @@ def _partitions(consumer: Consumer, options: ConsumeOptions) -> list[int]:
         time.sleep(POLL_S)
 
 
+def _batch(consumer: Consumer) -> list[Message]:
+    return consumer.consume(RECORDS_MAX, POLL_S)
+
+
+def _one_by_one(consumer: Consumer) -> list[Message]:
+    """What one `consume` gives may be of partitions that it gave up meanwhile; what a `poll` gives is not."""
+    messages: list[Message] = []
+    message = consumer.poll(POLL_S)
+    while message is not None:
+        messages.append(message)
+        message = consumer.poll(0) if len(messages) < RECORDS_MAX else None
+    return messages
+
+
+def _hand_over(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    """Commit how far these have been read: all of that is told before anything else is read."""
+    read = [each for each in consumer.position(partitions) if each.offset >= 0]
+    if read:
+        consumer.commit(offsets=read, asynchronous=False)
+
+
 class _Reading:
-    def __init__(self, consumer: Consumer, tell: Tell) -> None:
+    def __init__(self, consumer: Consumer, tell: Tell, read: Callable[[Consumer], list[Message]]) -> None:
         self._consumer = consumer
+        self._read = read
         self._tell = tell
         self._watch = Watch()
         self._violations = 0
 
     def run(self, stopped: threading.Event) -> int:
         while not stopped.is_set():
-            messages = self._consumer.consume(RECORDS_MAX, POLL_S)
+            messages = self._read(self._consumer)
             records = [self._seen(message) for message in messages if message.error() is None]
             if records:
                 self._tell(Read(records))

@@ -16,6 +16,7 @@ from anyio.to_thread import run_sync
 from msgspec import Struct
 
 from odradek.demo.board import Board
+from odradek.demo.consumer import ALONE
 from odradek.demo.judge import Verdict, judge
 from odradek.demo.lines import decode_line
 from odradek.demo.log import LogReader
@@ -42,6 +43,8 @@ class DemoOptions(Struct, frozen=True, kw_only=True):
     brokers: int = 3
     partitions: int = 6
     producers: int = 2
+    consumers: int = 1
+    group_protocol: str = ALONE
     isolation: str = "read_committed"
     rate: float = 40
     abort_every: int = 6
@@ -64,10 +67,10 @@ def produce_command(options: DemoOptions, bootstrap: str, *, number: int, life: 
 
 
 def consume_command(options: DemoOptions, bootstrap: str) -> list[str]:
-    """The consumer."""
+    """A consumer."""
     return command(
         *("demo", "consume", "--lines", "--bootstrap", bootstrap, "--topic", TOPIC),
-        *("--isolation", options.isolation),
+        *("--isolation", options.isolation, "--group-protocol", options.group_protocol),
     )
 
 
@@ -111,7 +114,8 @@ class _Director:
             tasks.start_soon(self._look)
             tasks.start_soon(self._draw)
             async with anyio.create_task_group() as players:
-                players.start_soon(self._consumer)
+                for number in range(1, self._options.consumers + 1):
+                    players.start_soon(self._consumer, number)
                 players.start_soon(self._producers)
                 players.start_soon(self._call_time)
             self._act = "judging"
@@ -207,12 +211,12 @@ class _Director:
         elif code and not (stop.is_set() and code == -signal.SIGTERM):  # told to end before it could listen
             board.trouble(f"till-{number} ended with exit code {code}: {_last_line(log)}")
 
-    async def _consumer(self) -> None:
+    async def _consumer(self, number: int) -> None:
         consume = consume_command(self._options, self._bootstrap)
-        log = self._work / "consumer.log"
+        log = self._work / f"consumer-{number}.log"
         code = await run_until(self._curtain, consume, lambda line: self._board.hear_consumer(decode_line(line)), log)
         if not self._curtain.is_set():
-            raise DemoFailed(f"The consumer ended by itself, with exit code {code}: {_last_line(log)}")
+            raise DemoFailed(f"A consumer ended by itself, with exit code {code}: {_last_line(log)}")
 
     async def _drain(self) -> None:
         """Until every transaction has ended and the consumer is at the end, or for so long that it never will be."""

@@ -22,7 +22,7 @@ from odradek.group.consumer.records import group_tombstones
 from odradek.group.consumer.settings import ConsumerSettings, Surroundings
 from odradek.group.consumer.topics import NO_TOPICS
 from odradek.group.folding import Folding
-from odradek.group.listing import described, listed, matches
+from odradek.group.listing import KnownMember, described, listed, matches, members_of
 from odradek.group.member import Token
 from odradek.group.offset_protocol import OffsetProtocol
 from odradek.group.offsets import Offsets
@@ -331,6 +331,11 @@ class GroupCoordinator(Machine[Work]):
         """ListGroups, for the groups of this partition."""
         matching = matches(states_filter, types_filter)
         return (listed(group) for group in self._committed_groups() if matching(group))
+
+    def members_of(self, group_id: str) -> list[KnownMember]:
+        """Who is in a group, of whatever protocol; nobody in one that is not there."""
+        group = self._knowing(group_id)._groups.get(group_id)
+        return [] if group is None else members_of(group)
 
     def delete_group(self, group_id: str, now: int) -> Decision[DeletableGroupResult]:
         """DeleteGroups, for one group: only without members, and its offsets go with it."""

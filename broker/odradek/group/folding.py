@@ -175,6 +175,7 @@ class Folding:
             self._touched.add(other_key.group_id)
         elif isinstance(other_key, ShareKey) and not isinstance(other_value, Unknown):
             self._share.fold(other_key.group_id, other_key, other_value, loading=not self.serving)
+            self._touched.add(other_key.group_id)
 
     def _apply_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
         group = self._groups.get(group_id)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from odradek.group.classic import ClassicGroup
 from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.share.group import ShareGroup
@@ -16,7 +18,17 @@ from odradek.wire.messages.list_groups_response import ListedGroup
 if TYPE_CHECKING:
     from odradek.group.consumer.groups import Group
 
-__all__ = ["described", "listed", "matches"]
+__all__ = ["KnownMember", "described", "listed", "matches", "members_of"]
+
+
+class KnownMember(Struct, frozen=True):
+    """Who a member is, whatever its protocol; one of a share group has no instance id."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 STATES_FOR_FILTERS = {"NotReady": "not_ready"}
@@ -49,6 +61,16 @@ def described(group_id: str, group: Group | None, version: int) -> DescribedGrou
             for member in group.members.values()
         ],
     )
+
+
+def members_of(group: Group) -> list[KnownMember]:
+    """Who is in a group, in the order of joining."""
+    if isinstance(group, ShareGroup):
+        return [KnownMember(each.member_id, None, each.client_id, each.client_host) for each in group.members.values()]
+    return [
+        KnownMember(each.member_id, each.instance_id, each.client_id, each.client_host)
+        for each in group.members.values()
+    ]
 
 
 def _not_found(group_id: str, version: int, message: str) -> DescribedGroup:

@@ -13,6 +13,7 @@ from odradek.group.consumer.settings import MigrationPolicy
 from odradek.group.states import GroupState
 from odradek.log.machine import Refused
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
 
 def refused(outcome: object) -> ErrorCode:
@@ -389,6 +390,23 @@ def test_a_change_of_state_is_told() -> None:
     desk.beat("B", -1)
     desk.beat("A", -1)
     assert [("Reconciling", "Assigning", 4), ("Assigning", "Empty", 5)] == states_told(desk)
+
+
+def test_a_change_of_state_of_a_share_group_is_told() -> None:
+    desk = ConsumerDesk()
+
+    def beat(member_id: str, epoch: int) -> None:
+        names = ["orders"] if epoch == 0 else None
+        request = ShareGroupHeartbeatRequest(
+            group_id="s", member_id=member_id, member_epoch=epoch, subscribed_topic_names=names
+        )
+        desk.decide(desk.machine.share_heartbeat(request, "client", "/host", desk.now))
+
+    beat("A", 0)
+    [(before, after, epoch)] = states_told(desk)
+    assert ("Dead", "Stable") == (before, after)
+    beat("A", -1)
+    assert [("Stable", "Empty", int(str(epoch)) + 1)] == states_told(desk)
 
 
 def test_what_was_before_a_failover_is_no_news() -> None:
