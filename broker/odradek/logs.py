@@ -67,10 +67,13 @@ def _structlog_logger(*, as_json: bool) -> Logger:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    # Without the values of variables: passwords and tokens are among them, and to print them takes seconds.
     if as_json:
-        processors += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        told = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        processors += [structlog.processors.ExceptionRenderer(told), structlog.processors.JSONRenderer()]
     else:
-        processors.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()))
+        plain = structlog.dev.plain_traceback
+        processors.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain))
     return cast(
         "Logger",
         structlog.wrap_logger(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientProtocol"]
 
+MAPPED = "::ffff:"
+
 SEND_BUFFER_BYTES_MAX = 4 * 1024 * 1024
 """Beyond this the client counts as clogged: nothing more is served to it until half has gone out."""
 
@@ -46,7 +48,13 @@ class ClientProtocol(asyncio.Protocol):
         secured = transport.get_extra_info("ssl_object")
         certified = None if secured is None else _certified(secured)
         self._driver.step(
-            Connected(self._conn, host=str(peer[0]), port=int(peer[1]), listener=self._listener, certified=certified)
+            Connected(
+                self._conn,
+                host=_as_itself(str(peer[0])),
+                port=int(peer[1]),
+                listener=self._listener,
+                certified=certified,
+            )
         )
 
     def data_received(self, data: bytes) -> None:
@@ -61,6 +69,11 @@ class ClientProtocol(asyncio.Protocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._driver.forget(self._conn)
         self.hear(Disconnected(self._conn))
+
+
+def _as_itself(host: str) -> str:
+    """An address of IPv4, also where a socket of IPv6 has taken the connection: what denies it has to find it."""
+    return host.removeprefix(MAPPED) if host.startswith(MAPPED) and "." in host else host
 
 
 def _certified(secured: SSLObject) -> str | None:

@@ -149,9 +149,12 @@ def host_matches(pattern: str, host: str) -> bool:
     """Whether a connection from this address is meant."""
     if pattern in (WILDCARD, host):
         return True
-    if "/" not in pattern:
+    if "/" not in pattern and ":" not in pattern:
         return False
     try:
+        if "/" not in pattern:
+            # An address of IPv6 can be written in many ways, of which who denies it has chosen one.
+            return ip_address(host) == ip_address(pattern)
         return ip_address(host) in ip_network(pattern, strict=False)
     except ValueError:
         return False

@@ -44,7 +44,7 @@ class SignedTokens:
         try:
             signed = jws.deserialize_compact(token, self._keys, registry=registry)
             claims = json.loads(signed.payload)
-        except (ValueError, KeyError, TypeError, JoseError):
+        except (ValueError, KeyError, TypeError, RecursionError, JoseError):
             return None
         return self._accepted(claims, now_ms) if isinstance(claims, dict) else None
 

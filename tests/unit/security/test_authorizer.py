@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.security.acls import Acl, AclFilter, AclOperation, AclResource, PatternType, Permission, invalid_host
+from odradek.security.acls import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclResource,
+    PatternType,
+    Permission,
+    host_matches,
+    invalid_host,
+)
 from odradek.security.authorizer import Authorizer
 from odradek.security.principal import ANONYMOUS, Principal
 
@@ -142,6 +151,14 @@ def test_filters(name: str | None, pattern: PatternType, expected: set[str]) -> 
     acls = [acl(), acl("te", pattern=PREFIXED), acl("*")]
     meant = AclFilter(AclResource.ANY, name, pattern, None, None, AclOperation.ANY, Permission.ANY)
     assert expected == {each.resource_name for each in acls if meant.matches(each)}
+
+
+@pytest.mark.parametrize("written", ["::1", "0:0:0:0:0:0:0:1", "0000::0001", "::1/128"])
+def test_an_address_is_meant_however_it_is_written(written: str) -> None:
+    assert host_matches(written, "::1")
+    assert not host_matches(written, "::2")
+    assert not host_matches(written, "10.0.0.1")
+    assert not host_matches("who:is:this", "::1")
 
 
 def test_hosts_that_are_none() -> None:
