@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["ADMIT_MARKER", "PRODUCER_EPOCH_MAX", "EpochRelation", "MarkerRule", "TransactionHere", "admit_marker"]
+__all__ = ["ADMIT_MARKER", "PRODUCER_EPOCH_MAX", "MarkerEpoch", "MarkerRule", "TransactionHere", "admit_marker"]
 
 PRODUCER_EPOCH_MAX = 32767
 _EPOCH_BUMP_SINCE = 2
@@ -25,7 +25,7 @@ class MarkerRule(Enum):
     __hash__ = object.__hash__
 
 
-class EpochRelation(Enum):
+class MarkerEpoch(Enum):
     """The marker's epoch beside the one in the log; an unknown producer has the lowest."""
 
     OLDER = auto()
@@ -46,21 +46,21 @@ class TransactionHere(Enum):
 
 _OK, _FENCED = ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH
 
-ADMIT_MARKER: dict[tuple[MarkerRule, EpochRelation, TransactionHere], ErrorCode] = {
-    (MarkerRule.SAME_EPOCH, EpochRelation.OLDER, TransactionHere.OPEN): _FENCED,
-    (MarkerRule.SAME_EPOCH, EpochRelation.OLDER, TransactionHere.NONE): _FENCED,
-    (MarkerRule.SAME_EPOCH, EpochRelation.SAME, TransactionHere.OPEN): _OK,
-    (MarkerRule.SAME_EPOCH, EpochRelation.SAME, TransactionHere.NONE): _OK,
-    (MarkerRule.SAME_EPOCH, EpochRelation.NEWER, TransactionHere.OPEN): _OK,
-    (MarkerRule.SAME_EPOCH, EpochRelation.NEWER, TransactionHere.NONE): _OK,
-    (MarkerRule.BUMPED_EPOCH, EpochRelation.OLDER, TransactionHere.OPEN): _FENCED,
-    (MarkerRule.BUMPED_EPOCH, EpochRelation.OLDER, TransactionHere.NONE): _FENCED,
+ADMIT_MARKER: dict[tuple[MarkerRule, MarkerEpoch, TransactionHere], ErrorCode] = {
+    (MarkerRule.SAME_EPOCH, MarkerEpoch.OLDER, TransactionHere.OPEN): _FENCED,
+    (MarkerRule.SAME_EPOCH, MarkerEpoch.OLDER, TransactionHere.NONE): _FENCED,
+    (MarkerRule.SAME_EPOCH, MarkerEpoch.SAME, TransactionHere.OPEN): _OK,
+    (MarkerRule.SAME_EPOCH, MarkerEpoch.SAME, TransactionHere.NONE): _OK,
+    (MarkerRule.SAME_EPOCH, MarkerEpoch.NEWER, TransactionHere.OPEN): _OK,
+    (MarkerRule.SAME_EPOCH, MarkerEpoch.NEWER, TransactionHere.NONE): _OK,
+    (MarkerRule.BUMPED_EPOCH, MarkerEpoch.OLDER, TransactionHere.OPEN): _FENCED,
+    (MarkerRule.BUMPED_EPOCH, MarkerEpoch.OLDER, TransactionHere.NONE): _FENCED,
     # A late marker of the transaction before must not end the one that is open with its epoch ...
-    (MarkerRule.BUMPED_EPOCH, EpochRelation.SAME, TransactionHere.OPEN): _FENCED,
+    (MarkerRule.BUMPED_EPOCH, MarkerEpoch.SAME, TransactionHere.OPEN): _FENCED,
     # ... but with nothing open it is a retry whose answer was lost, and is written again (KAFKA-19999).
-    (MarkerRule.BUMPED_EPOCH, EpochRelation.SAME, TransactionHere.NONE): _OK,
-    (MarkerRule.BUMPED_EPOCH, EpochRelation.NEWER, TransactionHere.OPEN): _OK,
-    (MarkerRule.BUMPED_EPOCH, EpochRelation.NEWER, TransactionHere.NONE): _OK,
+    (MarkerRule.BUMPED_EPOCH, MarkerEpoch.SAME, TransactionHere.NONE): _OK,
+    (MarkerRule.BUMPED_EPOCH, MarkerEpoch.NEWER, TransactionHere.OPEN): _OK,
+    (MarkerRule.BUMPED_EPOCH, MarkerEpoch.NEWER, TransactionHere.NONE): _OK,
 }
 
 
@@ -72,7 +72,7 @@ def admit_marker(*, epoch: int, stored_epoch: int, is_open: bool, transaction_ve
     return ADMIT_MARKER[rule, _relation(epoch, stored_epoch), here]
 
 
-def _relation(epoch: int, stored_epoch: int) -> EpochRelation:
+def _relation(epoch: int, stored_epoch: int) -> MarkerEpoch:
     if epoch == stored_epoch:
-        return EpochRelation.SAME
-    return EpochRelation.NEWER if epoch > stored_epoch else EpochRelation.OLDER
+        return MarkerEpoch.SAME
+    return MarkerEpoch.NEWER if epoch > stored_epoch else MarkerEpoch.OLDER

@@ -23,7 +23,7 @@ from odradek.records.batch import (
     NO_SEQUENCE,
     Batch,
 )
-from odradek.records.varint import write_varint
+from odradek.records.varint import write_zigzag
 
 __all__ = ["KeyValue", "plain_batch"]
 
@@ -36,7 +36,7 @@ _SMALL = 1024
 
 def _varint(value: int) -> bytes:
     out = bytearray()
-    write_varint(out, value)
+    write_zigzag(out, value)
     return bytes(out)
 
 

@@ -34,7 +34,7 @@ from odradek.records.compression import (
     compress,
     decompress,
 )
-from odradek.records.varint import read_varint, read_varlong, write_varint
+from odradek.records.varint import read_zigzag, read_zigzag_long, write_zigzag
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["BY_POSITION", "Header", "Record", "build_batch", "iterate_records", "record_payload", "records_in"]
@@ -91,12 +91,12 @@ def _invalid(message: str) -> InvalidBatch:
 
 def _read_record(data: Payload, position: int, batch: Batch) -> tuple[Record, int]:
     try:
-        length, start = read_varint(data, position)
+        length, start = read_zigzag(data, position)
         end = start + length
         if length < 0 or end > len(data):
             raise _invalid(f"Invalid record size: expected {length} bytes, {len(data) - start} are there")
-        timestamp, position = read_varlong(data, start + 1)
-        offset, position = read_varint(data, position)
+        timestamp, position = read_zigzag_long(data, start + 1)
+        offset, position = read_zigzag(data, position)
         key, position = _read_nullable(data, position, end)
         value, position = _read_nullable(data, position, end)
         headers, position = _read_headers(data, position, end)
@@ -122,7 +122,7 @@ def _wrapped(timestamp: int) -> int:
 
 
 def _read_nullable(data: Payload, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(data, position)
+    length, position = read_zigzag(data, position)
     if length < 0:
         return None, position
     stop = position + length
@@ -132,7 +132,7 @@ def _read_nullable(data: Payload, position: int, end: int) -> tuple[bytes | None
 
 
 def _read_headers(data: Payload, position: int, end: int) -> tuple[tuple[Header, ...], int]:
-    count, position = read_varint(data, position)
+    count, position = read_zigzag(data, position)
     if count == 0:
         return (), position
     # A header takes two bytes at least, so a count that lies costs no memory.
@@ -206,15 +206,15 @@ def build_batch(
 
 def _write_record(out: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
     body = bytearray(1)  # attributes: none are defined
-    write_varint(body, timestamp_delta)
-    write_varint(body, offset_delta)
+    write_zigzag(body, timestamp_delta)
+    write_zigzag(body, offset_delta)
     _write_nullable(body, record.key)
     _write_nullable(body, record.value)
-    write_varint(body, len(record.headers))
+    write_zigzag(body, len(record.headers))
     for name, value in record.headers:
         _write_nullable(body, name.encode("utf-8", "surrogateescape"))
         _write_nullable(body, value)
-    write_varint(out, len(body))
+    write_zigzag(out, len(body))
     out += body
 
 
@@ -222,5 +222,5 @@ def _write_nullable(out: bytearray, data: bytes | None) -> None:
     if data is None:
         out.append(1)  # -1
         return
-    write_varint(out, len(data))
+    write_zigzag(out, len(data))
     out += data

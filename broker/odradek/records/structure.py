@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from odradek.records.batch import InvalidBatch
 from odradek.records.compression import Payload
-from odradek.records.varint import read_varint, read_varlong
+from odradek.records.varint import read_zigzag, read_zigzag_long
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["Extent", "scan"]
@@ -72,7 +72,7 @@ def _scan(data: Payload, count: int, claimed_delta: int) -> Extent:
                 byte = byte & 127 | second << 7
                 position += 1
             else:
-                length, position = read_varint(data, start)
+                length, position = read_zigzag(data, start)
                 byte = length << 1 if length >= 0 else 1
         end = position + (byte >> 1)
         if byte & 1:
@@ -86,17 +86,17 @@ def _scan(data: Payload, count: int, claimed_delta: int) -> Extent:
             delta = (byte >> 1) ^ -(byte & 1)
             position += 3
         else:
-            delta, position = read_varlong(data, position + 1)
+            delta, position = read_zigzag_long(data, position + 1)
         if data[position] < 128:  # the offset delta
             position += 1
         elif data[position + 1] < 128:
             position += 2
         else:
-            _, position = read_varint(data, position)
+            _, position = read_zigzag(data, position)
         byte = data[position]  # the key
         position += 1
         if byte >= 128:
-            length, position = read_varint(data, position - 1)
+            length, position = read_zigzag(data, position - 1)
             byte = length << 1 if length >= 0 else 1
         if byte & 1:
             null_key = True
@@ -109,7 +109,7 @@ def _scan(data: Payload, count: int, claimed_delta: int) -> Extent:
                 byte = byte & 127 | second << 7
                 position += 1
             else:
-                length, position = read_varint(data, position - 1)
+                length, position = read_zigzag(data, position - 1)
                 byte = length << 1 if length >= 0 else 1
         if not byte & 1:
             position += byte >> 1
@@ -151,16 +151,16 @@ def _extent(top: int | None, low: int | None, null_key: bool, claimed_delta: int
 
 
 def _skip_headers(data: Payload, position: int, end: int) -> int:
-    count, position = read_varint(data, position)
+    count, position = read_zigzag(data, position)
     if count < 0:
         raise _invalid(f"Found invalid number of record headers {count}")
     for _ in range(count):
         if position >= end:
             raise _invalid(f"Found invalid number of record headers {count}")
-        length, position = read_varint(data, position)
+        length, position = read_zigzag(data, position)
         if length < 0:
             raise _invalid(f"Invalid negative header key size {length}")
-        length, position = read_varint(data, position + length)
+        length, position = read_zigzag(data, position + length)
         position += max(length, 0)
     return position
 
@@ -177,23 +177,23 @@ class _Shape(Struct, gc=False):
 
 def _shape(data: Payload, start: int) -> _Shape:
     """The shape of a record that is known to be valid."""
-    position = read_varint(data, start)[1]
+    position = read_zigzag(data, start)[1]
     fixed = [*range(start, position)]
     timestamp_at = position + 1
-    offset_at = read_varlong(data, timestamp_at)[1]
-    key_at = read_varint(data, offset_at)[1]
-    length, position = read_varint(data, key_at)
+    offset_at = read_zigzag_long(data, timestamp_at)[1]
+    key_at = read_zigzag(data, offset_at)[1]
+    length, position = read_zigzag(data, key_at)
     fixed += range(key_at, position)
     position += max(length, 0)
-    length, value_end = read_varint(data, position)
+    length, value_end = read_zigzag(data, position)
     fixed += range(position, value_end)
     headers_at = value_end + max(length, 0)
-    count, position = read_varint(data, headers_at)
+    count, position = read_zigzag(data, headers_at)
     fixed += range(headers_at, position)
     for _ in range(2 * count):  # names and values
         if len(fixed) > _COLUMNS_MAX:
             break
-        length, end = read_varint(data, position)
+        length, end = read_zigzag(data, position)
         fixed += range(position, end)
         position = end + max(length, 0)
     return _Shape(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from odradek.records.compression import Payload
 
-__all__ = ["read_varint", "read_varlong", "write_varint"]
+__all__ = ["read_zigzag", "read_zigzag_long", "write_zigzag"]
 
 _INT_BITS = 32
 _LONG_BITS = 64
 
 
-def write_varint(out: bytearray, value: int) -> None:
+def write_zigzag(out: bytearray, value: int) -> None:
     """Append a signed number of up to 64 bits: small absolute values take one byte."""
     rest = (value << 1) ^ (value >> 63)
     while rest > 127:
@@ -19,7 +19,7 @@ def write_varint(out: bytearray, value: int) -> None:
     out.append(rest)
 
 
-def read_varint(data: Payload, position: int) -> tuple[int, int]:
+def read_zigzag(data: Payload, position: int) -> tuple[int, int]:
     """A 32-bit number of at most five bytes, and the position behind it."""
     byte = data[position]
     if byte < 128:
@@ -27,7 +27,7 @@ def read_varint(data: Payload, position: int) -> tuple[int, int]:
     return _read_long_form(data, position, _INT_BITS)
 
 
-def read_varlong(data: Payload, position: int) -> tuple[int, int]:
+def read_zigzag_long(data: Payload, position: int) -> tuple[int, int]:
     """A 64-bit number of at most ten bytes, and the position behind it."""
     byte = data[position]
     if byte < 128:

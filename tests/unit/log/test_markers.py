@@ -9,7 +9,7 @@ import pytest
 from odradek.log.markers import (
     ADMIT_MARKER,
     PRODUCER_EPOCH_MAX,
-    EpochRelation,
+    MarkerEpoch,
     MarkerRule,
     TransactionHere,
     admit_marker,
@@ -20,7 +20,7 @@ STORED = 5
 
 
 def test_the_table_has_a_row_for_everything() -> None:
-    assert set(product(MarkerRule, EpochRelation, TransactionHere)) == set(ADMIT_MARKER)
+    assert set(product(MarkerRule, MarkerEpoch, TransactionHere)) == set(ADMIT_MARKER)
 
 
 @pytest.mark.parametrize("version", [-1, 0, 1, 2, 3])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.records.varint import read_varint, read_varlong, write_varint
+from odradek.records.varint import read_zigzag, read_zigzag_long, write_zigzag
 
 
 @pytest.mark.parametrize(
@@ -22,36 +22,36 @@ from odradek.records.varint import read_varint, read_varlong, write_varint
 )
 def test_known_numbers(value: int, expected: bytes) -> None:
     out = bytearray()
-    write_varint(out, value)
+    write_zigzag(out, value)
     assert expected == out
-    assert (value, len(expected)) == read_varint(bytes(out), 0)
+    assert (value, len(expected)) == read_zigzag(bytes(out), 0)
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=3))
 def test_ints_come_back(value: int, before: bytes) -> None:
     out = bytearray(before)
-    write_varint(out, value)
-    assert (value, len(out)) == read_varint(bytes(out) + b"\x80", len(before))
+    write_zigzag(out, value)
+    assert (value, len(out)) == read_zigzag(bytes(out) + b"\x80", len(before))
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_longs_come_back(value: int) -> None:
     out = bytearray()
-    write_varint(out, value)
-    assert (value, len(out)) == read_varlong(bytes(out), 0)
+    write_zigzag(out, value)
+    assert (value, len(out)) == read_zigzag_long(bytes(out), 0)
 
 
 def test_a_varint_has_an_end() -> None:
     with pytest.raises(ValueError, match="longer than 5 bytes"):
-        read_varint(b"\xff" * 20, 0)
+        read_zigzag(b"\xff" * 20, 0)
     with pytest.raises(ValueError, match="longer than 10 bytes"):
-        read_varlong(b"\xff" * 20, 0)
+        read_zigzag_long(b"\xff" * 20, 0)
 
 
 def test_a_varint_that_is_cut_off_is_an_index_error() -> None:
     with pytest.raises(IndexError):
-        read_varint(b"\xff\xff", 0)
+        read_zigzag(b"\xff\xff", 0)
 
 
 def test_bits_that_an_int_does_not_have_are_dropped() -> None:
-    assert (0, 5) == read_varint(b"\x80\x80\x80\x80\x70", 0)
+    assert (0, 5) == read_zigzag(b"\x80\x80\x80\x80\x70", 0)

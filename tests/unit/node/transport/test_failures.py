@@ -224,7 +224,10 @@ def test_who_acts_on_a_node_is_told_what_went_wrong() -> None:
 
 # ---------------------------------------------------------------------- Kafka's getErrorResponse
 
-VERSIONS = [(api_key, version) for api_key, low, high in Router().ranges() for version in range(low, high + 1)]
+RANGES = Router().ranges() + [
+    (route.api_key, route.min_version, route.max_version) for route in ROUTES if not route.told
+]
+VERSIONS = [(api_key, version) for api_key, low, high in RANGES for version in range(low, high + 1)]
 
 
 def failure(api_key: ApiKey, version: int, request: msgspec.Struct) -> Any:
