@@ -8,11 +8,26 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
+from tests.oracle.client import Client
+from tests.oracle.requests import build_request
+
+from odradek.wire.registry import ApiKey
 
 __all__ = ["PLAYED", "Stage"]
 
 WAIT_S = 20
+GROUP_RESOURCE = 32
+CONSUMER = {"group.protocol": "consumer"}
 
 
 class Stage(Protocol):
@@ -143,7 +158,7 @@ def late_produce(cluster: Stage) -> str:
 
 def plain(cluster: Stage, value: str) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
-    producer.produce("orders", value)
+    producer.produce("orders", value, partition=0)
     producer.flush(WAIT_S)
 
 
@@ -262,6 +277,147 @@ def offsets_are_unstable(cluster: Stage) -> str:
     return "survives"
 
 
+def settled(consumer: Consumer, other: Consumer | None = None, *, until: Callable[[], object]) -> None:
+    """Poll one or two members until it is so."""
+    ends = time.monotonic() + WAIT_S
+    while not until():
+        assert time.monotonic() < ends, "it did not come about"
+        for each in (consumer, other):
+            if each is not None:
+                each.poll(0.05)
+
+
+def member(cluster: Stage, **settings: Any) -> Consumer:
+    told = {"bootstrap.servers": cluster.bootstrap, "group.id": "kitchen", "auto.offset.reset": "earliest"}
+    return Consumer({**told, "enable.auto.commit": False, **settings})
+
+
+def member_joins_again(cluster: Stage) -> str:
+    """A member loses what it has, is told so, and reads on where it has committed."""
+    plain(cluster, "coffee")
+    lost: list[TopicPartition] = []
+    consumer = member(cluster, **CONSUMER)
+    consumer.subscribe(["orders"], on_lost=lambda _, partitions: lost.extend(partitions))
+    assert next_value(consumer) == "coffee"
+    consumer.commit(asynchronous=False)
+    settled(consumer, until=lambda: lost)
+    plain(cluster, "cake")
+    assert next_value(consumer) == "cake"
+    consumer.close()
+    return "survives"
+
+
+def offsets_of_another_epoch(cluster: Stage) -> str:
+    """Another member joins a group of the consumer protocol while offsets are on their way."""
+    plain(cluster, "coffee")
+    producer, consumer = till(cluster), consumed(cluster, **CONSUMER, **{"client.id": "late"})
+    failed: list[KafkaError] = []
+
+    def late() -> None:
+        try:
+            copy(producer, consumer)
+        except KafkaException as error:
+            failed.append(error.args[0])
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    time.sleep(0.5)
+    other = member(cluster, **CONSUMER, **{"client.id": "other"})
+    other.subscribe(["orders"])
+    settled(consumer, other, until=lambda: not thread.is_alive())
+    thread.join()
+    # One that is not closed before it is forgotten waits for the broker for ever.
+    consumer.close()
+    other.close()
+    if not failed:
+        producer.commit_transaction(WAIT_S)
+        cluster.wait_for(lambda: committed(cluster, "copies") == ["copy"])
+        return "survives"
+    assert failed[0].txn_requires_abort(), failed
+    producer.abort_transaction(WAIT_S)
+    assert [] == committed(cluster, "copies")
+    return "aborts"
+
+
+def group_changes_protocol(cluster: Stage) -> str:
+    """A classic member goes on while one of the consumer protocol joins, and leaves it everything in the end."""
+    plain(cluster, "coffee")
+    classic = consumed(cluster, **{"heartbeat.interval.ms": 100, "session.timeout.ms": 6000})
+    classic.commit(asynchronous=False)
+    modern = member(cluster, **CONSUMER)
+    modern.subscribe(["orders"])
+    settled(classic, modern, until=lambda: len(classic.assignment()) == len(modern.assignment()) == 1)
+    assert not set(classic.assignment()) & set(modern.assignment())
+    classic.close()
+    settled(modern, until=lambda: len(modern.assignment()) == 2)
+    plain(cluster, "cake")
+    assert next_value(modern) == "cake"
+    modern.close()
+    return "survives"
+
+
+def configure_share(cluster: Stage, **configs: str) -> None:
+    """Of the group `kitchen`: it begins at the first record. The library has no name for a group as a resource."""
+    wanted = {"share.auto.offset.reset": "earliest", **{key.replace("_", "."): value for key, value in configs.items()}}
+    host, port = cluster.bootstrap.split(",")[0].split(":")
+    client = Client((host, int(port)))
+    try:
+        alterable = [{"name": name, "config_operation": 0, "value": value} for name, value in wanted.items()]
+        resources = [{"resource_type": GROUP_RESOURCE, "resource_name": "kitchen", "configs": alterable}]
+        asked = build_request(ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": resources})
+        client.send(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, asked)
+        assert not client.receive().responses[0].error_code
+    finally:
+        client.close()
+
+
+def sharer(cluster: Stage, mode: str) -> ShareConsumer:
+    told = {"bootstrap.servers": cluster.bootstrap, "group.id": "kitchen", "share.acknowledgement.mode": mode}
+    consumer = ShareConsumer(told)
+    consumer.subscribe(["orders"])
+    return consumer
+
+
+def delivered(consumer: ShareConsumer) -> list[Message]:
+    """The next records, however long it takes."""
+    ends = time.monotonic() + WAIT_S
+    while not (messages := [each for each in consumer.poll(0.5) if each.error() is None]):
+        assert time.monotonic() < ends, "no record came"
+    return messages
+
+
+def lock_expires(cluster: Stage) -> str:
+    """A record is accepted too late: that is refused, and it comes again and says for the how-manieth time."""
+    configure_share(cluster)
+    plain(cluster, "coffee")
+    consumer = sharer(cluster, "explicit")
+    [first] = delivered(consumer)
+    consumer.acknowledge(first)
+    refused = consumer.commit_sync(WAIT_S)
+    [again] = delivered(consumer)
+    assert (first.offset(), 1, 2) == (again.offset(), first.delivery_count(), again.delivery_count())
+    consumer.acknowledge(again)
+    taken = consumer.commit_sync(WAIT_S)
+    assert all(error is not None for error in refused.values()), refused
+    assert all(error is None for error in taken.values()), taken
+    consumer.close()
+    return "again"
+
+
+def nothing_aborted_comes(cluster: Stage) -> str:
+    configure_share(cluster, share_isolation_level="read_committed")
+    consumer = sharer(cluster, "implicit")
+    producer = till(cluster)
+    begin(producer, "coffee")
+    producer.flush(WAIT_S)
+    producer.abort_transaction(WAIT_S)
+    commit(producer, "cake")
+    values = [each.value() for each in delivered(consumer)]
+    consumer.close()
+    assert [b"cake"] == values
+    return "survives"
+
+
 def forgotten(cluster: Stage) -> str:
     producer = till(cluster)
     commit(producer, "coffee")
@@ -297,4 +453,10 @@ PLAYED: dict[str, Callable[[Stage], str]] = {
     "producer-id-expires": forgotten,
     "leader-moves-with-open-transaction": survives,
     "broker-restarts-with-pending-markers": survives,
+    "consumer-member-expires": member_joins_again,
+    "consumer-offsets-an-epoch-late": offsets_of_another_epoch,
+    "consumer-offsets-after-expiry": offsets_of_another_epoch,
+    "group-changes-protocol": group_changes_protocol,
+    "share-lock-expires": lock_expires,
+    "share-aborted-records": nothing_aborted_comes,
 }

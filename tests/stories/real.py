@@ -217,7 +217,7 @@ def outcome_on(stage: Stage, name: str, family: str, plan: Plan) -> str:
         stage.age("till-1" if family == "confluent-kafka" else f"till-{what}", AGED[name])
     with stage.arranged(plan) as between:
         if family == "confluent-kafka":
-            stage.create("orders", 2 if name == "offset-commit-after-rebalance" else 1)
+            stage.create("orders", 2 if plan.cluster.topics[:1] == ["orders:2"] else 1)
             stage.create("copies", 1)
             outcome = PLAYED[name](stage)
         else:

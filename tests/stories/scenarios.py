@@ -34,6 +34,12 @@ SCENARIOS = {
     "transaction-times-out-during-a-produce": "story-timeout",
     "unstable-offset-commit": "story-stable-offsets",
     "verification-times-out": COMMIT,
+    "consumer-member-expires": "story-expired-member",
+    "consumer-offsets-an-epoch-late": "story-late-epoch",
+    "consumer-offsets-after-expiry": "story-late-epoch",
+    "group-changes-protocol": "story-migration",
+    "share-lock-expires": "story-share-lock",
+    "share-aborted-records": "story-share-aborted",
 }
 OF_JAVA = {"unstable-offset-commit": "txn-offsets"}
 
@@ -43,6 +49,8 @@ def played(family: str, story: str, bootstrap: str, *, topic: str = "played", gr
     scenario = SCENARIOS[story]
     if family == "java":
         scenario = OF_JAVA.get(story, scenario)
+    # Share consumers of the Java client have a program of their own: older releases have none.
+    family = "kafka-share" if family == "java" and scenario.startswith("story-share-") else family
     with with_toolchains(family):
         server = bootstrap.split(",")[0]
         return play(

@@ -32,6 +32,7 @@ type franz struct {
 	bootstrap string
 	adm       *kadm.Client
 	members   context.Context
+	name      string // of members, if they have one
 }
 
 func (f *franz) Version() string { return scenarios.Release("github.com/twmb/franz-go") }

@@ -34,10 +34,20 @@ func (f *franz) UseConsumerProtocol() error {
 	return nil
 }
 
+// NameMembers gives members that are made from now on this client id.
+func (f *franz) NameMembers(name string) { f.name = name }
+
+func (f *franz) named() kgo.Opt {
+	if f.name == "" {
+		return kgo.ClientID("kgo")
+	}
+	return kgo.ClientID(f.name)
+}
+
 func (f *franz) Member(topic, group string) (scenarios.Member, error) {
 	m := &member{assigned: map[int32]bool{}}
 	var err error
-	m.c, err = f.client(within(f.members), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+	m.c, err = f.client(within(f.members), f.named(), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(), kgo.HeartbeatInterval(heartbeat), kgo.SessionTimeout(session),
 		kgo.OnPartitionsAssigned(m.change(topic, true)), kgo.OnPartitionsRevoked(m.change(topic, false)),
 		kgo.OnPartitionsLost(m.change(topic, false)))
@@ -137,8 +147,8 @@ func (p producer) Close() error {
 type copier struct{ *kgo.GroupTransactSession }
 
 func (f *franz) Copier(topic, group, transactionalID string) (scenarios.Copier, error) {
-	session, err := kgo.NewGroupTransactSession(f.options(kgo.TransactionalID(transactionalID), kgo.ConsumerGroup(group),
-		kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.SessionTimeout(session),
+	session, err := kgo.NewGroupTransactSession(f.options(within(f.members), f.named(), kgo.TransactionalID(transactionalID),
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.SessionTimeout(session),
 		kgo.RequireStableFetchOffsets(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 	return copier{session}, err
 }

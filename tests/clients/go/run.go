@@ -53,6 +53,11 @@ var scenarios = map[string]func(*run){
 	"story-late-offsets":    (*run).storyLateOffsets,
 	"story-stable-offsets":  (*run).storyStableOffsets,
 	"story-late":            (*run).storyLate,
+	"story-expired-member":  (*run).storyExpiredMember,
+	"story-late-epoch":      (*run).storyLateEpoch,
+	"story-migration":       (*run).storyMigration,
+	"story-share-lock":      (*run).storyShareLock,
+	"story-share-aborted":   (*run).storyShareAborted,
 }
 
 // Main plays the scenario that the command line names and ends the process. Flags of the family's own are parsed too,

@@ -197,7 +197,18 @@ func (r *run) storyOffsets() {
 
 // storyLateOffsets: while the offsets of a transaction are on their way, another member joins the group.
 func (r *run) storyLateOffsets() {
+	r.lateOffsets(func(string) {})
+}
+
+// storyLateEpoch: the same with members of a group of KIP-848, who have names.
+func (r *run) storyLateEpoch() {
+	client := r.modern()
+	r.lateOffsets(client.NameMembers)
+}
+
+func (r *run) lateOffsets(name func(string)) {
 	r.topics()
+	name("late")
 	copier := get(r.Copier(r.topic, r.group, r.transactionalID))
 	get(r.Produce(r.topic, []Record{{Key: "copy", Value: "copy"}}, Producing{}))
 	records := r.consume(copier)
@@ -209,6 +220,7 @@ func (r *run) storyLateOffsets() {
 		close(late)
 	}()
 	time.Sleep(500 * time.Millisecond)
+	name("other")
 	other := get(r.Member(r.topic, r.group))
 	for end, over := r.deadline(), false; !over; {
 		check(time.Now().Before(end), "timed out waiting for the offsets to be refused")
@@ -230,7 +242,157 @@ func (r *run) storyLateOffsets() {
 	ok(other.Close())
 	ok(copier.Close())
 	values := r.values(r.output(), ReadCommitted)
-	check(len(values) == 0, "committed %v", values)
+	expected := []string{}
+	if committed {
+		expected = []string{"copy"}
+	}
+	check(slices.Equal(values, expected), "committed %v", values)
+}
+
+// Modern is a client whose members can speak the protocol of KIP-848, and have a name.
+type Modern interface {
+	ConsumerProtocol
+	// NameMembers gives those that are made from now on this client id.
+	NameMembers(name string)
+}
+
+func (r *run) modern() Modern {
+	client, can := r.Client.(Modern)
+	if !can {
+		ok(errors.ErrUnsupported)
+	}
+	ok(client.UseConsumerProtocol())
+	return client
+}
+
+// takes waits for the one record that a member gets, and commits it.
+func (r *run) takes(member Member, value string) {
+	var records []Record
+	r.until("the record "+value, func() bool {
+		records = get(member.Poll(pollTime))
+		return len(records) > 0
+	})
+	ok(member.Commit())
+	check(len(records) == 1 && records[0].Value == value, "there came %v", records)
+}
+
+// storyExpiredMember: a member of a group of KIP-848 loses what it has, and reads on where it has committed.
+func (r *run) storyExpiredMember() {
+	r.topics()
+	r.modern().NameMembers("late")
+	member := get(r.Member(r.topic, r.group))
+	get(r.Produce(r.topic, []Record{{Key: "before", Value: "before"}}, Producing{}))
+	r.takes(member, "before")
+	// It is without partitions between two polls only.
+	for end := time.Now().Add(5 * quiet); time.Now().Before(end); {
+		check(len(get(member.Poll(pollTime))) == 0, "a record came twice")
+	}
+	get(r.Produce(r.topic, []Record{{Key: "next", Value: "next"}}, Producing{}))
+	r.takes(member, "next")
+	r.counts["outcome"] = "survives"
+	ok(member.Close())
+}
+
+// storyMigration: a classic member goes on while one of KIP-848 joins its group, and leaves it everything in the end.
+func (r *run) storyMigration() {
+	r.topics()
+	classic := get(r.Member(r.topic, r.group))
+	get(r.Produce(r.topic, []Record{{Key: "before", Value: "before"}}, Producing{}))
+	r.takes(classic, "before")
+	r.modern().NameMembers("modern")
+	modern := get(r.Member(r.topic, r.group))
+	r.until("both to have partitions", func() bool {
+		for _, member := range []Member{classic, modern} {
+			check(len(get(member.Poll(pollTime))) == 0, "a record came twice")
+		}
+		a, b := get(classic.Assigned()), get(modern.Assigned())
+		return len(a) > 0 && len(b) > 0 && len(a)+len(b) == r.partitions && distinct(a, b) == r.partitions
+	})
+	ok(classic.Close())
+	r.until("the one that is left to have everything", func() bool {
+		check(len(get(modern.Poll(pollTime))) == 0, "a record came twice")
+		return len(get(modern.Assigned())) == r.partitions
+	})
+	get(r.Produce(r.topic, []Record{{Key: "next", Value: "next"}}, Producing{}))
+	r.takes(modern, "next")
+	r.counts["outcome"] = "survives"
+	ok(modern.Close())
+}
+
+// Sharer is a member of a share group (KIP-932).
+type Sharer interface {
+	// Poll waits for the first records, at most so long; beside each how often it was delivered.
+	Poll(wait time.Duration) (values []string, deliveries []int32, err error)
+	// Accept acknowledges what was polled, and gives why the broker refused it.
+	Accept() error
+	Close() error
+}
+
+// Sharing is a client that has share consumers.
+type Sharing interface {
+	// Sharer begins at the first record; its group has these configs.
+	Sharer(topic, group string, configs map[string]string) (Sharer, error)
+}
+
+func (r *run) sharer(configs map[string]string) Sharer {
+	client, can := r.Client.(Sharing)
+	if !can {
+		ok(errors.ErrUnsupported)
+	}
+	return get(client.Sharer(r.topic, r.group, configs))
+}
+
+// shared waits for the one record that a member gets; how often it was delivered.
+func (r *run) shared(member Sharer, value string) int32 {
+	var values []string
+	var deliveries []int32
+	r.until("the record "+value, func() bool {
+		var err error
+		values, deliveries, err = member.Poll(pollTime)
+		ok(err)
+		return len(values) > 0
+	})
+	check(slices.Equal(values, []string{value}), "there came %v", values)
+	return deliveries[0]
+}
+
+// storyShareLock: a record is accepted when its lock is over; that is refused, and it comes for the second time.
+func (r *run) storyShareLock() {
+	ok(r.CreateTopic(r.topic, 1, nil))
+	get(r.Produce(r.topic, []Record{{Key: "next", Value: "next"}}, Producing{}))
+	member := r.sharer(nil)
+	first := r.shared(member, "next")
+	check(first == 1, "it came for the time %d", first)
+	refused := member.Accept()
+	check(refused != nil, "too late, and taken")
+	r.counts["refused"], r.counts["outcome"] = refused.Error(), "hangs"
+	for end := time.Now().Add(10 * quiet); time.Now().Before(end); {
+		values, deliveries, err := member.Poll(pollTime)
+		ok(err)
+		if len(values) > 0 {
+			check(deliveries[0] == 2, "it came again for the time %d", deliveries[0])
+			ok(member.Accept())
+			r.counts["outcome"] = "again"
+			break
+		}
+	}
+	ok(member.Close())
+}
+
+// storyShareAborted: markers come late, and a group that reads committed records gets none that is aborted.
+func (r *run) storyShareAborted() {
+	ok(r.CreateTopic(r.topic, 1, nil))
+	member := r.sharer(map[string]string{"share.isolation.level": "read_committed"})
+	producer := get(r.Transactional(r.transactionalID, usualTimeout))
+	ok(producer.Begin())
+	ok(write(producer, r.topic, "aborted"))
+	ok(producer.Abort())
+	ok(transact(producer, func() error { return write(producer, r.topic, "next") }))
+	r.shared(member, "next")
+	ok(member.Accept())
+	r.counts["outcome"] = "survives"
+	ok(member.Close())
+	ok(producer.Close())
 }
 
 // storyStableOffsets: a member copies records and leaves; the next one asks for the offsets while markers are written.

@@ -32,6 +32,11 @@ public class Main {
         Map.entry("story-offsets", Stories::offsets),
         Map.entry("story-late-offsets", Stories::lateOffsets),
         Map.entry("story-late", Stories::late),
+        Map.entry("story-expired-member", Stories::expiredMember),
+        Map.entry("story-late-epoch", Stories::lateEpoch),
+        Map.entry("story-migration", Stories::migration),
+        Map.entry("story-share-lock", unsupported("a program of its own plays it")),
+        Map.entry("story-share-aborted", unsupported("a program of its own plays it")),
         Map.entry("share", unsupported("a program of its own plays it")),
         Map.entry("word-count", unsupported("Kafka Streams plays it")),
         Map.entry("streams-protocol", unsupported("Kafka Streams plays it")));

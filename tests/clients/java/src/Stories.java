@@ -1,8 +1,12 @@
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -137,18 +141,28 @@ class Stories {
 
     /** While the offsets of a transaction are on their way, another member joins the group. */
     static void lateOffsets(Main.Options options, Map<String, Object> counts) throws Exception {
+        lateOffsets(options, counts, member(options), member(options));
+    }
+
+    /** The same with members of a group of KIP-848, who have names. */
+    static void lateEpoch(Main.Options options, Map<String, Object> counts) throws Exception {
+        lateOffsets(options, counts, modern(options, "late"), modern(options, "other"));
+    }
+
+    private static void lateOffsets(Main.Options options, Map<String, Object> counts, KafkaConsumer<String, String> late,
+                                    KafkaConsumer<String, String> joining) throws Exception {
         topics(options);
         try (KafkaProducer<String, String> plain = Records.producer(options);
              KafkaProducer<String, String> producer = Transactions.transactional(options);
-             KafkaConsumer<String, String> consumer = member(options);
-             KafkaConsumer<String, String> other = member(options)) {
+             KafkaConsumer<String, String> consumer = late;
+             KafkaConsumer<String, String> other = joining) {
             write(plain, options.topic(), "order");
             plain.flush();
             consumer.subscribe(List.of(options.topic()));
             Map<TopicPartition, OffsetAndMetadata> behind = consume(options, consumer);
             Object about = Compat.call(consumer, "groupMetadata");
             Throwable[] failed = new Throwable[1];
-            Thread late = new Thread(() -> {
+            Thread copying = new Thread(() -> {
                 try {
                     transact(producer, transaction -> {
                         write(transaction, output(options), "copy");
@@ -158,11 +172,11 @@ class Stories {
                     failed[0] = e;
                 }
             });
-            late.start();
+            copying.start();
             Thread.sleep(500);
             other.subscribe(List.of(options.topic()));
             Main.Deadline deadline = options.deadline();
-            while (late.isAlive()) {
+            while (copying.isAlive()) {
                 deadline.check("the offsets to be refused");
                 Compat.poll(consumer, 50);
                 Compat.poll(other, 50);
@@ -173,7 +187,83 @@ class Stories {
                 producer.abortTransaction();
             }
         }
-        expect(options, output(options), "read_committed", List.of());
+        boolean survives = counts.get("outcome").equals("survives");
+        expect(options, output(options), "read_committed", survives ? List.of("copy") : List.of());
+    }
+
+    /** A member of a group of KIP-848 loses what it has, is told so, and reads on where it has committed. */
+    static void expiredMember(Main.Options options, Map<String, Object> counts) throws Exception {
+        topics(options);
+        int[] lost = new int[1];
+        ConsumerRebalanceListener listener = new ConsumerRebalanceListener() {
+            @Override
+            public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+            }
+
+            @Override
+            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            }
+
+            @Override
+            public void onPartitionsLost(Collection<TopicPartition> partitions) {
+                lost[0] += partitions.size();
+            }
+        };
+        try (KafkaProducer<String, String> plain = Records.producer(options);
+             KafkaConsumer<String, String> consumer = modern(options, "late")) {
+            write(plain, options.topic(), "before");
+            plain.flush();
+            consumer.subscribe(List.of(options.topic()), listener);
+            consume(options, consumer);
+            consumer.commitSync();
+            Main.Deadline deadline = options.deadline();
+            while (lost[0] == 0) {
+                deadline.check("the member to lose its partitions");
+                Main.check(Compat.poll(consumer, 50).isEmpty(), "a record came twice");
+            }
+            write(plain, options.topic(), "next");
+            plain.flush();
+            long behind = consume(options, consumer).get(new TopicPartition(options.topic(), 0)).offset();
+            Main.check(behind == 2, "the member read on before offset " + behind);
+        }
+        counts.put("lost", lost[0]);
+        counts.put("outcome", "survives");
+    }
+
+    /** A classic member goes on while one of KIP-848 joins its group, and leaves it everything in the end. */
+    static void migration(Main.Options options, Map<String, Object> counts) throws Exception {
+        topics(options);
+        try (KafkaProducer<String, String> plain = Records.producer(options);
+             KafkaConsumer<String, String> classic = member(options);
+             KafkaConsumer<String, String> modern = modern(options, "modern")) {
+            write(plain, options.topic(), "before");
+            plain.flush();
+            classic.subscribe(List.of(options.topic()));
+            consume(options, classic);
+            classic.commitSync();
+            modern.subscribe(List.of(options.topic()));
+            Set<TopicPartition> both = new HashSet<>();
+            Main.Deadline deadline = options.deadline();
+            while (classic.assignment().isEmpty() || modern.assignment().isEmpty()
+                || classic.assignment().size() + modern.assignment().size() != options.partitions()) {
+                deadline.check("both to have partitions: " + classic.assignment() + " and " + modern.assignment());
+                Compat.poll(classic, 50);
+                Compat.poll(modern, 50);
+            }
+            both.addAll(classic.assignment());
+            both.addAll(modern.assignment());
+            Main.check(both.size() == options.partitions(), "two have one partition");
+            classic.close();
+            while (modern.assignment().size() != options.partitions()) {
+                deadline.check("the one that is left to have everything: " + modern.assignment());
+                Compat.poll(modern, 50);
+            }
+            write(plain, options.topic(), "next");
+            plain.flush();
+            long behind = consume(options, modern).get(new TopicPartition(options.topic(), 0)).offset();
+            Main.check(behind == 2, "the member read on before offset " + behind);
+        }
+        counts.put("outcome", "survives");
     }
 
     /** The application gives up on a record that is still on its way, and aborts; somebody else writes the next one. */
@@ -271,6 +361,12 @@ class Stories {
     private static KafkaConsumer<String, String> member(Main.Options options) {
         return Records.consumer(options, "group.id", options.group(), "isolation.level", "read_committed",
             "session.timeout.ms", SESSION_MS, "heartbeat.interval.ms", 100);
+    }
+
+    /** A member of a group of KIP-848, of which the broker says how often it reports. */
+    private static KafkaConsumer<String, String> modern(Main.Options options, String name) {
+        return Records.consumer(options, "group.id", options.group(), "isolation.level", "read_committed",
+            "group.protocol", "consumer", "client.id", name);
     }
 
     /** Polls until there is something; the offsets behind it. */

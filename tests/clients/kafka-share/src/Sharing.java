@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
@@ -17,6 +18,8 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -36,6 +39,8 @@ public class Sharing {
         Map<String, Main.Scenario> scenarios = new HashMap<>();
         for (String name : Main.SCENARIOS.keySet()) scenarios.put(name, Main.unsupported("a share consumer only shares"));
         scenarios.put("share", (options, counts) -> new Sharing(options).run(counts));
+        scenarios.put("story-share-lock", (options, counts) -> new Sharing(options).lateAcknowledgement(counts));
+        scenarios.put("story-share-aborted", (options, counts) -> new Sharing(options).lateMarkers(counts));
         Main.run(arguments, "kafka-clients " + Main.version("kafka"), scenarios);
     }
 
@@ -181,6 +186,58 @@ public class Sharing {
             });
         }
         return came.size();
+    }
+
+    /** A story: a record is accepted when its lock is over; that is refused, and it comes for the second time. */
+    private void lateAcknowledgement(Map<String, Object> counts) throws Exception {
+        Administration.createTopic(options, options.topic(), 1);
+        configure("late");
+        produce(0, 1);
+        try (KafkaShareConsumer<String, String> member = member("late", "explicit")) {
+            ConsumerRecord<String, String> first = next(member);
+            member.acknowledge(first, AcknowledgeType.ACCEPT);
+            Map<TopicIdPartition, Optional<KafkaException>> refused = member.commitSync();
+            ConsumerRecord<String, String> again = next(member);
+            Main.check(again.offset() == first.offset() && again.deliveryCount().orElseThrow() == 2,
+                "offset " + again.offset() + " came for the time " + again.deliveryCount());
+            member.acknowledge(again, AcknowledgeType.ACCEPT);
+            Map<TopicIdPartition, Optional<KafkaException>> taken = member.commitSync();
+            Main.check(refused.values().stream().allMatch(Optional::isPresent), "too late, and taken: " + refused);
+            Main.check(taken.values().stream().noneMatch(Optional::isPresent), "in time, and refused: " + taken);
+            counts.put("refused", refused.values().iterator().next().orElseThrow().getClass().getSimpleName());
+        }
+        counts.put("outcome", "again");
+    }
+
+    /** A story: markers come late, and a group that reads committed records gets none that is aborted. */
+    private void lateMarkers(Map<String, Object> counts) throws Exception {
+        Administration.createTopic(options, options.topic(), 1);
+        configure("committed");
+        try (KafkaShareConsumer<String, String> member = member("committed", "implicit");
+             KafkaProducer<String, String> producer = Records.producer(options, "transactional.id", options.transactionalId())) {
+            producer.initTransactions();
+            for (String value : List.of("aborted", "next")) {
+                producer.beginTransaction();
+                producer.send(new ProducerRecord<>(options.topic(), 0, null, value));
+                producer.flush();
+                if (value.equals("aborted")) producer.abortTransaction();
+                else producer.commitTransaction();
+            }
+            ConsumerRecord<String, String> record = next(member);
+            Main.check(record.value().equals("next"), "there came " + record.value());
+        }
+        counts.put("outcome", "survives");
+    }
+
+    /** The next record. */
+    private ConsumerRecord<String, String> next(KafkaShareConsumer<String, String> member) {
+        List<ConsumerRecord<String, String>> came = new ArrayList<>();
+        until("a record", () -> {
+            for (ConsumerRecord<String, String> record : member.poll(Duration.ofMillis(200))) came.add(record);
+            return !came.isEmpty();
+        });
+        Main.check(came.size() == 1, came.size() + " records came");
+        return came.get(0);
     }
 
     /** A group that reads committed records gets those of no transaction that was aborted. */
