@@ -114,17 +114,34 @@ def audit_history_command(
         list[Path], Argument(metavar="FILE", help="Client histories in Jepsen's operation format, JSON lines.")
     ],
     out: Out = Path("audit"),
+    master: AuditMaster = "none",
 ) -> None:
     """What clients saw, against what was acknowledged to them; exit code 1 on anything bad."""
     need("numpy", "pandas", "pyarrow")
     from odradek_pipeline.jobs.audit_history import audit_history
-    from odradek_pipeline.preflight import check_files, check_folder
+    from odradek_pipeline.preflight import check_files, check_folder, check_master
 
+    if master != "none":
+        need("pyspark", extra="pipeline")
+        check_master(master)
     check_files(files)
     check_folder(out)
-    result = audit_history(files)
+    result = audit_history(files) if master == "none" else _history(files, out, master)
     _must_have_read(result.facts["operations"], "operation of a client", files)
     finish(result, out)
+
+
+def _history(files: list[Path], out: Path, master: str) -> Result:
+    from odradek_pipeline.jobs.audit_history_spark import audit_history_on_spark
+    from odradek_pipeline.preflight import spark_troubles
+    from odradek_pipeline.session import spark_session
+
+    with spark_troubles():
+        spark = spark_session(None if master == "submit" else master, name="odradek audit history")
+        try:
+            return audit_history_on_spark(spark, files, out)
+        finally:
+            spark.stop()
 
 
 def audit_events_command(

@@ -147,11 +147,13 @@ def _step(micro: list[Any]) -> Send | dict[Key, list[tuple[int, Value]]] | None:
 
 def text_of(value: Value) -> str:
     """A value as JSON: of several at one offset, the first by this is taken to be the first."""
-    return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
+    return json.dumps(value)
 
 
 def _hashable(value: Any) -> Value:
-    """What is no plain value as its JSON."""
+    """What is no plain value as its JSON; 1.0 is 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return json.dumps(value, sort_keys=True) if isinstance(value, list | dict) else value
 
 

@@ -1,4 +1,4 @@
-"""Files of JSON lines on Spark, split at line ends, with the place that each object has in its file."""
+"""Files of JSON lines on Spark, split at line ends, with the number that each object has in its file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-__all__ = ["LINES", "lines_between", "places", "read_lines"]
+__all__ = ["LINES", "lines_between", "numbered", "places", "read_lines"]
 
 LINES = (
     "file int, start bigint, place bigint, position bigint, text string, problem string, severity string, detail string"
@@ -98,3 +98,11 @@ def places(lines: DataFrame) -> dict[tuple[int, int], int]:
         found[row["file"], row["start"]] = so_far.get(row["file"], 0)
         so_far[row["file"]] = found[row["file"], row["start"]] + row["last"] + 1
     return found
+
+
+def numbered(lines: DataFrame) -> DataFrame:
+    """The objects, each with its `number` in its file, as if one process had counted them."""
+    bases = [(file, start, base) for (file, start), base in places(lines).items()]
+    of = lines.sparkSession.createDataFrame(bases, "file int, start bigint, base bigint")
+    joined = lines.where("problem is null").join(F.broadcast(of), ["file", "start"])
+    return joined.select("file", (F.col("base") + F.col("place")).alias("number"), "text")
