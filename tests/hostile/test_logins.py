@@ -178,6 +178,55 @@ def test_proofs_that_are_none(cluster: Cluster, final: bytes) -> None:
         assert raw.read() is None
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        "y,,n=alice,r=NONCE",
+        "p=tls-unique,,n=alice,r=NONCE",
+        "n,a=bob,n=alice,r=NONCE",
+        "n,,n=alice,r=",
+        "n,,n=alice,r=a,b",
+        "n,,n=alice,r=NONCE,",
+        "n,,n=alice,r=NONCE,tokenauth=true",
+        "n,,r=NONCE,n=alice",
+        "n,,n=,r=NONCE",
+        "n,,n=ali=2cce,r=NONCE",
+        "n,,n=Alice,r=NONCE",
+        "n,,n=ALICE,r=NONCE",
+        "n,,n=\uff41lice,r=NONCE",
+        "n,,n=alice\u200b,r=NONCE",
+        "n,,n=alice\n,r=NONCE",
+        "n,,n=alice\0,r=NONCE",
+    ],
+)
+def test_first_messages_that_lead_nowhere(cluster: Cluster, first: str) -> None:
+    with Raw(address(cluster)) as raw:
+        raw.handshake("SCRAM-SHA-256")
+        assert 58 == raw.authenticate(first.replace("NONCE", CLIENT_NONCE).encode()).error_code
+        assert raw.read() is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        plain("\uff41lice", SECRET),
+        plain("Alice", SECRET),
+        plain("alice ", SECRET),
+        plain("\ufeffalice", SECRET),
+        plain("alice", SECRET, "bob"),
+        plain("alice", f"{SECRET}\0"),
+        plain("alice", ""),
+        plain("", SECRET),
+        b"\0\xc1\xa1lice\0" + SECRET.encode(),
+        b"alice\0" + SECRET.encode(),
+    ],
+)
+def test_names_that_only_look_alike(cluster: Cluster, said: bytes) -> None:
+    with Raw(address(cluster)) as raw:
+        raw.handshake("PLAIN")
+        assert 58 == raw.authenticate(said).error_code
+
+
 def test_no_nonce_comes_twice(cluster: Cluster) -> None:
     nonces = set()
     for _ in range(20):

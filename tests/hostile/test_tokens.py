@@ -109,6 +109,8 @@ def test_who_has_a_good_token_is_let_in(cluster: Cluster) -> None:
         "an end that is true": lambda: signed(ES, claims(exp=True)),
         "an audience in a list in a list": lambda: signed(ES, claims(aud=[["kafka"]])),
         "an audience in other letters": lambda: signed(ES, claims(aud="KAFKA")),
+        "two users, of whom one is the second": lambda: signed(ES, json.dumps(claims())[:-1] + ', "user": "bob"}'),
+        "made before 1970": lambda: signed(ES, claims(iat=-5)),
         "several issuers": lambda: signed(ES, claims(iss=[ISSUER])),
         "several users": lambda: signed(ES, claims(user=["alice", "bob"])),
         "ended before it began": lambda: signed(ES, claims(iat=int(time.time()) + 20, exp=int(time.time()) + 10)),

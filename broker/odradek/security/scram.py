@@ -25,7 +25,9 @@ __all__ = [
 
 ITERATIONS_MIN = 4096
 ITERATIONS_MAX = 16384
-_FIRST = re.compile(r"n,(?:a=([^,]*))?,(?:m=[^,]*,)?n=([^,]*),r=([\x21-\x2B\x2D-\x7E]+)(?:,(.*))?", re.DOTALL)
+_FIRST = re.compile(
+    r"n,(?:a=([^,]*))?,(?:m=[^,]*,)?n=([^,]*),r=([\x21-\x2B\x2D-\x7E]+)((?:,[A-Za-z]+=[^,]+)*)", re.DOTALL
+)
 _FINAL = re.compile(r"(c=([^,]*),r=([\x21-\x2B\x2D-\x7E]+)(?:,[^,]*)*),p=([^,]*)", re.DOTALL)
 _FINAL_BYTES_MAX = 4096
 

@@ -43,7 +43,7 @@ class SignedTokens:
         registry = jws.JWSRegistry(algorithms=ALGORITHMS)
         try:
             signed = jws.deserialize_compact(token, self._keys, registry=registry)
-            claims = json.loads(signed.payload)
+            claims = json.loads(signed.payload, object_pairs_hook=_once)
         except (ValueError, KeyError, TypeError, RecursionError, JoseError):
             return None
         return self._accepted(claims, now_ms) if isinstance(claims, dict) else None
@@ -87,8 +87,16 @@ class SignedTokens:
         return "iss" not in claims or settings.sasl_oauthbearer_allow_unverified_issuer
 
 
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object that says nothing twice: else one may read the first, and another the last. Raises ValueError."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a claim stands twice in a token")
+    return found
+
+
 def _time_ms(value: object) -> int | None:
-    """A moment in a token, which has it in seconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or abs(value) > 2**53:
+    """A moment in a token, which has it in seconds since 1970."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    return int(value * 1000)
+    return int(value * 1000) if 0 <= value <= 2**53 else None
