@@ -5,7 +5,7 @@
     python -m tests.oracle check [WHAT...]      play against Odradek and compare with the recorded answers
     python -m tests.oracle accept [WHAT...]     write Odradek's answers where a scenario expects a difference
     python -m tests.oracle show WHAT            play one against one broker and print it: --on real or --on odradek
-    python -m tests.oracle explore              play --runs stories drawn from --seed against both
+    python -m tests.oracle explore [KIND...]    play --runs stories of each kind, drawn from --seed, against both
     python -m tests.oracle list                 name the scenarios, and why some differ
 
 WHAT is a file of scenarios, or file/scenario; everything if left out.
@@ -24,6 +24,7 @@ from tests.oracle.explore import explore
 from tests.oracle.recorded import KAFKA, ODRADEK, answers_path, recorded, write
 from tests.oracle.scenario import LEVELS, Scenario, load_all
 from tests.oracle.session import Stage, Start, groups
+from tests.oracle.stories import KINDS
 from tests.oracle.transcript import Entry, difference, merge
 
 STARTS: dict[str, Start] = {"real": brokers.real, "odradek": brokers.odradek}
@@ -132,14 +133,14 @@ def show(scenarios: list[Scenario], levels: Iterable[int], on: str) -> int:
     return 0
 
 
-def differing(seeds: range, levels: Iterable[int]) -> int:
+def differing(kinds: list[str], seeds: range, levels: Iterable[int]) -> int:
     """Print the stories of these seeds that both brokers do not tell alike."""
     found = 0
     for level in levels:
-        for finding in explore(seeds, level):
+        for finding in explore(kinds, seeds, level):
             found += 1
             print(finding, flush=True)
-    print(f"\n{len(seeds)} stories, {found} differences")
+    print(f"\n{len(seeds)} stories of each kind, {found} differences")
     return int(found > 0)
 
 
@@ -162,7 +163,10 @@ def main() -> int:
                 print(scenario.path, f"(differs: {scenario.differs})" if scenario.differs else "")
             return 0
         case "explore":
-            status = differing(range(arguments.seed, arguments.seed + arguments.runs), levels)
+            kinds = arguments.what or list(KINDS)
+            if unknown := set(kinds) - set(KINDS):
+                sys.exit(f"no stories of this kind: {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
+            status = differing(kinds, range(arguments.seed, arguments.seed + arguments.runs), levels)
         case "record":
             status = record(scenarios, LEVELS)
         case "check":

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracle import shapes
 from tests.oracle.answers import Aliases, find, render
-from tests.oracle.explore import VARIABLES, shrunk, tell
+from tests.oracle.explore import shrunk
 from tests.oracle.language import LanguageError, Scope, split_words
 from tests.oracle.player import java_hash
 from tests.oracle.requests import api_key, build_request
 from tests.oracle.scenario import LEVELS, load_all, parse_file, parse_text
+from tests.oracle.stories import KINDS
 from tests.oracle.transcript import Entry, difference, merge, parse
 from tests.oracle.verbs import VERBS
 
@@ -219,24 +220,34 @@ def test_differences_name_the_step() -> None:
     assert "recorded again" in difference(one, other[:1])[0]
 
 
-def test_a_seed_tells_one_story() -> None:
-    assert tell(7) == tell(7)
-    assert tell(7) != tell(8)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_seed_tells_one_story(kind: str) -> None:
+    assert KINDS[kind].story(7) == KINDS[kind].story(7)
+    assert KINDS[kind].story(7) != KINDS[kind].story(8)
 
 
-def test_every_request_of_stories_is_known() -> None:
-    known = scope(**{name: number for names in VARIABLES.values() for number, name in enumerate(names)})
+ASKED = {
+    "transactions": {"Produce", "EndTxn", "TxnOffsetCommit", "WriteTxnMarkers", "AddPartitionsToTxn"},
+    "logs": {"Produce", "Fetch", "ListOffsets", "DeleteRecords", "OffsetForLeaderEpoch"},
+    "groups": {"ConsumerGroupHeartbeat", "OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "DeleteGroups"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_request_of_stories_is_known(kind: str) -> None:
+    known = scope(**dict.fromkeys("abefhxyz", 1))
+    ids = dict.fromkeys(("story-t", "story-u", "story-unknown"), bytes(16))
     asked = set()
     for seed in range(40):
-        (scenario,) = parse_text("explored", "\n".join(("== A story", *tell(seed))))
+        begin, steps = KINDS[kind].story(seed)
+        (scenario,) = parse_text("explored", "\n".join(("== A story", *begin, *steps, *KINDS[kind].end)))
         for step in scenario.steps:
             if step.is_request:
                 asked.add(step.verb)
-                build_request(api_key(step.verb), shapes.request_fields(step.verb, step.version, step.words, known, {}))
-    assert {"Produce", "EndTxn", "TxnOffsetCommit", "WriteTxnMarkers", "AddPartitionsToTxn"} <= asked
+                fields = shapes.request_fields(step.verb, step.version, step.words, known, ids)
+                build_request(api_key(step.verb), fields)
+    assert asked >= ASKED[kind]
 
 
 def test_a_story_is_cut_down_to_what_differs() -> None:
-    begin = list("abc")
-    story = [*begin, *"defghij"]
-    assert shrunk(story, lambda shorter: {"e", "i"} <= set(shorter)) == [*begin, "e", "i"]
+    assert shrunk(list("defghij"), lambda shorter: {"e", "i"} <= set(shorter)) == ["e", "i"]

@@ -43,6 +43,7 @@ FIRST_BROKER = 1
 SET, DELETE = 0, 1
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 READ_COMMITTED = 1
+EARLIEST = -2
 COMPLETE_COMMIT = 4
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead")
 
@@ -159,7 +160,8 @@ def log(player: Player, step: Step) -> Iterable[str]:
 
 def read_partition(player: Player, name: str, index: int, *, isolation: int) -> Any:
     """One partition from its start."""
-    partition = {"partition": index, "fetch_offset": 0, "partition_max_bytes": 1 << 24}
+    start = first_offset(player, name, index)
+    partition = {"partition": index, "fetch_offset": start, "partition_max_bytes": 1 << 24}
     topics = [{"topic": name, "partitions": [partition]}]
     request = build_request(api_key("Fetch"), {"max_wait_ms": 0, "isolation_level": isolation, "topics": topics})
     # The connection that leads to the partition's leader is called like its topic.
@@ -167,6 +169,15 @@ def read_partition(player: Player, name: str, index: int, *, isolation: int) -> 
     answer = player.ask("Fetch", 12, request, connection=connection).message.responses[0].partitions[0]
     assert answer.error_code == ErrorCode.NONE, f"{name}-{index}: {ErrorCode(answer.error_code).name}"
     return answer
+
+
+def first_offset(player: Player, name: str, index: int) -> int:
+    """Where the partition begins."""
+    partition = {"partition_index": index, "timestamp": EARLIEST}
+    request = {"replica_id": -1, "topics": [{"name": name, "partitions": [partition]}]}
+    connection = name.removeprefix(player.scope.prefix)
+    answer = player.ask("ListOffsets", 5, build_request(api_key("ListOffsets"), request), connection=connection)
+    return int(answer.message.topics[0].partitions[0].offset)
 
 
 def group_log(player: Player, step: Step) -> Iterable[str]:

@@ -139,11 +139,15 @@ def _batch_of_request(records: memoryview | None, version: int) -> Batch | None:
     except InvalidBatch:
         batch = None
     if batch is None or batch.batch_length + 12 != len(records):
-        batch = _first_batch(records, version)
-    if version < _ZSTD_VERSION and batch is not None and batch.attributes & 7 == Compression.ZSTD:
+        return _first_batch(records, version)
+    _check_compression(batch, version)
+    return batch
+
+
+def _check_compression(batch: Batch, version: int) -> None:
+    if version < _ZSTD_VERSION and batch.attributes & 7 == Compression.ZSTD:
         reason = f"Produce requests with version {version} are not allowed to use ZStandard compression"
         raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, reason)
-    return batch
 
 
 def _first_batch(records: memoryview, version: int) -> Batch | None:
@@ -157,9 +161,11 @@ def _first_batch(records: memoryview, version: int) -> Batch | None:
         raise _invalid(
             f"Produce requests with version {version} are only allowed to contain record batches with magic 2"
         )
+    batch = parse_batch(records)
+    _check_compression(batch, version)
     if whole_size_at(records, size) is not None:
         raise _invalid(f"Produce requests with version {version} are only allowed to contain exactly one record batch")
-    return parse_batch(records)
+    return batch
 
 
 def _invalid(reason: str) -> InvalidBatch:

@@ -89,6 +89,8 @@ def _list_offset(
     node: Node, topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, version: int
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
+    if version > 0 and _is_unknown(wanted.timestamp, version):
+        return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
     if request.replica_id == ANY_REPLICA and version > 0:
         return _list_offset_of_replica(node, topic, wanted, version)
     partition = node.replicas.led_in(topic, index, wanted.current_leader_epoch)
@@ -96,8 +98,6 @@ def _list_offset(
         return _no_offset(index, partition.error)
     if version == 0:
         return _old_style(partition, wanted)
-    if _is_unknown(wanted.timestamp, version):
-        return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
     # Only who consumes is kept from what is not decided yet.
     read_committed = request.replica_id == CONSUMER and request.isolation_level == READ_COMMITTED
     found = partition.list_offset(wanted.timestamp, read_committed=read_committed)
@@ -119,8 +119,6 @@ def _list_offset_of_replica(
     error = replica.check_leader_epoch(wanted.current_leader_epoch)
     if error is not ErrorCode.NONE:
         return _no_offset(index, error)
-    if _is_unknown(wanted.timestamp, version):
-        return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
     return _found(index, replica.list_offset(wanted.timestamp), version)
 
 

@@ -20,7 +20,7 @@ from odradek.node.hosting.replication import HasReplication
 from odradek.node.routes.leaders import current_leader
 from odradek.node.seams import HasAside, HasClock, HasConfig, HasLog, HasMetadata, HasPartitions, HasRules, HasTurns
 from odradek.node.transport.call import Call, CloseConnection
-from odradek.records.batch import InvalidBatch, parse_batch
+from odradek.records.batch import TRANSACTIONAL, InvalidBatch, parse_batch
 from odradek.records.validate import Rejected, TakesLong, validate_produce
 from odradek.txn.verification_errors import ERROR_DESCRIPTIONS, produce_operation
 from odradek.wire.errors import ErrorCode
@@ -63,6 +63,8 @@ class Node(
 ACKS_ALL = -1
 LEADERS_SINCE = 10
 TOPIC_IDS_SINCE = 13
+ATTRIBUTES_AT = 22
+"""Where the bits of a batch stand that are in use."""
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics."""
 CLOSED_TOPIC = Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -86,6 +88,8 @@ class Write(Applicant, kw_only=True):
     """What one partition of the request comes to: a batch that may be appended, or a refusal."""
 
     batch: Batch
+    rejected: Rejected | None = None
+    """What is wrong with the records: Kafka sees it in the log, after the coordinator was asked about the batch."""
     end_offset: int = -1
     """Where the replicas in sync have to get to, if they take their time."""
 
@@ -94,6 +98,8 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
     """Append to each partition what belongs to it; with acks=0 there is no answer, and an error ends the connection."""
     request: ProduceRequest = call.request
     version = call.version
+    if request.transactional_id is None and _has_transactional_records(request):
+        return _all_refused(request, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     admitted: list[list[Write | PartitionProduceResponse]] = []
     transactional: list[Write] = []
     read = False
@@ -143,6 +149,35 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
     return ProduceResponse(responses, 0, list(leaders.values()))
 
 
+def _has_transactional_records(request: ProduceRequest) -> bool:
+    """Whether a batch of the request says so of itself; Kafka asks nothing else about it here."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if records is not None and len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL:
+                try:
+                    parse_batch(memoryview(records))
+                except InvalidBatch:
+                    continue
+                return True
+    return False
+
+
+def _all_refused(request: ProduceRequest, refused: Refused) -> ProduceResponse:
+    if request.acks == 0:
+        raise CloseConnection("produce_with_acks_0_failed")
+    return ProduceResponse(
+        [
+            TopicProduceResponse(
+                topic.name, topic.topic_id, [_refused(data.index, refused) for data in topic.partition_data]
+            )
+            for topic in request.topic_data
+        ],
+        0,
+        [],
+    )
+
+
 def _name_of(node: Node, topic: TopicProduceData, version: int) -> str | None:
     if version < TOPIC_IDS_SINCE:
         return topic.name
@@ -177,7 +212,7 @@ def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call)
     validated = validate_produce(
         records, produce_version=call.version, topic=partition.rules, now=node.now, partition=data.index, at_once=True
     )
-    return _judged(node, partition, validated)
+    return _judged(node, partition, records, validated)
 
 
 async def _admit_aside(
@@ -198,14 +233,23 @@ async def _admit_aside(
             partition=data.index,
         )
     )
-    return _judged(node, partition, validated)
+    return _judged(node, partition, records, validated)
 
 
-def _judged(node: Node, partition: Partition, validated: Validated | Rejected) -> Write | PartitionProduceResponse:
-    if isinstance(validated, Rejected):
-        node.log.debug("records_refused", topic=partition.topic, partition=partition.index, reason=validated.reason)
+def _judged(
+    node: Node, partition: Partition, records: memoryview | None, validated: Validated | Rejected
+) -> Write | PartitionProduceResponse:
+    if not isinstance(validated, Rejected):
+        return _write(partition, validated.batch)
+    node.log.debug("records_refused", topic=partition.topic, partition=partition.index, reason=validated.reason)
+    if validated.of_request or records is None:
         return _rejected(partition.index, validated, partition)
-    return _write(partition, validated.batch)
+    try:
+        write = _write(partition, parse_batch(records))
+    except InvalidBatch:  # messages of an older format, which are of no transaction
+        return _rejected(partition.index, validated, partition)
+    write.rejected = validated
+    return write
 
 
 def _write(partition: Partition, batch: Batch) -> Write:
@@ -215,9 +259,7 @@ def _write(partition: Partition, batch: Batch) -> Write:
 async def _admit_to_transaction(node: Node, request: ProduceRequest, writes: list[Write], version: int) -> None:
     """Give each transactional write its guard, or its refusal (KIP-890)."""
     transactional_id = request.transactional_id
-    if transactional_id is None:
-        _refuse_all(writes, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-        return
+    assert transactional_id is not None, "transactional records without an id are refused"
     if not node.release.verification.records:
         return
     # A batch without a producer id is plain data, whatever its transactional bit says.
@@ -265,6 +307,8 @@ def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduc
     refused = write.refused or node.replicas.lost(partition) or _unwritable(node, partition, call)
     if refused is not None:
         return _refused(index, refused)
+    if write.rejected is not None:
+        return _rejected(index, write.rejected, partition)
     batch = write.batch
     if batch.is_transactional:
         appended = partition.append_client(
