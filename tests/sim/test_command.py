@@ -24,6 +24,7 @@ from odradek.sim.shrink import shrink
 from odradek.usage import UsageError
 
 STEPS_MAX = 12
+THEN = '"deeds": [{"at_ms": 0, "kind": "move a leader", "then": "pause a broker"}]'
 SEEDS_MAX = 12
 """A finding is met before that."""
 
@@ -159,7 +160,9 @@ def test_what_cannot_be_played_is_told(words: list[str], said: str) -> None:
     assert said in str(told.value)
 
 
-@pytest.mark.parametrize("change", ['"sead": 1', '"deeds": [{"at_ms": 0, "kind": "move a laeder"}]', '"levels": []'])
+@pytest.mark.parametrize(
+    "change", ['"sead": 1', '"deeds": [{"at_ms": 0, "kind": "move a laeder"}]', '"levels": []', THEN]
+)
 def test_a_schedule_that_makes_no_sense_is_told(tmp_path: Path, change: str) -> None:
     path = tmp_path / "wrong.json"
     path.write_text('{"seed": 1, ' + change + "}")

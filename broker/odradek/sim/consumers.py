@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from msgspec import structs
+
 from odradek.records.record import iterate_records
 from odradek.sim.actors import Ask, Script, Sleep
 from odradek.sim.model import ReadBatch
@@ -12,7 +14,7 @@ from odradek.sim.reader import batches_of, committed_batches, committed_values
 from odradek.sim.world import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from odradek.wire.messages.fetch_response import PartitionData
+from odradek.wire.messages.fetch_response import FetchResponse, PartitionData
 
 __all__ = ["Consumer", "read_committed"]
 
@@ -32,6 +34,52 @@ def fetch(partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms
     )
 
 
+def _told(response: FetchResponse | None) -> PartitionData | None:
+    return None if response is None else response.responses[0].partitions[0]
+
+
+class Session:
+    """What a consumer keeps of its fetch session with one broker (KIP-227): what is not told again is as before."""
+
+    def __init__(self) -> None:
+        self._node_id = -1
+        self._session_id, self._epoch = 0, 0
+        self._asked: tuple[int, int] | None = None
+        """The offset and the size that the broker knows of."""
+        self._asking: tuple[int, int] | None = None
+        self._last: PartitionData | None = None
+
+    def ask(self, request: FetchRequest, node_id: int) -> None:
+        """Make a request one of the session: another broker has another session, and what it knows is left out."""
+        if node_id != self._node_id:
+            self._begin_anew()
+            self._node_id = node_id
+        request.session_id, request.session_epoch = self._session_id, self._epoch
+        [wanted] = request.topics[0].partitions
+        self._asking = wanted.fetch_offset, wanted.partition_max_bytes
+        if self._epoch and self._asking == self._asked:
+            request.topics = []
+
+    def told(self, response: FetchResponse | None) -> PartitionData | None:
+        """What the session's partition is like now; None where that is not known."""
+        if response is None or response.error_code != ErrorCode.NONE:
+            # The session is gone with its broker or its connection, or was forgotten.
+            self._begin_anew()
+            return None
+        if not self._epoch and not response.session_id:
+            return response.responses[0].partitions[0]
+        self._session_id, self._epoch, self._asked = response.session_id, self._epoch + 1, self._asking
+        last = self._last
+        if response.responses:
+            self._last = last = response.responses[0].partitions[0]
+            return last
+        assert last is not None, "the first answer of a session tells everything"
+        return structs.replace(last, records=None, aborted_transactions=None)
+
+    def _begin_anew(self) -> None:
+        self._session_id, self._epoch, self._asked, self._last = 0, 0, None, None
+
+
 class Consumer:
     """Reads one partition to its end, and on, until it is told to stop."""
 
@@ -43,6 +91,7 @@ class Consumer:
         random: Random,
         calm: Callable[[], bool],
         judge: Callable[[TopicPartition, list[ReadBatch]], None],
+        sessions: bool = False,
     ) -> None:
         self.world = world
         self.partition = partition
@@ -54,6 +103,7 @@ class Consumer:
         self._judge = judge
         """Is told of every read."""
         self._offset = 0
+        self._session = Session() if sessions else None
 
     def script(self) -> Script:
         """The whole life of the consumer."""
@@ -67,8 +117,10 @@ class Consumer:
             max_bytes = self.random.choice((1, 2_000, 1 << 20))
             max_wait_ms = CALM_WAIT_MS if self._calm() and not self.stopping else WAIT_MS
             request = fetch(self.partition, self._offset, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
+            if self._session is not None:
+                self._session.ask(request, registered.leader)
             response = yield Ask(registered.leader, request, 11)
-            data: PartitionData | None = None if response is None else response.responses[0].partitions[0]
+            data = _told(response) if self._session is None else self._session.told(response)
             if data is None or data.error_code != ErrorCode.NONE:
                 yield Sleep(self.random.randint(5, 50))
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from msgspec import Struct
@@ -77,12 +78,15 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
         slowest_ms=slowest,
         load_ms=load_ms,
         transaction_timeout_ms=habits.timeout_ms,
+        id_expiration_ms=habits.expires_ms,
+        sessions=habits.sessions,
+        heartbeats=habits.heartbeats,
         duration_ms=TROUBLE_MS,
         players=tuple(players),
         consumers=tuple(range(PARTITIONS)),
         deeds=(
             *(Deed(at_ms=0, kind="rule", rule=rule, lasts_ms=TROUBLE_MS) for rule in settings.rules),
-            *_deeds(dice, weights, brokers=settings.brokers),
+            *_deeds(dice, weights, brokers=settings.brokers, follow_ups=focus.follow_ups),
         ),
     )
 
@@ -145,7 +149,7 @@ def _player(
 
 
 def _transaction(dice: Random, habits: Habits, *, works: bool) -> Txn:
-    seed, pause_ms = dice.getrandbits(32), dice.choice((0, 0, 5, 50, 200))
+    seed, pause_ms = dice.getrandbits(32), dice.choice(habits.pauses_ms)
     if works:
         send = _send(dice, habits, dice.randrange(PARTITIONS), pause_ms=dice.choice((0, 50, 200, 600)))
         return Txn(seed=seed, pause_ms=pause_ms, sends=(send,))
@@ -175,7 +179,7 @@ def _send(dice: Random, habits: Habits, partition: int, *, pause_ms: int) -> Sen
     )
 
 
-def _deeds(dice: Random, weights: dict[str, int], *, brokers: int) -> list[Deed]:
+def _deeds(dice: Random, weights: dict[str, int], *, brokers: int, follow_ups: Sequence[str]) -> list[Deed]:
     deeds: list[Deed] = []
     at_ms = 0
     while at_ms < TROUBLE_MS and weights:
@@ -183,6 +187,7 @@ def _deeds(dice: Random, weights: dict[str, int], *, brokers: int) -> list[Deed]
         seed, lasts_ms, broker = dice.getrandbits(32), dice.randint(50, 3_000), dice.randint(1, brokers)
         make = RULES.get(kind)
         rule = None if make is None else make(Random(seed), broker)
-        deeds.append(Deed(at_ms=at_ms, kind=kind, seed=seed, rule=rule, lasts_ms=lasts_ms))
+        then = dice.choice(follow_ups) if follow_ups and rule is not None else ""
+        deeds.append(Deed(at_ms=at_ms, kind=kind, seed=seed, rule=rule, lasts_ms=lasts_ms, then=then))
         at_ms += dice.randint(20, 250)
     return deeds

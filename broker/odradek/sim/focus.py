@@ -28,6 +28,8 @@ class Focus(Struct, frozen=True):
     habits: Habits = Habits()
     slowest_ms: tuple[int, ...] = (0, 5, 40, 120)
     """Of messages between brokers."""
+    follow_ups: tuple[str, ...] = ()
+    """What is done when a rule has hit for the first time, one of them for each rule."""
     swarm: bool = False
     """Each run turns most of it off, some of it far up, and draws habits of its own."""
 
@@ -233,6 +235,49 @@ WORKING = _focus(
 )
 """Work goes from one member of a group to the next while the offset of the one before is not decided yet."""
 
+WORN_EPOCHS = _focus(
+    {"use up epochs": 8, "delay records": 1, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(gives_up=0.1),
+    slowest_ms=(0, 5, 40),
+)
+"""Epochs come to their end, and producers go on with other ids."""
+
+FORGOTTEN_IDS = _focus(
+    {"move a coordinator": 1, "delay records": 2, "lose answers": 1},
+    habits=Habits(pauses_ms=(0, 0, 50, 1_500), expires_ms=400, gives_up=0.1, walks_away=0.05, timeout_ms=1_500),
+    slowest_ms=(0, 5, 40),
+)
+"""Transactional ids are forgotten while their producers rest, or are about to go on."""
+
+FENCING_ADMINS = _focus(
+    {"fence a producer": 6, "delay records": 2, "move a coordinator": 1, "delay markers": 1},
+    habits=Habits(gives_up=0.1),
+    slowest_ms=(0, 5, 40),
+)
+"""Admins fence producers (KIP-98's InitProducerId of somebody else) in the middle of what they do."""
+
+FOLLOW_UPS = _focus(
+    {"delay verdicts": 3, "delay markers": 3, "delay acknowledgements": 2, "delay records": 2},
+    habits=Habits(newer=0.5, gives_up=0.1),
+    slowest_ms=(0, 5, 40),
+    follow_ups=("move a leader", "move a coordinator", "pause a broker", "deafen a broker", "fence a producer"),
+)
+"""As soon as a message is held up, a leader or a coordinator is replaced, stands still, or a producer is fenced."""
+
+SESSIONS = _focus(
+    {"move a leader": 3, "delay records": 1, "delay markers": 2, "crash a broker": 1, "restart a broker": 3},
+    habits=Habits(sessions=True),
+    slowest_ms=(0, 5, 40),
+)
+"""Consumers read in fetch sessions, which tell only what is new, and end with their brokers."""
+
+HEARTBEATS = _focus(
+    {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(workers=5, newer=0.5, gives_up=0.0, heartbeats=True),
+    slowest_ms=(0, 5, 40),
+)
+"""As `working`, with members of the newer protocol (KIP-848), whose epochs tell old members' offsets apart."""
+
 FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {
         "general": GENERAL,
@@ -254,5 +299,11 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "slow-markers": SLOW_MARKERS,
         "removed-leaders": REMOVED_LEADERS,
         "working": WORKING,
+        "worn-epochs": WORN_EPOCHS,
+        "forgotten-ids": FORGOTTEN_IDS,
+        "fencing-admins": FENCING_ADMINS,
+        "follow-ups": FOLLOW_UPS,
+        "sessions": SESSIONS,
+        "heartbeats": HEARTBEATS,
     }
 )

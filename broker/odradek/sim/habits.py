@@ -29,3 +29,11 @@ class Habits(Struct, frozen=True):
     """Members of the group that consumes, transforms and produces."""
     timeout_ms: int = 8_000
     """Of a transaction."""
+    pauses_ms: tuple[int, ...] = (0, 0, 5, 50, 200)
+    """Before a transaction."""
+    expires_ms: int = 0
+    """After so long an id that is not used is forgotten; 0: as by default, after a week."""
+    sessions: bool = False
+    """To read in fetch sessions."""
+    heartbeats: bool = False
+    """To be members of the newer protocol of groups."""

@@ -8,7 +8,9 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from odradek.node.coordinators import AT_START, CoordinatorKind
+from odradek.control.epochs import force_epoch
+from odradek.log.machine import Refused
+from odradek.node.coordinators import AT_START, CoordinatorKind, partition_for
 from odradek.node.events import Command
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.node.node import Node
@@ -20,7 +22,10 @@ from odradek.sim.actors import Ask, AskAll, Script, Sleep
 from odradek.sim.faults import told
 from odradek.sim.schedule import Deed
 from odradek.sim.world import World
+from odradek.txn.entry import EPOCH_LAST_USABLE
+from odradek.txn.states import EXPIRABLE
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker
 from odradek.wire.registry import ApiKey
@@ -28,6 +33,13 @@ from odradek.wire.registry import ApiKey
 __all__ = ["DEEDS", "Nemesis"]
 
 TICK_MS = 25
+SOON_MS = 5
+"""How soon what is to follow from a hit does so."""
+FENCES_MAX = 10
+"""So often an admin asks again where a transaction is about to end."""
+FENCED_TIMEOUT_MS = 8_000
+EPOCHS_LEFT = 4
+"""So many at most are left of epochs that are used up."""
 
 
 Outcome = str | Generator[Sleep | Ask | AskAll, Any, str]
@@ -37,7 +49,15 @@ Outcome = str | Generator[Sleep | Ask | AskAll, Any, str]
 class Nemesis:
     """Does what its schedule says, and sets everything right in the end."""
 
-    def __init__(self, world: World, *, deeds: Sequence[Deed], duration_ms: int, levels: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        deeds: Sequence[Deed],
+        duration_ms: int,
+        levels: tuple[int, ...],
+        transactional_ids: Sequence[str] = (),
+    ) -> None:
         self.world = world
         self.random = Random(0)
         self.duration_ms = duration_ms
@@ -45,6 +65,9 @@ class Nemesis:
         self.deeds: list[tuple[int, str]] = []
         """When what was done."""
         self._schedule = deeds
+        self._transactional_ids = list(dict.fromkeys(transactional_ids))
+        self._follow_ups: list[tuple[Armed, Deed]] = []
+        """What is to be done when a rule has hit."""
         self._faults: list[tuple[int, Armed]] = []
         self._late_markers: dict[int, Call] = {}
         """What a coordinator has said that was replaced since, by the identity of the fault that holds it."""
@@ -68,9 +91,10 @@ class Nemesis:
             self.random = Random(deed.seed)
             if deed.rule is not None:
                 self._did(self._arm(deed.rule, lasts_ms=deed.lasts_ms))
+                if deed.then:
+                    self._follow_ups.append((self._faults[-1][1], deed))
                 continue
-            done = DEEDS[deed.kind](self)
-            self._did(done if isinstance(done, str) else (yield from done))
+            yield from self._do_it(deed.kind)
         yield from self._wait(end)
         self._set_right()
 
@@ -80,9 +104,28 @@ class Nemesis:
             self._lift_what_is_over()
             self._let_hear(now=self.world.now)
             self._let_go_on(now=self.world.now)
+            yield from self._follow_up()
             if self.world.now >= until:
                 return
-            yield Sleep(min(TICK_MS, until - self.world.now))
+            tick_ms = SOON_MS if self._follow_ups else TICK_MS
+            yield Sleep(min(tick_ms, until - self.world.now))
+
+    def _do_it(self, kind: str) -> Script:
+        done = DEEDS[kind](self)
+        self._did(done if isinstance(done, str) else (yield from done))
+
+    def _follow_up(self) -> Script:
+        """Do what follows from rules that have hit; one that is lifted without a hit is followed by nothing."""
+        if not self._follow_ups:
+            return
+        armed = [fault for _, fault in self._faults]
+        waiting, self._follow_ups = self._follow_ups, []
+        for fault, deed in waiting:
+            if fault.hits:
+                self.random = Random(deed.seed + 1)
+                yield from self._do_it(deed.then)
+            elif fault in armed:
+                self._follow_ups.append((fault, deed))
 
     def _did(self, deed: str) -> None:
         self.deeds.append((self.world.now, deed))
@@ -321,6 +364,39 @@ class Nemesis:
         assert response.error_code == ErrorCode.NONE, response
         return f"transaction.version {level}"
 
+    # ------------------------------------------------------------------ producers
+
+    def use_up_epochs(self) -> str:
+        """An idle transactional id has next to no epoch left, as if its producer had been at work for long."""
+        tid = self.random.choice(self._transactional_ids)
+        epoch = EPOCH_LAST_USABLE - self.random.randint(0, EPOCHS_LEFT)
+        for node_id in self.world.running:
+            shard = self.world.nodes[node_id].coordinators.transactional(tid)
+            entry = None if isinstance(shard, Refused) else shard.machine.entry(tid)
+            if isinstance(shard, Refused) or entry is None:
+                continue
+            if entry.state in EXPIRABLE and entry.producer_epoch < epoch:
+                self._do(partial(force_epoch, shard, tid, epoch), node_id=node_id)
+                return f"{tid} has epoch {epoch}"
+        return f"{tid} is at work"
+
+    def fence_a_producer(self) -> Generator[Sleep | Ask, Any, str]:
+        """An admin asks for a transactional id's next epoch, so that whoever has it is fenced (`fenceProducers`)."""
+        tid = self.random.choice(self._transactional_ids)
+        apis = self.world.config.release.apis
+        newest = 4 if apis is None else min(4, apis[ApiKey.INIT_PRODUCER_ID.name][1])
+        for _ in range(FENCES_MAX):
+            coordinators = self._controller.image.topic(CoordinatorKind.TRANSACTION.topic)
+            assert coordinators is not None
+            leader = coordinators.partitions[partition_for(tid, len(coordinators.partitions))].leader
+            if leader in self.world.running:
+                request = InitProducerIdRequest(transactional_id=tid, transaction_timeout_ms=FENCED_TIMEOUT_MS)
+                response = yield Ask(leader, request, newest)
+                if response is not None and response.error_code == ErrorCode.NONE:
+                    return f"{tid} is fenced"
+            yield Sleep(self.random.randint(5, 60))
+        return f"{tid} could not be fenced"
+
     def _set_right(self) -> None:
         self.world.loss = 0.0
         for _, fault in self._faults:
@@ -368,6 +444,8 @@ DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
         "pause a broker": Nemesis.pause_a_broker,
         "change a lag": Nemesis.change_a_lag,
         "change the level": Nemesis.change_the_level,
+        "use up epochs": Nemesis.use_up_epochs,
+        "fence a producer": Nemesis.fence_a_producer,
     }
 )
 """What can go wrong besides rules, by its name in a schedule."""

@@ -18,6 +18,7 @@ from odradek.sim.actors import Asked, Stage
 from odradek.sim.checks import PARTITIONS, Checks
 from odradek.sim.consumers import Consumer
 from odradek.sim.idempotent import Idempotent
+from odradek.sim.members import Member
 from odradek.sim.model import Model, ReadBatch
 from odradek.sim.nemesis import Nemesis
 from odradek.sim.producers import Producer, Transaction
@@ -62,7 +63,7 @@ class Run:
         """Whether the nemesis is done."""
         dialect = None if schedule.dialect is None else load(schedule.dialect)
         has_levels = dialect is None or dialect.has_transaction_version
-        config = {
+        config: dict[str, object] = {
             **({"odradek.transaction.version": schedule.levels[0]} if has_levels else {}),
             "transaction.state.log.num.partitions": 3,
             "offsets.topic.num.partitions": 3,
@@ -76,6 +77,11 @@ class Run:
             "group.initial.rebalance.delay.ms": 0,
             "transaction.two.phase.commit.enable": schedule.dialect is not None,
         }
+        if schedule.heartbeats:
+            config["group.consumer.assignment.interval.ms"] = 0
+        if schedule.id_expiration_ms:
+            config["transactional.id.expiration.ms"] = schedule.id_expiration_ms
+            config["transaction.remove.expired.transaction.cleanup.interval.ms"] = schedule.id_expiration_ms // 2
         self.world = World(
             brokers=schedule.brokers,
             topics=[f"t:3:{schedule.replicas}"],
@@ -108,7 +114,7 @@ class Run:
                 level = min(schedule.levels) if has_levels else 0
                 producer = Speaker(self.world, kind=kind, careful=schedule.careful, level=level, store=store, **how)
             else:
-                producer = _kind_of(plan)(self.world, newest=kind.older, **how)
+                producer = _kind_of(plan, schedule)(self.world, newest=kind.older, **how)
             self.producers.append(producer)
             if isinstance(producer, Worker):
                 self.workers.append(producer)
@@ -119,11 +125,16 @@ class Run:
                 random=Random(f"{schedule.seed} {index}"),
                 calm=lambda: self.calm,
                 judge=self._judge,
+                sessions=schedule.sessions,
             )
             for index in schedule.consumers
         ]
         self.nemesis = Nemesis(
-            self.world, deeds=schedule.deeds, duration_ms=schedule.duration_ms, levels=schedule.levels
+            self.world,
+            deeds=schedule.deeds,
+            duration_ms=schedule.duration_ms,
+            levels=schedule.levels,
+            transactional_ids=[plan.transactional_id for plan in schedule.players if not plan.idempotent],
         )
         self._stable: dict[TopicPartition, int] = {}
         self._watched_at = -1
@@ -248,10 +259,12 @@ def digest(facts: list[tuple[int, int, Fact]]) -> str:
     return sha256(encode(facts, enc_hook=repr)).hexdigest()
 
 
-def _kind_of(plan: Player) -> type[Producer]:
+def _kind_of(plan: Player, schedule: Schedule) -> type[Producer]:
     if plan.idempotent:
         return Idempotent
-    return Worker if plan.works else Producer
+    if not plan.works:
+        return Producer
+    return Member if schedule.heartbeats else Worker
 
 
 def run(schedule: Schedule) -> Report:

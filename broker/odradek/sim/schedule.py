@@ -33,6 +33,8 @@ KINDS = (
     "repeat a marker late",
     "pause a broker",
     "change the level",
+    "use up epochs",
+    "fence a producer",
 )
 """What goes wrong besides rules (`odradek.sim.nemesis.DEEDS` says how)."""
 Ending = Literal["commit", "abort", "walk away"]
@@ -92,12 +94,23 @@ class Deed(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     seed: int = 0
     rule: Rule | None = None
     lasts_ms: int = 0
+    then: str = ""
+    """What is done when the rule has hit for the first time: one of `KINDS`."""
 
     def __post_init__(self) -> None:
-        if self.rule is None and self.kind not in KINDS:
-            near = get_close_matches(self.kind, KINDS, 1)
-            meant = f"did you mean {near[0]}?" if near else f"there is {', '.join(KINDS)}"
-            raise ValueError(f"there is no deed {self.kind}: {meant}")
+        if self.rule is None:
+            _check_kind(self.kind)
+        if self.then:
+            _check_kind(self.then)
+            if self.rule is None:
+                raise ValueError("what is to follow follows from a rule's hit")
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        near = get_close_matches(kind, KINDS, 1)
+        meant = f"did you mean {near[0]}?" if near else f"there is {', '.join(KINDS)}"
+        raise ValueError(f"there is no deed {kind}: {meant}")
 
 
 class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -119,6 +132,12 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     load_ms: int = 0
     """How long a coordinator takes to load."""
     transaction_timeout_ms: int = 8_000
+    id_expiration_ms: int = 0
+    """After so long a transactional id that is not used is forgotten; 0: as by default, after a week."""
+    sessions: bool = False
+    """Consumers read in fetch sessions (KIP-227)."""
+    heartbeats: bool = False
+    """Members belong to a group of the newer protocol (KIP-848)."""
     duration_ms: int = 4_000
     """Of the trouble; what is begun is ended after that, and everything has to come to rest."""
     players: tuple[Player, ...] = ()

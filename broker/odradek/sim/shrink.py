@@ -133,6 +133,9 @@ class _Shrinker:
         for change in (
             {"slowest_ms": 0},
             {"load_ms": 0},
+            {"sessions": False},
+            {"heartbeats": False},
+            {"id_expiration_ms": 0},
             {"levels": schedule.levels[:1]},
             {"duration_ms": last + 500},
             {"duration_ms": schedule.duration_ms // 2},
@@ -142,6 +145,9 @@ class _Shrinker:
             rule = deed.rule
             if rule is None:
                 continue
+            if deed.then:
+                self.takes(replace(self.schedule, deeds=_with(self.schedule.deeds, number, replace(deed, then=""))))
+                deed = self.schedule.deeds[number]
             once = replace(deed, at_ms=0, rule=replace(rule, when=replace(rule.when, times=1)))
             for other in (replace(deed, at_ms=0), replace(once, at_ms=deed.at_ms), once):
                 self.takes(replace(self.schedule, deeds=_with(self.schedule.deeds, number, other)))

@@ -1,0 +1,82 @@
+"""What the later workloads are about takes place in them: ids wear out, are forgotten or fenced; rules have sequels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+from msgspec.structs import replace
+from tests.sim.late import late_record
+
+from odradek.node.rules.model import Rule
+from odradek.node.rules.one_line import rule
+from odradek.sim.draw import draw
+from odradek.sim.run import Run
+from odradek.sim.schedule import Deed, Schedule
+from odradek.wire.messages.fetch_request import FetchRequest
+
+pytestmark = pytest.mark.slow
+
+
+@cache
+def played(workload: str) -> Run:
+    run = Run(draw(1, workload))
+    run.play()
+    return run
+
+
+def states(run: Run, kind: str = "state_change") -> Counter[object]:
+    return Counter(fact.fields.get("state_to") for _, _, fact in run.facts if fact.kind == kind)
+
+
+def test_epochs_that_are_used_up_bring_other_producer_ids() -> None:
+    run = played("worn-epochs")
+    ids = {transaction.pair[0] for transaction in run.journal}
+    assert max(transaction.pair[1] for transaction in run.journal) >= 32762
+    assert len(ids) > len({producer.tid for producer in run.producers})
+
+
+def test_ids_are_forgotten_and_come_back() -> None:
+    run = played("forgotten-ids")
+    assert states(run)["Dead"] > 0
+    assert states(run)["Empty"] > len({producer.tid for producer in run.producers})
+
+
+def test_admins_fence_producers() -> None:
+    run = played("fencing-admins")
+    assert any("is fenced" in what for _, what in run.nemesis.deeds)
+    assert sum((producer.met for producer in run.producers), Counter())["EndTxnRequest PRODUCER_FENCED"] > 0
+
+
+def test_consumers_read_in_sessions() -> None:
+    asked = [each.request for each in played("sessions").asked if isinstance(each.request, FetchRequest)]
+    assert any(request.session_epoch > 1 for request in asked)
+    assert any(request.session_epoch > 0 and not request.topics for request in asked)
+
+
+def test_members_of_the_newer_protocol_work() -> None:
+    run = played("heartbeats")
+    assert states(run, "group_state_change")["Reconciling"] > 0
+    assert any(each.work is not None and each.outcome == "committed" for each in run.journal)
+
+
+def with_sequel(to: Rule) -> Schedule:
+    schedule = replace(late_record(), verification=True, brokers=2)
+    return replace(schedule, deeds=(Deed(at_ms=0, kind="rule", rule=to, lasts_ms=400, then="move a leader"),))
+
+
+def test_what_follows_from_a_hit_is_done_at_once() -> None:
+    [deed] = late_record().deeds
+    assert deed.rule is not None
+    run = Run(with_sequel(deed.rule))
+    run.play()
+    hit = next(at for at, _, fact in run.facts if fact.kind == "request" and fact.fields["api"] == "PRODUCE")
+    [moved] = [at for at, what in run.nemesis.deeds if what.startswith("t-")]
+    assert 0 <= moved - hit <= 10
+
+
+def test_nothing_follows_without_a_hit() -> None:
+    run = Run(with_sequel(rule("FIND_COORDINATOR", delay_ms=1)))
+    run.play()
+    assert not [what for _, what in run.nemesis.deeds if what.startswith("t-")]
