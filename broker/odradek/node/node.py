@@ -48,7 +48,7 @@ from odradek.node.loggers import Loggers
 from odradek.node.metrics import Metrics
 from odradek.node.transport.connection import Connection
 from odradek.node.transport.entrance import Entrance
-from odradek.node.transport.exchange import Exchange
+from odradek.node.transport.exchange import Accepted
 from odradek.node.transport.outbox import Outbox
 from odradek.node.transport.peer_connection import PeerConnection
 from odradek.node.transport.peers import Peers
@@ -139,7 +139,7 @@ class Node:
         self.peers = Peers(self)
         self.producer_ids = ProducerIdSupply(self)
         self.metrics = Metrics(self)
-        self.connections: dict[int, Exchange[Any]] = {}
+        self.connections: dict[int, Accepted] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.coordinators = Coordinators(self)
         self.replication = Replication(self)

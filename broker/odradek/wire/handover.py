@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hand", "hand", "through_bytes"]
 
-M = TypeVar("M", bound=msgspec.Struct)
-
-Hand: TypeAlias = Callable[[Any], Any]
+Hand: TypeAlias = Callable[[msgspec.Struct], msgspec.Struct]
 """Gives the receiver's copy of a message; raises `EncodeError` where the version cannot carry it."""
 
 SURELY_SHORT = 8191
@@ -46,10 +44,10 @@ def hand(cls: type[msgspec.Struct], version: int) -> Hand:
     return made
 
 
-def through_bytes(read: Reader[M], write: Writer[M]) -> Hand:
+def through_bytes(read: Reader[msgspec.Struct], write: Writer[msgspec.Struct]) -> Hand:
     """A hand that writes the message and reads it again."""
 
-    def slow(message: M) -> M:
+    def slow(message: msgspec.Struct) -> msgspec.Struct:
         out = bytearray()
         splices: Splices = []
         write(message, out, splices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -84,11 +85,13 @@ def test_what_the_version_does_not_have_is_not_handed_over() -> None:
 
 def test_what_may_be_left_out_is_left_out() -> None:
     topic = CreatableTopicResult(name="t", topic_id=bytes([1] * 16), num_partitions=3)
-    [after] = hand(CreateTopicsResponse, 4)(CreateTopicsResponse(topics=[topic])).topics
+    response: Any = hand(CreateTopicsResponse, 4)(CreateTopicsResponse(topics=[topic]))
+    [after] = response.topics
     assert bytes(16) == after.topic_id
     assert -1 == after.num_partitions
     marker = WritableTxnMarker(producer_id=1, transaction_version=2)
-    [marked] = hand(WriteTxnMarkersRequest, 1)(WriteTxnMarkersRequest(markers=[marker])).markers
+    request: Any = hand(WriteTxnMarkersRequest, 1)(WriteTxnMarkersRequest(markers=[marker]))
+    [marked] = request.markers
     assert (1, 0) == (marked.producer_id, marked.transaction_version)
 
 

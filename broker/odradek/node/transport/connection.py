@@ -185,10 +185,10 @@ class Connection(Exchange[memoryview]):
         else:
             self._failed(handler, call, error)
 
-    def _respond_long(self, handler: Handler, call: Call, response: Any) -> None:
+    def _respond_long(self, handler: Handler, call: Call, response: object) -> None:
         self._run(self._write_long(handler, response), self._written, handler, call)
 
-    async def _write_long(self, handler: Handler, response: Any) -> tuple[bytearray, Splices]:
+    async def _write_long(self, handler: Handler, response: object) -> tuple[bytearray, Splices]:
         out, splices = _head(handler), Splices()
         await self._node.turns.run_long(handler.write_long(response, out, splices))
         return out, splices
@@ -201,7 +201,7 @@ class Connection(Exchange[memoryview]):
             if call.meter is not None and self._node.quotas is not None:
                 self._node.quotas.written(call)
 
-    def _write(self, handler: Handler, call: Call, response: Any) -> None:
+    def _write(self, handler: Handler, call: Call, response: object) -> None:
         out, splices = _head(handler), Splices()
         handler.write(response, out, splices)
         self._send_response(call, out, splices)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from odradek.node.kernel.flow import Flow
 from odradek.node.kernel.turns import Pause
@@ -27,14 +27,14 @@ from odradek.wire.registry import ApiKey
 if TYPE_CHECKING:
     from odradek.node.events import Chunk, Message
 
-__all__ = ["Exchange", "HasConnections", "Node"]
+__all__ = ["Accepted", "Exchange", "HasConnections", "Node"]
 
 
 class HasConnections(Protocol):
     """The connections of clients and of other brokers."""
 
     @property
-    def connections(self) -> dict[int, Exchange[Any]]: ...
+    def connections(self) -> dict[int, Accepted]: ...
 
 
 WAIT_TO_READ = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
@@ -143,7 +143,7 @@ class Exchange(ABC, Generic[R]):
         """Begin to serve a request."""
 
     @abstractmethod
-    def _write(self, handler: Handler, call: Call, response: Any) -> None:
+    def _write(self, handler: Handler, call: Call, response: object) -> None:
         """Answer a request."""
 
     @abstractmethod
@@ -266,7 +266,7 @@ class Exchange(ABC, Generic[R]):
         if not self.closing and self._flow is None and not self._gave_way:
             self._go_on()
 
-    def answer(self, handler: Handler, call: Call, response: Any) -> None:
+    def answer(self, handler: Handler, call: Call, response: object) -> None:
         """Answer a request that was served elsewhere."""
         self._respond(handler, call, response)
 
@@ -315,7 +315,7 @@ class Exchange(ABC, Generic[R]):
         else:
             self._respond(handler, call, value)
 
-    def _respond_long(self, handler: Handler, call: Call, response: Any) -> None:
+    def _respond_long(self, handler: Handler, call: Call, response: object) -> None:
         """Answer a request whose answer may take long to write."""
         self._respond(handler, call, response)
 
@@ -357,7 +357,7 @@ class Exchange(ABC, Generic[R]):
             self._log_failure(call, error)
         self.close("internal_error", api=call.api_key.name, version=call.version)
 
-    def _respond(self, handler: Handler, call: Call, response: Any) -> None:
+    def _respond(self, handler: Handler, call: Call, response: object) -> None:
         if response is None:
             return
         try:
@@ -366,3 +366,7 @@ class Exchange(ABC, Generic[R]):
             self._failed(handler, call, error)
         if call.meter is not None and self._node.quotas is not None:
             self._node.quotas.written(call)
+
+
+Accepted: TypeAlias = Exchange[Any]
+"""An accepted connection, whatever arrives over it."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from odradek.node.events import HandedRequest, HandedResponse, Message
 from odradek.node.transport.call import Call
@@ -74,7 +76,8 @@ class PeerConnection(Exchange[HandedRequest]):
         )
         self._call(handler, call)
 
-    def _write(self, handler: Handler, call: Call, response: Any) -> None:
+    def _write(self, handler: Handler, call: Call, response: object) -> None:
+        assert isinstance(response, Struct), "an answer is a message"
         if handler is not self._handler:
             self._hand = self._codecs.hand(registry.response_type(handler.api_key), handler.version)
             self._handler = handler
@@ -90,5 +93,5 @@ class PeerConnection(Exchange[HandedRequest]):
         self._requests.clear()
 
 
-def _nothing(message: Any) -> Any:
+def _nothing(message: Struct) -> Struct:
     raise AssertionError("no answer has been written yet")
