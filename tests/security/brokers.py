@@ -19,7 +19,7 @@ RECORDED = Path(__file__).parent / "recorded"
 Addresses = Mapping[str, tuple[str, int]]
 """By listener: PLAINTEXT, where everybody may do everything, and SASL_PLAINTEXT."""
 
-USERS = {"alice": "alice-secret", "bob": "bob-secret"}
+USERS = {"alice": "alice-secret", "bob": "bob-secret", "carol": "carol-secret"}
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
 HOUR_MS = "3600000"
 SASL = "listener.name.sasl_plaintext."

@@ -48,10 +48,13 @@ GRANTED = (
     acl(TOPIC, "open-", ALL, pattern=PREFIXED),
     acl(TOPIC, "barred", ALL, principal="User:*"),
     acl(TOPIC, "barred", ALL, permission=DENY),
+    acl(TOPIC, "seen-not", DESCRIBE),
     acl(GROUP, "mine", ALL),
+    acl(GROUP, "watched", DESCRIBE, pattern=PREFIXED),
+    acl(CLUSTER, "kafka-cluster", CLUSTER_ACTION, principal="User:carol"),
     acl(TRANSACTIONAL_ID, "mine", ALL),
 )
-"""What alice may do from the start, and what she may not."""
+"""What alice and carol may do from the start, and what alice may not."""
 
 
 def prepare(raw: Raw) -> None:

@@ -213,11 +213,17 @@ class GroupCoordinator(Machine[Work]):
         return group
 
     def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, version: int, client_id: str, client_host: str, now: int
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        version: int,
+        client_id: str,
+        client_host: str,
+        now: int,
+        sees: Callable[[str], bool] | None = None,
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat (KIP-848)."""
+        """ConsumerGroupHeartbeat (KIP-848); a pattern matches topics that the member `sees`, or any."""
         self._serve(now)
-        decision = self._consumer.heartbeat(request, version, client_id, client_host, now)
+        decision = self._consumer.heartbeat(request, version, client_id, client_host, now, sees)
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and not isinstance(decision, Refused):
             return self._moved(group, decision)

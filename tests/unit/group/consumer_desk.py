@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -69,6 +69,7 @@ class ConsumerDesk(Desk):
         assignor: str | None = None,
         rebalance_ms: int = -1,
         version: int = 1,
+        sees: Callable[[str], bool] | None = None,
     ) -> Any:
         """A ConsumerGroupHeartbeat."""
         partitions = None
@@ -85,7 +86,7 @@ class ConsumerDesk(Desk):
             server_assignor=assignor,
             topic_partitions=partitions,
         )
-        return self.ask(self.machine.consumer_heartbeat, request, version, "client", "/10.0.0.1", self.now)
+        return self.ask(self.machine.consumer_heartbeat, request, version, "client", "/10.0.0.1", self.now, sees)
 
     def arrive(self, member_id: str, *, topics: Iterable[str] | None = ("orders",), **kwargs: Any) -> Any:
         """A member joins, or joins again."""

@@ -163,6 +163,13 @@ def test_a_pattern_is_resolved_after_the_answer() -> None:
     assert {"orders", "refunds"} == desk.group.subscribed_topics(desk.group.members.values())
 
 
+def test_a_pattern_matches_what_the_member_may_see_who_asks() -> None:
+    desk = ConsumerDesk({"orders": 1, "refunds": 1, "other": 1})
+    desk.arrive("A", topics=None, pattern="orders|re.*", sees=lambda topic: topic != "orders")
+    assert {U: [0]} == assigned(desk.beat("A", 1))
+    assert {"refunds"} == desk.group.subscribed_topics(desk.group.members.values())
+
+
 def test_patterns_see_new_topics_after_ten_seconds() -> None:
     desk = ConsumerDesk({"orders": 1})
     desk.arrive("A", topics=None, pattern=".*")

@@ -18,7 +18,7 @@ from odradek.group.consumer.heartbeat import Client, beat, dropped, leave
 from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_STATIC_EPOCH, MemberState
 from odradek.group.consumer.migration import downgraded, may_downgrade, records_of, upgraded
 from odradek.group.consumer.records import ConsumerKey, fold, group_tombstones
-from odradek.group.consumer.subscriptions import resolved, resolved_records
+from odradek.group.consumer.subscriptions import Sees, resolved, resolved_records
 from odradek.group.consumer.validation import refusal_of_heartbeat
 from odradek.group.records import group_record, group_tombstone
 from odradek.group.share.group import ShareGroup
@@ -62,8 +62,8 @@ class ConsumerGroups:
         self._groups = groups
         self._around = surroundings
         self._end_waits = end_waits
-        self.to_resolve: set[str] = set()
-        """Groups whose patterns are to be resolved."""
+        self.to_resolve: dict[str, Sees | None] = {}
+        """Groups whose patterns are to be resolved, and what the member sees who asked for it; None: everything."""
         self.to_begin: set[str] = set()
         """Groups with members whose times have not been set: `fold` does not know the time."""
         self._successors: dict[str, tuple[ClassicGroup, bool]] = {}
@@ -72,7 +72,13 @@ class ConsumerGroups:
     # ------------------------------------------------------------------ ConsumerGroupHeartbeat
 
     def heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, version: int, client_id: str, client_host: str, now: int
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        version: int,
+        client_id: str,
+        client_host: str,
+        now: int,
+        sees: Sees | None = None,
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
         """A member joins, stays or leaves."""
         settings = self._around.settings(request.group_id)
@@ -91,7 +97,7 @@ class ConsumerGroups:
             group, request, Client(client_id, client_host), topics=self._around.topics(), settings=settings, now=now
         )
         if resolve:
-            self.to_resolve.add(group.group_id)
+            self.to_resolve[group.group_id] = sees
         if not records or isinstance(decision, Refused):
             return decision
         known = self._groups.get(request.group_id)
@@ -178,7 +184,7 @@ class ConsumerGroups:
         if isinstance(joined, Answered):
             return joined
         if joined.resolve_patterns:
-            self.to_resolve.add(group.group_id)
+            self.to_resolve[group.group_id] = None
         if not joined.downgrades:
             return Proposed(joined.records, joined.reply) if joined.records else Answered(joined.reply)
         replaced = group.static_member(request.group_instance_id)
@@ -235,12 +241,12 @@ class ConsumerGroups:
 
     def resolve(self, group_id: str, now: int) -> Decision[None]:
         """Resolve the patterns of a group."""
-        self.to_resolve.discard(group_id)
+        sees = self.to_resolve.pop(group_id, None)
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return Answered(None)
         topics = self._around.topics()
-        records = resolved_records(group, resolved(sorted(group.subscribed_patterns), topics, now), topics)
+        records = resolved_records(group, resolved(sorted(group.subscribed_patterns), topics, now, sees), topics)
         return Proposed(tuple(records), None) if records else Answered(None)
 
     # ------------------------------------------------------------------ the log

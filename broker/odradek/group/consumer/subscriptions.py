@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
@@ -72,13 +72,18 @@ def refresh_is_due(
     return change.wants_refresh or unresolved or version < topics.offset or now > timestamp + interval_ms
 
 
-def resolved(patterns: Iterable[str], topics: Topics, now: int) -> dict[str, ResolvedPattern]:
-    """The topics that each of these patterns matches as a whole."""
+Sees: TypeAlias = "Callable[[str], bool]"
+"""Whether who asks may know of a topic."""
+
+
+def resolved(patterns: Iterable[str], topics: Topics, now: int, sees: Sees | None = None) -> dict[str, ResolvedPattern]:
+    """The topics that each of these patterns matches as a whole, of those that who asks may see."""
+    seen = topics.topics if sees is None else list(filter(sees, topics.topics))
     found: dict[str, ResolvedPattern] = {}
     for pattern in patterns:
         matches = matcher(pattern)
         # It was a pattern when its member came; a later library may see that in another way.
-        names = () if isinstance(matches, InvalidPattern) else filter(matches, topics.topics)
+        names = () if isinstance(matches, InvalidPattern) else filter(matches, seen)
         found[pattern] = ResolvedPattern(frozenset(names), topics.offset, now)
     return found
 

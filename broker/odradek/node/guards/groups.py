@@ -35,6 +35,7 @@ __all__ = [
     "find_coordinator",
     "join",
     "list_groups",
+    "of_assigned_topics",
     "of_topology",
     "offset_fetch",
     "subscribed",
@@ -51,6 +52,7 @@ MESSAGE_SINCE = 1
 PROTOCOL_SINCE = 5
 FORBIDDEN_GROUP, FORBIDDEN_TOPIC = DENIED[GROUP], DENIED[TOPIC]
 HIDDEN_TOPIC = "The described group uses topics that the client is not authorized to describe."
+HIDDEN_ASSIGNED_TOPIC = "The group has described topic(s) that the client is not authorized to describe."
 KINDS = {0: GROUP, 1: AclResource.TRANSACTIONAL_ID}
 """What a key of FindCoordinator names, by its type."""
 
@@ -145,6 +147,28 @@ async def describe_streams(authority: Authority, node: Node, call: Call, serve: 
         groups.append(group)
     response.groups = groups
     return response
+
+
+async def of_assigned_topics(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    """A group is described to who may describe every topic that its members have, or shall have."""
+    response = await serve(node, call)
+    groups = []
+    for group in response.groups:
+        if not all(authority.allows(call, DESCRIBE, TOPIC, name) for name in {*_assigned(group)}):
+            group = type(group)(
+                group_id=group.group_id, error_code=FORBIDDEN_TOPIC, error_message=HIDDEN_ASSIGNED_TOPIC
+            )
+        groups.append(group)
+    response.groups = groups
+    return response
+
+
+def _assigned(group: Any) -> Iterator[str]:
+    for member in group.members:
+        # Members of share groups have one assignment: there is nothing that they are to give back.
+        for assignment in (member.assignment, getattr(member, "target_assignment", None)):
+            if assignment is not None:
+                yield from (topic.topic_name for topic in assignment.topic_partitions)
 
 
 def _topics_of(subtopology: Any) -> Iterator[str]:

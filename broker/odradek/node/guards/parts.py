@@ -31,6 +31,7 @@ __all__ = [
     "of_cluster",
     "of_entries",
     "joined",
+    "or_of_cluster",
     "part_of",
     "resource_name",
     "whole",
@@ -46,6 +47,8 @@ Guard: TypeAlias = "Callable[[Authority, Node, Call, Serve], Awaitable[Any]]"
 
 NAMES = ("name", "topic", "topic_name", "group_id")
 """The fields in which an entry names a resource."""
+NEVER = 2**15
+"""A version that no API has."""
 NO_OPERATIONS = -(2**31)
 """The operations of a resource that nobody has asked for."""
 DENIED: Mapping[AclResource, ErrorCode] = {
@@ -100,6 +103,17 @@ def of_cluster(*operations: AclOperation, message: str | None = None, names_itse
     return guard
 
 
+def or_of_cluster(operation: AclOperation, otherwise: Guard) -> Guard:
+    """The request is served if this may be done to the cluster; else as far as another guard lets it."""
+
+    async def guard(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+        if authority.allows(call, operation, AclResource.CLUSTER, CLUSTER_NAME):
+            return await serve(node, call)
+        return await otherwise(authority, node, call, serve)
+
+    return guard
+
+
 def in_series(*guards: Guard) -> Guard:
     """What all of these ask, the first one first."""
 
@@ -128,12 +142,17 @@ def of_entries(
     kind: AclResource = AclResource.TOPIC,
     *,
     tells: bool = False,
+    ids_since: int = NEVER,
 ) -> Guard:
-    """The request lists resources, and is served as far as this may be done to them; `tells` why, in a text."""
+    """The request lists resources, and is served as far as this may be done to them; `tells` why, in a text.
+
+    From version `ids_since` on topics have ids and no names: one that has no id is nobody's, and is answered as such.
+    """
 
     def judge(authority: Authority, node: Node, call: Call, entry: Any) -> ErrorCode:
         name = resource_name(node, entry)
-        allowed = name is None or authority.allows(call, operation, kind, name)
+        nobodys = name is None or (not name and call.version >= ids_since)
+        allowed = nobodys or authority.allows(call, operation, kind, name or "")
         return ErrorCode.NONE if allowed else DENIED[kind]
 
     return entries(asked, answered, judge, tells=TEXTS if tells else {})

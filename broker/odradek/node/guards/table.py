@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 from odradek.metadata.image import ResourceType
 from odradek.node.guards import groups, quotas, topics, transactions
 from odradek.node.guards.log_dirs import alter_replica_log_dirs
-from odradek.node.guards.parts import DENIED, TEXTS, Guard, entries, in_series, of_cluster, of_entries, whole
+from odradek.node.guards.parts import (
+    DENIED,
+    TEXTS,
+    Guard,
+    entries,
+    in_series,
+    of_cluster,
+    of_entries,
+    or_of_cluster,
+    whole,
+)
 from odradek.security.acls import CLUSTER_NAME, AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
@@ -78,7 +88,7 @@ _MEMBER = whole(READ, GROUP, _group)
 _OF_TRANSACTION = whole(WRITE, TRANSACTIONAL_ID, _transaction)
 
 GUARDS: Mapping[ApiKey, Guard | None] = {
-    ApiKey.PRODUCE: in_series(topics.produce, of_entries("topic_data", "responses", WRITE)),
+    ApiKey.PRODUCE: in_series(topics.produce, of_entries("topic_data", "responses", WRITE, ids_since=13)),
     ApiKey.FETCH: None,
     ApiKey.LIST_OFFSETS: of_entries("topics", "topics", DESCRIBE),
     ApiKey.METADATA: topics.metadata,
@@ -97,7 +107,9 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.DELETE_TOPICS: topics.delete_topics,
     ApiKey.DELETE_RECORDS: of_entries("topics", "topics", DELETE),
     ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: of_entries("topics", "topics", DESCRIBE),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: or_of_cluster(
+        AclOperation.CLUSTER_ACTION, of_entries("topics", "topics", DESCRIBE)
+    ),
     ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: in_series(_OF_TRANSACTION, _MEMBER),
     ApiKey.END_TXN: _OF_TRANSACTION,
@@ -137,7 +149,7 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: in_series(_MEMBER, groups.subscribed),
     ApiKey.CONSUMER_GROUP_DESCRIBE: in_series(
-        groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
+        groups.of_assigned_topics, groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
     ),
     ApiKey.STREAMS_GROUP_HEARTBEAT: in_series(_MEMBER, groups.of_topology),
     ApiKey.STREAMS_GROUP_DESCRIBE: in_series(
@@ -146,7 +158,7 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: _MEMBER,
     ApiKey.SHARE_GROUP_HEARTBEAT: in_series(_MEMBER, groups.subscribed),
     ApiKey.SHARE_GROUP_DESCRIBE: in_series(
-        groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
+        groups.of_assigned_topics, groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
     ),
     ApiKey.SHARE_FETCH: _MEMBER,
     ApiKey.SHARE_ACKNOWLEDGE: _MEMBER,

@@ -142,7 +142,10 @@ async def create_topics(authority: Authority, node: Node, call: Call, serve: Ser
 
 
 async def delete_topics(authority: Authority, node: Node, call: Call, serve: Serve) -> DeleteTopicsResponse:
-    """DELETE of each topic; who names one by its id, and may not even describe it, is not told its name."""
+    """DELETE of each topic; who names one by its id, and may not even describe it, is not told its name.
+
+    Who may describe a name hears that there is no such topic, before anything is asked about deleting it.
+    """
     field = "topics" if call.version >= NAMES_SINCE else "topic_names"
     kept: list[Any] = []
     answers = []
@@ -152,6 +155,9 @@ async def delete_topics(authority: Authority, node: Node, call: Call, serve: Ser
             kept.append(entry)
             continue
         by_name = isinstance(entry, str) or bool(entry.name)
+        if by_name and node.image.topic(name) is None and _may_describe(authority, call, name):
+            kept.append(entry)
+            continue
         told = name if by_name or _may_describe(authority, call, name) else None
         answers.append(
             DeletableTopicResult(

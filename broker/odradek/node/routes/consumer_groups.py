@@ -10,13 +10,15 @@ that has them for ever, and one that is refused tells its user at once.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
 from odradek.metadata.features import GROUP_VERSION
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import decided, described, refusal
-from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasTurns
+from odradek.node.seams import HasAuthority, HasClock, HasConfig, HasMetadata, HasTurns
+from odradek.security.acls import AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
 from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["consumer_group_describe", "consumer_group_heartbeat"]
 
 
-class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasTurns, Protocol):
+class Node(HasAuthority, HasClock, HasConfig, HasCoordinators, HasMetadata, HasTurns, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -46,10 +48,12 @@ async def consumer_group_heartbeat(node: Node, call: Call) -> ConsumerGroupHeart
     if not _serves_consumer_groups(node):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     client_id, host = call.client_id or "", f"/{call.host}"
+    authority = node.authority
+    sees = None if authority is None else partial(authority.allows, call, AclOperation.DESCRIBE, AclResource.TOPIC)
     outcome = await decided(
         node,
         request.group_id,
-        lambda machine: machine.consumer_heartbeat(request, call.version, client_id, host, node.now),
+        lambda machine: machine.consumer_heartbeat(request, call.version, client_id, host, node.now, sees),
     )
     if isinstance(outcome, Refused):
         return ConsumerGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)

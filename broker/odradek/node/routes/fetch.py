@@ -27,7 +27,7 @@ from odradek.node.seams import (
 )
 from odradek.records.batch import InvalidBatch
 from odradek.records.legacy import down_convert
-from odradek.security.acls import AclOperation, AclResource
+from odradek.security.acls import CLUSTER_NAME, AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_response import (
     AbortedTransaction,
@@ -210,7 +210,8 @@ class _Reading:
 
     def _read(self, wanted: SessionPartition) -> PartitionData:
         node = self.node
-        if node.authority is not None and wanted.topic and not self._may_read(wanted.topic):
+        is_named = bool(wanted.topic) or self.version < TOPIC_IDS_SINCE
+        if node.authority is not None and is_named and not self._may_read(wanted.topic):
             return _failed(wanted.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = node.partitions.get((wanted.topic, wanted.index))
         if partition is None or (self.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id):
@@ -254,9 +255,13 @@ class _Reading:
         )
 
     def _may_read(self, topic: str) -> bool:
-        """Whether the sender may still read it: a session can outlive a permission."""
-        authority = self.node.authority
-        return authority is None or authority.allows(self.call, AclOperation.READ, AclResource.TOPIC, topic)
+        """Whether the sender may still read it: a session can outlive a permission. A follower reads all or nothing."""
+        authority, request = self.node.authority, self.call.request
+        if authority is None:
+            return True
+        if max(request.replica_id, request.replica_state.replica_id) >= 0:
+            return authority.allows(self.call, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
+        return authority.allows(self.call, AclOperation.READ, AclResource.TOPIC, topic)
 
     def _parted(self, partition: Partition, wanted: SessionPartition) -> PartitionData | None:
         """What tells a reader where its records and ours part, if they do; asked before the offset is looked at."""
