@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from odradek.config.addresses import parse_overrides
 from odradek.config.keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_of, whole_number
+from odradek.config.security import LISTENER_PREFIX, key_of
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
 from odradek.metadata.change import Change, Failure
@@ -225,6 +226,10 @@ def _invalid_topic(values: Values, touched: Sequence[str], name: str, config: Co
     return invalid_topic_configs(values, config)
 
 
+def _is_of_listener(key: str) -> bool:
+    return key.startswith(LISTENER_PREFIX) and key_of(key) is not None
+
+
 def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
     """Only what is dynamic can change; keys that nobody knows are kept, as Kafka keeps them for plug-ins."""
     of_listener = [key for key in touched if key in INERT_PER_LISTENER_KEYS]
@@ -236,7 +241,7 @@ def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: C
     fixed = [key for key in touched if _is_fixed(key)]
     if fixed:
         return _refused(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    single = [key for key in touched if key in INERT_PER_BROKER_KEYS]
+    single = [key for key in touched if key in INERT_PER_BROKER_KEYS or _is_of_listener(key)]
     if not name and single:
         return _refused(
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from msgspec import Struct
 
 from odradek.config.inert_defaults import INERT_DEFAULTS
-from odradek.config.keys import Kind, Scope, name_of, text_of
+from odradek.config.keys import Key, Kind, Scope, name_of, text_of
+from odradek.config.security import LISTENER_PREFIX, key_of
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config, ConfigSource, inherited
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
 from odradek.metadata.client_metrics import CLIENT_METRICS_KEYS
@@ -174,7 +175,22 @@ def _others(config: Config, known: Iterable[str]) -> Iterator[Entry]:
             if name not in seen:
                 seen.add(name)
                 plain = name in INERT_KEYS and not _SECRET.search(name)
-                yield _inert(name, source, config) if plain else _hidden(name, source)
+                of_listener = key_of(name) if name.startswith(LISTENER_PREFIX) else None
+                if of_listener is not None:
+                    yield _of_listener(name, of_listener, source, config)
+                else:
+                    yield _inert(name, source, config) if plain else _hidden(name, source)
+
+
+def _of_listener(name: str, key: Key, source: int, config: Config) -> Entry:
+    """A key of one listener, whether there is such a listener or not: what holds for all stands behind it."""
+    is_secret = key.rule.kind is Kind.PASSWORD
+    told = [(name, texts[name], each) for each, texts in config.layers if name in texts]
+    told += [(key.name, texts[key.name], each) for each, texts in config.layers if key.name in texts]
+    default = text_of(key.default)
+    told += [] if default is None else [(key.name, default, ConfigSource.DEFAULT)]
+    synonyms = tuple(Synonym(each, None if is_secret else value, of) for each, value, of in told)
+    return Entry(name, synonyms[0].value, source, key.rule.kind, True, is_secret, synonyms)
 
 
 def _of_inert(name: str, config: Config) -> tuple[Synonym, ...]:

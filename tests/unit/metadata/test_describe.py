@@ -128,6 +128,21 @@ def test_passwords_are_never_shown() -> None:
     ]
 
 
+def test_a_key_of_a_listener_is_known_by_the_key_for_all_of_them() -> None:
+    texts = {
+        "listener.name.internal.ssl.truststore.type": "PKCS12",
+        "listener.name.internal.ssl.truststore.password": "hush",
+    }
+    entries = {entry.name: entry for entry in broker_entries(Config().dynamic(cluster={}, broker=texts), {})}
+    kind, secret = (entries[name] for name in texts)
+    assert (kind.value, kind.kind, kind.sensitive, kind.read_only) == ("PKCS12", Kind.STRING, False, True)
+    assert [(each.name, each.value) for each in kind.synonyms] == [
+        ("listener.name.internal.ssl.truststore.type", "PKCS12"),
+        ("ssl.truststore.type", "JKS"),
+    ]
+    assert (secret.value, secret.kind, secret.sensitive) == (None, Kind.PASSWORD, True)
+
+
 def test_the_defaults_of_the_cluster() -> None:
     assert [
         Entry(

@@ -38,7 +38,7 @@ class Node(AsksController, HasMetadata, Protocol):
     """What these routes touch of their broker."""
 
 
-NOT_SUPPORTED = "The current metadata version does not support SCRAM"
+NOT_SUPPORTED = "The current metadata.version does not support SCRAM"
 
 
 async def sasl_handshake(node: Node, call: Call) -> SaslHandshakeResponse:
