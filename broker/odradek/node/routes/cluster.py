@@ -61,6 +61,8 @@ BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
 
 LOG_DIR = "memory"
+FUTURE_LOG_NAME_MAX = 255 - len(".-future") - 32
+"""The longest name of a log that can move: Kafka puts an id of 32 digits behind it, and a file system has its limit."""
 """There is one store of logs, in memory; clients want a path."""
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
@@ -184,6 +186,8 @@ async def alter_replica_log_dirs(node: Node, call: Call) -> AlterReplicaLogDirsR
     """AlterReplicaLogDirs (key 34), versions 0 to 2 (KIP-113): there is one directory, where every replica is."""
 
     def moved(path: str, topic: str, index: int) -> ErrorCode:
+        if len(topic) + len(f"-{index}") > FUTURE_LOG_NAME_MAX:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
         if path != LOG_DIR:
             return ErrorCode.LOG_DIR_NOT_FOUND
         replica = node.replicas.held(topic, index)
