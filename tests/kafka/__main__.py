@@ -64,7 +64,7 @@ class Report:
             self._console.print(told, style=STYLES[verdict], highlight=False, markup=False)
             if verdict is Verdict.SURPRISE:
                 self._console.print("         passes, though it is expected to fail", highlight=False)
-            elif verdict is Verdict.FAILED:
+            elif verdict is not Verdict.PASSED:
                 asked = f" [asked for {outcome.out_of_reach}]" if outcome.out_of_reach else ""
                 self._console.print(f"         {outcome.error}{asked}", highlight=False, markup=False)
 

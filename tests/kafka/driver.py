@@ -12,26 +12,34 @@ import base64
 import contextlib
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
-from typing import TextIO
+from typing import Any, TextIO
 
 import anyio
 import msgspec
 from msgspec import Struct
+from tests.kafka.entrance import NamingCluster
 
 from odradek.config.table import Config, ConfigError
 from odradek.control.epochs import force_epoch
-from odradek.log.machine import Refused
+from odradek.log.machine import Decision, Refused
 from odradek.log.partition import Partition
 from odradek.logs import make_logger
+from odradek.metadata.controller import Controller
 from odradek.net.cluster import BACKLOG, RunningCluster
 from odradek.net.driver import Driver
-from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
+from odradek.net.tls import make_context
+from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint
 from odradek.node.events import Started
 from odradek.node.hosting.controller import METADATA_CONFIG, METADATA_TOPIC_ID
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.releases import FEATURES
+from odradek.security.listeners import SecurityProtocol
+from odradek.security.principal import Principal, parse_principal
+from odradek.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
+from odradek.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from odradek.wire.messages.user_scram_credential_record import UserScramCredentialRecord
 
 __all__ = ["Clusters"]
 
@@ -44,19 +52,44 @@ AS_THE_TESTS_EXPECT = {
     "odradek.strict.replication": "true",
     "default.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "3000",
+    "group.streams.initial.rebalance.delay.ms": "3000",
 }
 """Where Odradek has defaults of its own; what a test says goes before."""
 
 
+class Listening(Struct, frozen=True):
+    """A listener that a broker is to have; where a principal is named, whoever comes over it is that one."""
+
+    name: str
+    protocol: str = "PLAINTEXT"
+    port: int = 0
+    principal: str | None = None
+
+
+class Credential(Struct, frozen=True):
+    """What a user of a new cluster logs in with by SCRAM; bytes are in Base64."""
+
+    name: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+
 class StartBroker(Struct, tag="start", frozen=True):
-    """Start a broker, or start it again. Answer: `port`, `dropped` (the keys that Odradek does not know)."""
+    """Start a broker, or start it again.
+
+    Answer: `port` of its first listener, `ports` by their names, `dropped` (the keys that Odradek does not know).
+    """
 
     cluster: str
     broker: int
     config: dict[str, str]
     features: dict[str, int]
-    port: int = 0
     rack: str | None = None
+    listeners: tuple[Listening, ...] = (Listening("PLAINTEXT"),)
+    credentials: tuple[Credential, ...] = ()
 
 
 class StopBroker(Struct, tag="stop", frozen=True):
@@ -102,14 +135,38 @@ class SetEpoch(Struct, tag="epoch", frozen=True):
     epoch: int
 
 
-Request = StartBroker | StopBroker | Forget | ReadMetadata | DescribeLog | ReadTransaction | SetEpoch
+class CreateAcls(Struct, tag="create-acls", frozen=True):
+    """Create permissions, as the controller's authorizer does when it is asked."""
+
+    cluster: str
+    acls: list[AclCreation]
+
+
+class DeleteAcls(Struct, tag="delete-acls", frozen=True):
+    """Delete the permissions that one of the filters means."""
+
+    cluster: str
+    filters: list[DeleteAclsFilter]
+
+
+Request = (
+    StartBroker
+    | StopBroker
+    | Forget
+    | ReadMetadata
+    | DescribeLog
+    | ReadTransaction
+    | SetEpoch
+    | CreateAcls
+    | DeleteAcls
+)
 
 
 class Clusters:
     """The clusters of one JVM, by the ids that its tests gave them."""
 
     def __init__(self, log: TextIO) -> None:
-        self._running: dict[str, RunningCluster] = {}
+        self._running: dict[str, NamingCluster] = {}
         self._held: list[socket.socket] = []
         self._log = log
 
@@ -140,6 +197,14 @@ class Clusters:
                 driver, shard = self._coordinator(self.cluster(request.cluster), name)
                 driver.act(lambda: force_epoch(shard, name, request.epoch))
                 return {}
+            case CreateAcls():
+                wanted = CreateAclsRequest(creations=request.acls)
+                self._decide(request.cluster, lambda controller: controller.create_acls(wanted))
+                return {}
+            case DeleteAcls():
+                meant = DeleteAclsRequest(filters=request.filters)
+                self._decide(request.cluster, lambda controller: controller.delete_acls(meant))
+                return {}
 
     async def stop(self) -> None:
         """End everything."""
@@ -148,7 +213,7 @@ class Clusters:
         for held in self._held:
             held.close()
 
-    def cluster(self, name: str) -> RunningCluster:
+    def cluster(self, name: str) -> NamingCluster:
         """One that runs. Raises LookupError if it does not."""
         cluster = self._running.get(name)
         if cluster is None:
@@ -164,22 +229,30 @@ class Clusters:
         cluster = self._running.get(request.cluster)
         if cluster is not None and request.broker in cluster.drivers:
             cluster.config = config
+            cluster.principals = _principals(request)
             cluster.start_broker(request.broker)
         else:
             await self._add(request, config)
             cluster = self._running[request.cluster]
-        return {"port": cluster.spec.broker(request.broker).port, "dropped": sorted(dropped)}
+        told = cluster.spec.broker(request.broker)
+        ports = {endpoint.name: endpoint.port for endpoint in told.endpoints}
+        return {"port": told.port, "ports": ports, "dropped": sorted(dropped)}
 
     async def _add(self, request: StartBroker, config: Config) -> None:
-        bound = bind("127.0.0.1", request.port)
-        # It listens to nobody, and keeps the port of a broker that is stopped from being given to others.
-        self._held.append(bind(*bound.getsockname()))
-        bound.listen(BACKLOG)
-        spec = BrokerSpec(request.broker, HOST, bound.getsockname()[1], request.rack)
+        bound = {each.name: bind("127.0.0.1", each.port) for each in request.listeners}
+        for listening in bound.values():
+            # It listens to nobody, and keeps the port of a broker that is stopped from being given to others.
+            self._held.append(bind(*listening.getsockname()))
+            listening.listen(BACKLOG)
+        endpoints = tuple(
+            Endpoint(each.name, HOST, bound[each.name].getsockname()[1], SecurityProtocol[each.protocol])
+            for each in request.listeners
+        )
+        spec = BrokerSpec(request.broker, HOST, endpoints[0].port, request.rack, endpoints)
         cluster = self._running.get(request.cluster)
         is_first = cluster is None
         if cluster is None:
-            cluster = self._running[request.cluster] = RunningCluster(
+            cluster = self._running[request.cluster] = NamingCluster(
                 spec=ClusterSpec(request.cluster, controller_id=request.broker, brokers=(spec,)),
                 config=config,
                 log=make_logger(level="error"),
@@ -190,12 +263,34 @@ class Clusters:
         else:
             cluster.config = config
             cluster.spec.brokers = (*cluster.spec.brokers, spec)
+        cluster.principals = _principals(request)
+        for each in request.listeners:
+            if SecurityProtocol[each.protocol].uses_tls:
+                cluster.contexts[each.name] = make_context(each.name, config.security(each.name), cluster.log)
         driver = cluster.drivers[request.broker] = cluster.drive(cluster.make_node(request.broker))
         driver.step(Started())
+        if is_first and request.credentials:
+            records = [UserScramCredentialRecord(**msgspec.structs.asdict(each)) for each in request.credentials]
+            self._decide(request.cluster, lambda controller: controller.put_records("Users", records))
         if not is_first:
             controller = cluster.controller
             controller.act(lambda: controller.node.controlling.admit(spec))
-        await cluster.listen(request.broker, bound)
+        for name, listening in bound.items():
+            await cluster.listen(request.broker, listening, name)
+
+    def _decide(self, cluster: str, decide: Callable[[Controller], Decision[Any]]) -> None:
+        """Have the controller decide, and write what follows from it."""
+        driver = self.cluster(cluster).controller
+        office = driver.node.controlling.office
+        assert office is not None, "somebody is in office"
+        shard = office
+
+        def carry_out() -> None:
+            with contextlib.suppress(StopIteration):
+                shard.carry_out(decide(shard.machine)).send(None)
+                raise AssertionError("the controller's own decisions do not park")
+
+        driver.act(carry_out)
 
     # ------------------------------------------------------------------ what is in them
 
@@ -224,6 +319,10 @@ class Clusters:
             if not driver.stopped and not isinstance(shard, Refused):
                 return driver, shard
         raise LookupError(f"no broker has loaded the coordinator of {transactional_id}")
+
+
+def _principals(request: StartBroker) -> Mapping[str, Principal]:
+    return {each.name: parse_principal(each.principal) for each in request.listeners if each.principal is not None}
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -106,14 +106,14 @@ class Player:
         """One JVM, until it ends or has been silent for too long; whether it came to its end."""
         driver = _Driver(self.folder / "driver.log", start=not self.real)
         with tempfile.TemporaryDirectory(prefix="odradek-kafka-tests-") as scratch, driver:
-            events = Path(scratch) / "events"
+            events = self.folder / f"events-{len(list(self.folder.glob('events-*')))}"
             events.touch()
             (Path(scratch) / "played").write_text("\n".join(sorted(heard.played)))
             names = (
                 f"{test.class_} {test.method} {test.parameters.partition(' ')[0]}".strip() for test in self.left_out
             )
             (Path(scratch) / "left-out").write_text("\n".join(names))
-            jvm = self._jvm(Path(scratch), classes, driver)
+            jvm = self._jvm(Path(scratch), events, classes, driver)
             try:
                 complete = _follow(jvm, events, heard)
             finally:
@@ -123,13 +123,13 @@ class Player:
             heard.give_up()
         return complete
 
-    def _jvm(self, scratch: Path, classes: Sequence[str], driver: _Driver) -> subprocess.Popen[bytes]:
+    def _jvm(self, scratch: Path, events: Path, classes: Sequence[str], driver: _Driver) -> subprocess.Popen[bytes]:
         options = ["-Xmx1536m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:off"]
         options += [f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.properties'}"]
         options += [f"-Dodradek.played={scratch / 'played'}", f"-Dodradek.left.out={scratch / 'left-out'}"]
         options += [f"-Dodradek.timeout={TEST_SECONDS}"]
         options += [f"-Dodradek.driver={driver.port}"] if driver.port else []
-        command = ["java", *options, "-cp", self.class_path, "odradek.Main", str(scratch / "events")]
+        command = ["java", *options, "-cp", self.class_path, "odradek.Main", str(events)]
         with (self.folder / "jvm.log").open("ab") as log:
             return subprocess.Popen([*command, *classes], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 

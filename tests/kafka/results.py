@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -82,16 +83,15 @@ class Results:
 
     def __init__(self, file: Path = FILE) -> None:
         self._file = file
-        self.rows: dict[Test, Row] = {}
-        if file.exists():
-            for row in msgspec.json.decode(file.read_bytes(), type=dict[str, list[Row]])["tests"]:
-                self.rows[row.test] = row
+        self._put: set[tuple[str, str]] = set()
+        self.rows: dict[Test, Row] = _read(file)
 
     def put(
         self, class_: str, outcomes: Mapping[Test, Outcome], *, real: bool, left_out: Collection[Test] = ()
     ) -> None:
         """Note what came of all tests of a class; what was left out stays as it was."""
         side = "kafka" if real else "odradek"
+        self._put.add((class_, side))
         for row in self.of(class_):
             if row.test not in left_out or row.test in outcomes:
                 setattr(row, side, None)
@@ -104,9 +104,27 @@ class Results:
         return sorted((row for row in self.rows.values() if row.test.class_ == class_), key=lambda row: row.test)
 
     def write(self) -> None:
-        """Write the file: what is still in the plan, in its order."""
-        lines = [msgspec.json.encode(row).decode() for class_ in CLASSES for row in self.of(class_)]
-        self._file.write_text('{"tests": [\n' + ",\n".join(lines) + "\n]}\n")
+        """Write the file: what is still in the plan, in its order. What another run has written meanwhile stays."""
+        with self._file.open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._take_up(_read(self._file))
+            lines = [msgspec.json.encode(row).decode() for class_ in CLASSES for row in self.of(class_)]
+            self._file.write_text('{"tests": [\n' + ",\n".join(lines) + "\n]}\n")
+
+    def _take_up(self, written: Mapping[Test, Row]) -> None:
+        """Have what the file says of the classes that were not put here."""
+        for test in {**self.rows, **written}:
+            ours, theirs = self.rows.setdefault(test, Row(test)), written.get(test, Row(test))
+            for side in ("odradek", "kafka"):
+                if (test.class_, side) not in self._put:
+                    setattr(ours, side, getattr(theirs, side))
+        self.rows = {test: row for test, row in self.rows.items() if row.odradek or row.kafka}
+
+
+def _read(file: Path) -> dict[Test, Row]:
+    if not file.exists() or not file.stat().st_size:
+        return {}
+    return {row.test: row for row in msgspec.json.decode(file.read_bytes(), type=dict[str, list[Row]])["tests"]}
 
 
 def _parameters(display: str) -> str:

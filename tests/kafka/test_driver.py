@@ -13,8 +13,12 @@ import msgspec
 import pytest
 from tests.kafka.driver import (
     Clusters,
+    CreateAcls,
+    Credential,
+    DeleteAcls,
     DescribeLog,
     Forget,
+    Listening,
     ReadMetadata,
     Request,
     SetEpoch,
@@ -24,7 +28,13 @@ from tests.kafka.driver import (
 )
 
 from odradek.net.client import BlockingClient
+from odradek.security.principal import Principal
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_acls_request import AclCreation
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.delete_acls_request import DeleteAclsFilter
+from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
+from odradek.wire.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from odradek.wire.messages.metadata_request import MetadataRequest
 
 CLUSTER = "kept-by-the-test"
@@ -144,5 +154,77 @@ def test_a_configuration_keeps_what_odradek_knows_and_tells_the_rest() -> None:
 
 
 def test_a_request_is_a_line_of_json() -> None:
-    line = b'{"type":"start","cluster":"c","broker":0,"rack":null,"port":0,"config":{"a":"b"},"features":{"f":1}}'
+    line = b'{"type":"start","cluster":"c","broker":0,"rack":null,"config":{"a":"b"},"features":{"f":1}}'
     assert msgspec.json.decode(line, type=Request) == StartBroker("c", 0, {"a": "b"}, {"f": 1})
+
+
+# ------------------------------------------------------------------ who comes, and what they may do
+
+ALLOWED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:boss",
+}
+CLIENTS, BOSSES = Listening("CLIENTS", principal="User:clerk"), Listening("BOSSES", principal="User:boss")
+
+
+def secured(broker: int, *listeners: Listening, **more: object) -> StartBroker:
+    return msgspec.structs.replace(start(broker, ALLOWED), listeners=listeners, **more)
+
+
+async def ports_of(clusters: Clusters, request: StartBroker) -> dict[str, int]:
+    ports = (await clusters.answer(request))["ports"]
+    assert isinstance(ports, dict)
+    return ports
+
+
+async def test_each_listener_has_a_port_and_whoever_comes_over_it_is_whom_the_test_says(clusters: Clusters) -> None:
+    ports = await ports_of(clusters, secured(0, CLIENTS, BOSSES))
+    assert list(ports) == ["CLIENTS", "BOSSES"]
+    topic = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    refused = await ask(ports["CLIENTS"], topic, 7)
+    assert refused.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert (await ask(ports["BOSSES"], topic, 7)).topics[0].error_code == ErrorCode.NONE
+    told = await ask(ports["CLIENTS"], DescribeClusterRequest(), 1)
+    assert [broker.port for broker in told.brokers] == [ports["CLIENTS"]]
+
+
+async def test_a_broker_that_comes_back_has_its_listeners_and_principals(clusters: Clusters) -> None:
+    before = await ports_of(clusters, secured(0, CLIENTS, BOSSES))
+    await clusters.answer(secured(1, CLIENTS))
+    await clusters.answer(StopBroker(CLUSTER, 0))
+    assert await ports_of(clusters, secured(0, CLIENTS, BOSSES)) == before
+    topic = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    assert (await ask(before["BOSSES"], topic, 7)).topics[0].error_code == ErrorCode.NONE
+
+
+async def test_permissions_are_created_and_deleted_past_the_listeners(clusters: Clusters) -> None:
+    ports = await ports_of(clusters, secured(0, CLIENTS))
+    acl = AclCreation(
+        resource_type=2, resource_name="t", principal="User:clerk", host="*", operation=5, permission_type=3
+    )
+    topic = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    await clusters.answer(CreateAcls(CLUSTER, [acl]))
+    assert (await ask(ports["CLIENTS"], topic, 7)).topics[0].error_code == ErrorCode.NONE
+    meant = DeleteAclsFilter(
+        resource_type_filter=2,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    await clusters.answer(DeleteAcls(CLUSTER, [meant]))
+    assert not clusters.cluster(CLUSTER).node(0).image.acls
+
+
+async def test_users_that_a_cluster_is_formatted_with_are_there_from_the_start(clusters: Clusters) -> None:
+    user = Credential("alice", 1, 4096, b"salt", b"stored", b"server")
+    ports = await ports_of(clusters, secured(0, BOSSES, credentials=(user,)))
+    told = await ask(ports["BOSSES"], DescribeUserScramCredentialsRequest(users=None), 0)
+    [found] = told.results
+    assert (found.user, [(each.mechanism, each.iterations) for each in found.credential_infos]) == (
+        "alice",
+        [(1, 4096)],
+    )
+    assert clusters.cluster(CLUSTER).principals == {"BOSSES": Principal("boss")}

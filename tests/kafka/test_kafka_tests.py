@@ -167,6 +167,31 @@ def test_a_run_replaces_the_results_of_its_classes_and_keeps_the_others(tmp_path
     assert len(again.of(OTHER)) == 1
 
 
+def test_two_runs_at_once_keep_what_the_other_has_written(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    one, other = Results(file), Results(file)
+    one.put(CLASS, {COMMITS: Outcome("passed")}, real=False)
+    one.write()
+    other.put(CLASS, {COMMITS: Outcome("failed")}, real=True)
+    other.put(OTHER, {Test(OTHER, "reads"): Outcome("passed")}, real=False)
+    other.write()
+    one.write()
+    [row] = Results(file).of(CLASS)
+    assert (row.odradek, row.kafka) == (Outcome("passed"), Outcome("failed"))
+    assert [row.test.method for row in Results(file).of(OTHER)] == ["reads"]
+
+
+def test_a_run_takes_away_what_its_class_has_no_more(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    before = Results(file)
+    before.put(CLASS, {COMMITS: Outcome("passed"), LOOKS: Outcome("passed")}, real=False)
+    before.write()
+    after = Results(file)
+    after.put(CLASS, {COMMITS: Outcome("passed")}, real=False)
+    after.write()
+    assert [row.test for row in Results(file).of(CLASS)] == [COMMITS]
+
+
 def test_what_was_left_out_stays_as_it_was(tmp_path: Path) -> None:
     results = Results(tmp_path / "results.json")
     results.put(CLASS, {COMMITS: Outcome("passed"), LOOKS: Outcome("failed"), DIFFERS: Outcome("failed")}, real=False)

@@ -6,24 +6,29 @@ import static org.mockito.Mockito.doAnswer;
 import static org.mockito.Mockito.mock;
 import static org.mockito.Mockito.withSettings;
 
+import java.net.InetAddress;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Collection;
-import java.util.List;
+import java.util.Collections;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Collectors;
 import kafka.coordinator.transaction.TransactionCoordinator;
+import kafka.network.ConnectionQuotas;
 import kafka.network.SocketServer;
 import kafka.server.BrokerServer;
 import kafka.server.KafkaApis;
 import kafka.server.KafkaConfig;
 import kafka.server.SharedServer;
-import org.apache.kafka.common.Endpoint;
 import org.apache.kafka.common.config.TopicConfig;
-import org.apache.kafka.common.security.auth.SecurityProtocol;
+import org.apache.kafka.common.config.types.Password;
+import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
+import org.apache.kafka.image.ClientQuotaImage;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.metadata.BrokerState;
@@ -32,7 +37,6 @@ import org.apache.kafka.server.BrokerLifecycleManager;
 import org.apache.kafka.server.common.KRaftVersion;
 import org.mockito.stubbing.Answer;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** What stands where a test has made a `BrokerServer`: the broker itself runs in the driver. */
 final class Brokers {
@@ -42,7 +46,7 @@ final class Brokers {
     private volatile BrokerState state = BrokerState.NOT_RUNNING;
     /** What it knew when it was stopped; null while it runs. */
     private volatile MetadataImage last;
-    private volatile int port;
+    private volatile Map<String, Integer> ports = Map.of();
 
     private Brokers(SharedServer shared) {
         cluster = Cluster.of(shared.clusterId());
@@ -59,8 +63,9 @@ final class Brokers {
         doAnswer(call -> shared.time()).when(server).time();
         doAnswer(call -> shared.clusterId()).when(server).clusterId();
         doAnswer(call -> state).when(server).brokerState();
-        doAnswer(call -> port).when(server).boundPort(any());
-        doAnswer(call -> Option.empty()).when(server).authorizerPlugin();
+        doAnswer(call -> port(call.getArgument(0))).when(server).boundPort(any());
+        var authorizer = Acls.plugin(cluster, this::image, config.originals().get("authorizer.class.name"));
+        doAnswer(call -> authorizer).when(server).authorizerPlugin();
         life(server);
         parts(server, shared);
     }
@@ -89,19 +94,18 @@ final class Brokers {
         if (state == BrokerState.RUNNING) {
             return;
         }
-        Collection<Endpoint> listeners = config.effectiveAdvertisedBrokerListeners().isEmpty()
-            ? List.of()
-            : CollectionConverters.asJava(config.effectiveAdvertisedBrokerListeners());
-        for (Endpoint listener : listeners) {
-            if (listener.securityProtocol() != SecurityProtocol.PLAINTEXT) {
-                throw new OutOfReach("security: a listener with " + listener.securityProtocol());
-            }
-        }
-        int wanted = listeners.stream().mapToInt(Endpoint::port).filter(each -> each > 0).findFirst().orElse(port);
+        Listeners listeners = new Listeners(config);
         Map<String, String> given = given();
-        port = cluster.start(server, id, given, given.get("broker.rack"), wanted);
+        String rack = given.get("broker.rack");
+        listeners.translate(given);
+        ports = cluster.start(server, id, given, rack, listeners.listening(ports));
         state = BrokerState.RUNNING;
         last = null;
+    }
+
+    private int port(ListenerName listener) {
+        Integer port = ports.get(listener.value());
+        return port == null ? ports.values().stream().findFirst().orElse(0) : port;
     }
 
     private MetadataImage image() {
@@ -113,7 +117,9 @@ final class Brokers {
     private Map<String, String> given() {
         Map<String, String> given = new TreeMap<>();
         config.originals().forEach((key, value) -> {
-            if (value instanceof Collection<?> values) {
+            if (value instanceof Password secret) {
+                given.put(key, secret.value());
+            } else if (value instanceof Collection<?> values) {
                 given.put(key, values.stream().map(String::valueOf).collect(Collectors.joining(",")));
             } else if (value != null) {
                 given.put(key, value instanceof Class<?> type ? type.getName() : value.toString());
@@ -123,11 +129,11 @@ final class Brokers {
     }
 
     private void parts(BrokerServer server, SharedServer made) {
-        Logs logs = new Logs(cluster, this::image, config);
-        doAnswer(call -> logs.manager()).when(server).logManager();
-        doAnswer(call -> logs.replicas()).when(server).replicaManager();
         KRaftMetadataCache cache = metadataCache();
         doAnswer(call -> cache).when(server).metadataCache();
+        Logs logs = new Logs(cluster, this::image, cache, config);
+        doAnswer(call -> logs.manager()).when(server).logManager();
+        doAnswer(call -> logs.replicas()).when(server).replicaManager();
 
         SharedServer shared = Stub.of(SharedServer.class);
         MetadataLoader loader = Stub.of(MetadataLoader.class);
@@ -139,12 +145,15 @@ final class Brokers {
         doAnswer(call -> shared).when(server).sharedServer();
 
         SocketServer sockets = Stub.of(SocketServer.class);
-        doAnswer(call -> port).when(sockets).boundPort(any());
+        doAnswer(call -> port(call.getArgument(0))).when(sockets).boundPort(any());
+        ConnectionQuotas quotas = Stub.of(ConnectionQuotas.class);
+        doAnswer(call -> connectionRate(call.getArgument(0))).when(quotas).connectionRateForIp(any());
+        doAnswer(call -> quotas).when(sockets).connectionQuotas();
         doAnswer(call -> sockets).when(server).socketServer();
 
         KafkaApis apis = Stub.of(KafkaApis.class);
         doAnswer(call -> false).when(apis).isConsumerGroupProtocolEnabled();
-        doAnswer(call -> Option.empty()).when(apis).authorizerPlugin();
+        doAnswer(call -> server.authorizerPlugin()).when(apis).authorizerPlugin();
         doAnswer(call -> cache).when(apis).metadataCache();
         doAnswer(call -> id).when(apis).brokerId();
         doAnswer(call -> apis).when(server).dataPlaneRequestProcessor();
@@ -169,6 +178,19 @@ final class Brokers {
             cache.setImage(image());
             return asked.answer(call);
         }));
+    }
+
+    /** How many connections a second an address may make: its own number, that of all, or any. */
+    private int connectionRate(InetAddress address) {
+        Map<ClientQuotaEntity, ClientQuotaImage> entities = image().clientQuotas().entities();
+        for (String ip : Arrays.asList(address.getHostAddress(), null)) {
+            ClientQuotaEntity entity = new ClientQuotaEntity(Collections.singletonMap(ClientQuotaEntity.IP, ip));
+            Double rate = entities.getOrDefault(entity, ClientQuotaImage.EMPTY).quotas().get("connection_creation_rate");
+            if (rate != null) {
+                return rate.intValue();
+            }
+        }
+        return Integer.MAX_VALUE;
     }
 
     private Properties offsetsTopic() {

@@ -1,17 +1,30 @@
 package odradek;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Base64;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AccessControlEntryFilter;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclBindingFilter;
+import org.apache.kafka.common.metadata.UserScramCredentialRecord;
+import org.apache.kafka.common.resource.ResourcePattern;
+import org.apache.kafka.common.resource.ResourcePatternFilter;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
+import org.apache.kafka.server.common.ApiMessageAndVersion;
+import org.apache.kafka.server.common.Feature;
 
 /** A cluster that a test believes to have started in this JVM; it runs in the driver. */
 final class Cluster {
@@ -19,6 +32,7 @@ final class Cluster {
 
     private final String id;
     private final Map<String, Short> features = new HashMap<>();
+    private final ArrayNode credentials = JsonNodeFactory.instance.arrayNode();
     private final Set<Object> alive = new HashSet<>();
     private final Image image = new Image();
 
@@ -30,22 +44,44 @@ final class Cluster {
         return ALL.computeIfAbsent(id, Cluster::new);
     }
 
-    /** Levels of features that a new cluster has. */
+    /** A listener of a broker: whoever comes over it is that principal, if one is named. */
+    record Listening(String name, String protocol, int port, String principal) {}
+
+    /** Levels of features that a new cluster has, and the users that it was formatted with. */
     void format(BootstrapMetadata metadata) {
         features.put("metadata.version", metadata.metadataVersion().featureLevel());
-        for (String feature : new String[] {"group.version", "transaction.version"}) {
-            features.put(feature, metadata.featureLevel(feature));
+        for (Feature feature : Feature.PRODUCTION_FEATURES) {
+            if (feature != Feature.KRAFT_VERSION) { // no record has it, and no configuration
+                features.put(feature.featureName(), metadata.featureLevel(feature.featureName()));
+            }
+        }
+        credentials.removeAll();
+        for (ApiMessageAndVersion each : metadata.records()) {
+            if (each.message() instanceof UserScramCredentialRecord user) {
+                credentials.addObject().put("name", user.name()).put("mechanism", user.mechanism())
+                    .put("iterations", user.iterations()).put("salt", user.salt())
+                    .put("stored_key", user.storedKey()).put("server_key", user.serverKey());
+            }
         }
     }
 
-    /** Starts a broker, or starts it again; its port. */
-    synchronized int start(Object server, int broker, Map<String, String> config, String rack, int port) {
-        ObjectNode request = Driver.request("start", id).put("broker", broker).put("rack", rack).put("port", port);
+    /** Starts a broker, or starts it again; the ports of its listeners. */
+    synchronized Map<String, Integer> start(
+            Object server, int broker, Map<String, String> config, String rack, List<Listening> listeners) {
+        ObjectNode request = Driver.request("start", id).put("broker", broker).put("rack", rack);
         ObjectNode given = request.putObject("config");
         config.forEach(given::put);
+        ArrayNode told = request.putArray("listeners");
+        for (Listening each : listeners) {
+            told.addObject().put("name", each.name()).put("protocol", each.protocol()).put("port", each.port())
+                .put("principal", each.principal());
+        }
+        request.set("credentials", credentials);
         ObjectNode levels = request.putObject("features");
         features.forEach((name, level) -> levels.put(name, level.intValue()));
-        int bound = Driver.instance().ask(request).get("port").asInt();
+        Map<String, Integer> bound = new HashMap<>();
+        Driver.instance().ask(request).get("ports").fields()
+            .forEachRemaining(each -> bound.put(each.getKey(), each.getValue().asInt()));
         alive.add(server);
         return bound;
     }
@@ -79,12 +115,45 @@ final class Cluster {
         return image.now();
     }
 
+    synchronized long uncleanElections() {
+        image();
+        return image.elections().unclean();
+    }
+
     /** The log of a partition as its leader has it. */
     Optional<JsonNode> log(TopicPartition partition) {
         ObjectNode request = Driver.request("log", id);
         request.put("topic", partition.topic()).put("partition", partition.partition());
         JsonNode log = Driver.instance().ask(request).get("log");
         return log.isNull() ? Optional.empty() : Optional.of(log);
+    }
+
+    void createAcls(Collection<AclBinding> bindings) {
+        ObjectNode request = Driver.request("create-acls", id);
+        ArrayNode acls = request.putArray("acls");
+        for (AclBinding each : bindings) {
+            ResourcePattern pattern = each.pattern();
+            AccessControlEntry entry = each.entry();
+            acls.addObject().put("resource_type", pattern.resourceType().code()).put("resource_name", pattern.name())
+                .put("resource_pattern_type", pattern.patternType().code()).put("principal", entry.principal())
+                .put("host", entry.host()).put("operation", entry.operation().code())
+                .put("permission_type", entry.permissionType().code());
+        }
+        Driver.instance().ask(request);
+    }
+
+    void deleteAcls(Collection<AclBindingFilter> filters) {
+        ObjectNode request = Driver.request("delete-acls", id);
+        ArrayNode meant = request.putArray("filters");
+        for (AclBindingFilter each : filters) {
+            ResourcePatternFilter pattern = each.patternFilter();
+            AccessControlEntryFilter entry = each.entryFilter();
+            meant.addObject().put("resource_type_filter", pattern.resourceType().code())
+                .put("resource_name_filter", pattern.name()).put("pattern_type_filter", pattern.patternType().code())
+                .put("principal_filter", entry.principal()).put("host_filter", entry.host())
+                .put("operation", entry.operation().code()).put("permission_type", entry.permissionType().code());
+        }
+        Driver.instance().ask(request);
     }
 
     short producerEpoch(String transactionalId) {

@@ -19,7 +19,6 @@ import org.apache.kafka.controller.ResultOrError;
 import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 import org.apache.kafka.raft.LogOffsetMetadata;
 import org.apache.kafka.raft.RaftLog;
-import scala.Option;
 
 /** What stands where a test has made a `ControllerServer`: the first broker is the controller, and nothing listens here. */
 final class Controllers {
@@ -33,13 +32,17 @@ final class Controllers {
         doAnswer(call -> shared.time()).when(server).time();
         doAnswer(call -> shared.clusterId()).when(server).clusterId();
         doAnswer(call -> metadata).when(server).bootstrapMetadata();
-        doAnswer(call -> Option.empty()).when(server).authorizerPlugin();
+        var authorizer = Acls.plugin(cluster, cluster::image,
+            shared.controllerConfig().originals().get("authorizer.class.name"));
+        doAnswer(call -> authorizer).when(server).authorizerPlugin();
         doAnswer(call -> CompletableFuture.completedFuture(0)).when(server).socketServerFirstBoundPortFuture();
         doAnswer(call -> {
             cluster.started(server);
+            Elections.tell(cluster);
             return null;
         }).when(server).startup();
         doAnswer(call -> {
+            Elections.forget();
             cluster.ended(server);
             return null;
         }).when(server).shutdown();

@@ -20,10 +20,15 @@ import org.apache.kafka.metadata.MetadataRecordSerde;
 final class Image {
     private final MetadataRecordSerde serde = new MetadataRecordSerde();
     private MetadataImage image = MetadataImage.EMPTY;
+    private final Elections elections = new Elections();
     private List<ApiMessage> transaction;
 
     MetadataImage now() {
         return image;
+    }
+
+    Elections elections() {
+        return elections;
     }
 
     long nextOffset() {
@@ -49,14 +54,19 @@ final class Image {
         if (message instanceof BeginTransactionRecord) {
             transaction = new ArrayList<>();
         } else if (message instanceof EndTransactionRecord) {
-            transaction.forEach(delta::replay);
+            transaction.forEach(each -> replay(each, delta));
             transaction = null;
         } else if (message instanceof AbortTransactionRecord) {
             transaction = null;
         } else if (transaction != null) {
             transaction.add(message);
         } else {
-            delta.replay(message);
+            replay(message, delta);
         }
+    }
+
+    private void replay(ApiMessage message, MetadataDelta delta) {
+        elections.replay(message);
+        delta.replay(message);
     }
 }

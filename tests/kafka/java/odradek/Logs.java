@@ -23,6 +23,7 @@ import org.apache.kafka.common.config.ConfigResource.Type;
 import org.apache.kafka.coordinator.transaction.TransactionLogConfig;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.TopicImage;
+import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.storage.internals.log.LogOffsetMetadata;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
@@ -38,12 +39,14 @@ import scala.jdk.javaapi.CollectionConverters;
 final class Logs {
     private final Cluster cluster;
     private final Supplier<MetadataImage> image;
+    private final KRaftMetadataCache cache;
     private final KafkaConfig config;
     private final int broker;
 
-    Logs(Cluster cluster, Supplier<MetadataImage> image, KafkaConfig config) {
+    Logs(Cluster cluster, Supplier<MetadataImage> image, KRaftMetadataCache cache, KafkaConfig config) {
         this.cluster = cluster;
         this.image = image;
+        this.cache = cache;
         this.config = config;
         this.broker = config.nodeId();
     }
@@ -73,6 +76,7 @@ final class Logs {
         doAnswer(call -> log(call.getArgument(0))).when(replicas).getLog(any());
         doAnswer(call -> partition(call.getArgument(0))).when(replicas).onlinePartition(any());
         doAnswer(call -> manager()).when(replicas).logManager();
+        doAnswer(call -> cache).when(replicas).metadataCache();
         doAnswer(call -> broker).when(replicas).localBrokerId();
         return replicas;
     }
