@@ -64,7 +64,6 @@ def epochs_for_who_may_act_for_the_cluster(raw: Raw) -> None:
     for user in ("alice", "carol"):
         come_as(raw, user)
         raw.ask(m.OffsetForLeaderEpochRequest(topics=asked), 4)
-        raw.ask(_fetch("hidden", replica_id=2), 12)
 
 
 def groups_of_hidden_topics(raw: Raw) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 from tests.security.credentials import CREDENTIALS
+from tests.security.details import DETAILS
 from tests.security.logins import LOGINS
 from tests.security.permissions import ACLS, DENIALS, login
 from tests.security.quotas import QUOTAS, THROTTLES
@@ -32,6 +33,7 @@ BOOKS: Mapping[str, Book] = {
     "quotas": Book("PLAINTEXT", QUOTAS),
     "throttles": Book("PLAINTEXT", THROTTLES),
     "denials": Book("SASL_PLAINTEXT", DENIALS, login),
+    "details": Book("SASL_PLAINTEXT", DETAILS, login),
     "tokens": Book("SASL_PLAINTEXT", TOKENS, login),
     "signed": Book("SIGNED", SIGNED),
     "tokens_of_nobody": Book("PLAINTEXT", TOKENS_OF_NOBODY),

@@ -27,7 +27,19 @@ if TYPE_CHECKING:
     from odradek.node.authority import Authority
     from odradek.node.guards.parts import Node
     from odradek.node.transport.call import Call, Serve
+    from odradek.wire.messages.consumer_group_describe_response import (
+        ConsumerGroupDescribeResponse,
+    )
+    from odradek.wire.messages.consumer_group_describe_response import (
+        DescribedGroup as DescribedConsumerGroup,
+    )
     from odradek.wire.messages.list_groups_response import ListGroupsResponse
+    from odradek.wire.messages.share_group_describe_response import (
+        DescribedGroup as DescribedShareGroup,
+    )
+    from odradek.wire.messages.share_group_describe_response import (
+        ShareGroupDescribeResponse,
+    )
     from odradek.wire.messages.streams_group_describe_response import StreamsGroupDescribeResponse
 
 __all__ = [
@@ -149,26 +161,26 @@ async def describe_streams(authority: Authority, node: Node, call: Call, serve: 
     return response
 
 
-async def of_assigned_topics(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+async def of_assigned_topics(authority: Authority, node: Node, call: Call, serve: Serve) -> object:
     """A group is described to who may describe every topic that its members have, or shall have."""
-    response = await serve(node, call)
-    groups = []
+    response: ConsumerGroupDescribeResponse | ShareGroupDescribeResponse = await serve(node, call)
     for group in response.groups:
         if not all(authority.allows(call, DESCRIBE, TOPIC, name) for name in {*_assigned(group)}):
-            group = type(group)(
-                group_id=group.group_id, error_code=FORBIDDEN_TOPIC, error_message=HIDDEN_ASSIGNED_TOPIC
-            )
-        groups.append(group)
-    response.groups = groups
+            group.error_code, group.error_message = FORBIDDEN_TOPIC, HIDDEN_ASSIGNED_TOPIC
+            group.group_state = group.assignor_name = ""
+            group.group_epoch = group.assignment_epoch = 0
+            group.members, group.authorized_operations = [], NO_OPERATIONS
     return response
 
 
-def _assigned(group: Any) -> Iterator[str]:
+def _assigned(group: DescribedConsumerGroup | DescribedShareGroup) -> Iterator[str]:
+    from odradek.wire.messages.consumer_group_describe_response import Member  # most brokers refuse nothing
+
     for member in group.members:
-        # Members of share groups have one assignment: there is nothing that they are to give back.
-        for assignment in (member.assignment, getattr(member, "target_assignment", None)):
-            if assignment is not None:
-                yield from (topic.topic_name for topic in assignment.topic_partitions)
+        # A share group's member has one assignment: there is nothing that it is to give back.
+        yield from (topic.topic_name for topic in member.assignment.topic_partitions)
+        if isinstance(member, Member):
+            yield from (topic.topic_name for topic in member.target_assignment.topic_partitions)
 
 
 def _topics_of(subtopology: Any) -> Iterator[str]:

@@ -106,10 +106,12 @@ def of_cluster(*operations: AclOperation, message: str | None = None, names_itse
 def or_of_cluster(operation: AclOperation, otherwise: Guard) -> Guard:
     """The request is served if this may be done to the cluster; else as far as another guard lets it."""
 
-    async def guard(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
+    async def guard(authority: Authority, node: Node, call: Call, serve: Serve) -> object:
         if authority.allows(call, operation, AclResource.CLUSTER, CLUSTER_NAME):
-            return await serve(node, call)
-        return await otherwise(authority, node, call, serve)
+            served: object = await serve(node, call)
+            return served
+        answered: object = await otherwise(authority, node, call, serve)
+        return answered
 
     return guard
 
