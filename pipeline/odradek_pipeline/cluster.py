@@ -41,6 +41,8 @@ class Cluster:
     """Of the level of transaction.version."""
     is_whole: bool = False
     """Whether the log was read from its beginning, and not from a snapshot on."""
+    unreadable: str = ""
+    """The file in which something could not be read; what stands behind that is not known."""
 
     @property
     def levels(self) -> Levels:
@@ -73,24 +75,39 @@ def read_cluster(tree: Tree) -> Cluster | None:
     snapshots = [file for file in files if file.kind is FileKind.CHECKPOINT]
     cluster, loader, names = Cluster(), MetadataLoader(), dict[bytes, str]()
     for file in snapshots[-1:]:
-        records = [record for batch in _batches(file) for record in _records(batch, cluster, names, is_snapshot=True)]
-        loader.load_snapshot(records, offset=file.base_offset - 1, epoch=0)
+        try:
+            whole = [record for batch in _batches(file) for record in _records(batch, cluster, names, is_snapshot=True)]
+            loader.load_snapshot(whole, offset=file.base_offset - 1, epoch=0)
+        except _TROUBLES:
+            cluster.unreadable = file.path
     # At offset 0 lies what the cluster was formatted with.
     cluster.is_whole = bool(segments) and not any(file.base_offset for file in [*snapshots, segments[0]])
     for file in segments:
-        for batch in _batches(file):
-            if batch.base_offset > loader.last_offset:
-                list(_records(batch, cluster, names))
-                loader.apply(batch)
+        try:
+            for batch in _batches(file, is_log=True):
+                if batch.base_offset > loader.last_offset:
+                    list(_records(batch, cluster, names))
+                    loader.apply(batch)
+        except _TROUBLES:
+            cluster.unreadable = cluster.unreadable or file.path
+            break
     cluster.image = loader.image
     return cluster
 
 
-def _batches(file: LogFile) -> Iterator[Batch]:
+_TROUBLES = (InvalidBatch, DecodeError, ValueError, LookupError, ArithmeticError)
+"""What bytes that are no records end with, wherever they are folded."""
+
+
+def _batches(file: LogFile, *, is_log: bool = False) -> Iterator[Batch]:
+    """The batches of a file; a log that is written to may end in the middle of one, a snapshot is there whole."""
     try:
         yield from batches(memoryview(Path(file.path).read_bytes()))
-    except (OSError, InvalidBatch):
+    except OSError:
         return
+    except InvalidBatch:
+        if not is_log:
+            raise
 
 
 def _records(batch: Batch, cluster: Cluster, names: dict[bytes, str], *, is_snapshot: bool = False) -> Iterator[Struct]:

@@ -117,6 +117,26 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "When the broker starts it may cut the log, or check all of it.",
         "Stop the broker, remove {path}, start it: it is written again.",
     ),
+    "wrong-cluster": (
+        "{path} is not of this cluster: {detail}.",
+        "Nothing that was found in it says anything of this cluster.",
+        "Leave the directory out, and audit it by itself.",
+    ),
+    "repeated-broker": (
+        "One broker was given twice: {detail}.",
+        "One of both is an older copy, or two brokers run under one id.",
+        "Leave out the older copy; if both run, stop the one that was started last.",
+    ),
+    "wrong-coordinator": (
+        "{path} is in another one's place: {detail}.",
+        "Their producers get a new producer id and fence nobody; what they left open hangs.",
+        "Stop the brokers that have __transaction_state and put its partitions back where they were.",
+    ),
+    "bad-partition-metadata": (
+        "{path} cannot be read: {detail}.",
+        "The broker does not start, or takes the directory offline.",
+        "Write the topic's id into it, which kafka-topics.sh --describe shows.",
+    ),
     "missing-partition": (
         "{path} is not there: {detail}.",
         "One replica less than the cluster counts on.",

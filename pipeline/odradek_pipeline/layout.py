@@ -11,12 +11,15 @@ from pathlib import Path
 
 __all__ = [
     "CLUSTER_METADATA",
-    "TRANSACTION_STATE",
     "FileKind",
     "LogFile",
+    "OFFSET_MAX",
+    "PARTITION_MAX",
     "Problem",
+    "TRANSACTION_STATE",
     "Tree",
     "find_files",
+    "number_of",
     "one_replica_each",
     "problem",
     "topic_of",
@@ -44,6 +47,9 @@ class FileKind(StrEnum):
 
 
 _KINDS = frozenset(FileKind)
+
+
+PARTITION_MAX, OFFSET_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +162,7 @@ def topic_of(directory: str) -> str | None:
 
 def _partition_of(name: str) -> tuple[str, int] | None:
     matched = _PARTITION.fullmatch(name)
-    if matched is None or matched["state"] is not None:
+    if matched is None or matched["state"] is not None or int(matched["partition"]) > PARTITION_MAX:
         return None
     return matched["topic"], int(matched["partition"])
 
@@ -184,6 +190,9 @@ def _add_partition(tree: Tree, directory: Path, wanted: frozenset[str]) -> None:
         if matched is None or matched["suffix"] not in _KINDS or matched["state"] is not None:
             continue  # what Kafka deletes, or is about to swap in, is no part of the log
         path = directory / name
+        if int(matched["offset"]) > OFFSET_MAX:
+            tree.problems.append(problem(path, -1, "unreadable", "no offset is as large as its name"))
+            continue
         try:
             size = path.stat().st_size
         except OSError as error:
@@ -205,4 +214,12 @@ def _add_cleaned(tree: Tree, path: Path) -> None:
 def _checkpoint(path: Path) -> Iterator[tuple[str, int, int]]:
     for line in path.read_text().splitlines()[2:]:
         topic, partition, offset = line.split(" ")
-        yield topic, int(partition), int(offset)
+        yield topic, number_of(partition, PARTITION_MAX), number_of(offset)
+
+
+def number_of(text: str, most: int = OFFSET_MAX) -> int:
+    """A number of a file of text; raises ValueError where it is none, or larger than there are any."""
+    value = int(text)
+    if not -1 <= value <= most:
+        raise ValueError(f"{text} is out of range")
+    return value

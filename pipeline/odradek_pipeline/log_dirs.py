@@ -12,7 +12,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from odradek_pipeline.layout import FileKind, LogFile, Problem, Tree, problem
+from odradek_pipeline.layout import PARTITION_MAX, FileKind, LogFile, Problem, Tree, number_of, problem
 
 __all__ = ["LogDir", "PartitionDir", "Surroundings", "epochs_of", "read_log_dir", "read_surroundings"]
 
@@ -112,6 +112,7 @@ def read_surroundings(tree: Tree) -> Surroundings:
             found.problems += found.log_dirs[root].problems
         epochs = _epochs(Path(path), found.problems)
         first = files[0]
+        topic_id = _topic_id(Path(path), found.problems)
         found.replicas.append(
             PartitionDir(
                 path,
@@ -121,7 +122,7 @@ def read_surroundings(tree: Tree) -> Surroundings:
                 first.base_offset,
                 files[-1].base_offset,
                 epochs,
-                _topic_id(Path(path)),
+                topic_id,
             )
         )
     for directory in tree.roots:
@@ -149,7 +150,7 @@ def _read_log_dir(path: Path) -> LogDir:
     settings = _settings(path / META)
     return LogDir(
         str(path),
-        node_id=int(settings.get("node.id") or settings.get("broker.id") or -1),
+        node_id=_node_id(path / META, settings, problems),
         cluster_id=settings.get("cluster.id", ""),
         directory_id=_uuid(settings.get("directory.id", "")),
         is_of_broker=bool(settings),
@@ -171,6 +172,15 @@ def _settings(path: Path) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs}
 
 
+def _node_id(path: Path, settings: Mapping[str, str], problems: list[Problem]) -> int:
+    text = settings.get("node.id") or settings.get("broker.id") or "-1"
+    try:
+        return number_of(text, PARTITION_MAX)
+    except ValueError:
+        problems.append(problem(path, 0, "bad-checkpoint", f"{text} is no id of a broker"))
+        return -1
+
+
 def _uuid(text: str) -> bytes:
     """Kafka writes its ids in base64 without padding."""
     try:
@@ -184,7 +194,7 @@ def _checkpoint(path: Path, problems: list[Problem]) -> dict[Partition, int] | N
     if rows is None:
         return None
     try:
-        return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+        return {(topic, number_of(number, PARTITION_MAX)): number_of(offset) for topic, number, offset in rows}
     except ValueError as error:
         problems.append(problem(path, 0, "bad-checkpoint", str(error)))
         return None
@@ -216,7 +226,7 @@ def _epochs(directory: Path, problems: list[Problem]) -> tuple[tuple[int, int], 
     path = directory / EPOCHS
     rows = _lines(path, problems)
     try:
-        epochs = tuple((int(epoch), int(start)) for epoch, start in rows or ())
+        epochs = tuple((number_of(epoch, PARTITION_MAX), number_of(start)) for epoch, start in rows or ())
     except ValueError as error:
         problems.append(problem(path, 0, "bad-checkpoint", str(error)))
         return ()
@@ -236,10 +246,15 @@ def _pairs(rows: Iterable[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], t
     return pairwise(rows)
 
 
-def _topic_id(directory: Path) -> bytes:
+def _topic_id(directory: Path, problems: list[Problem]) -> bytes:
+    path = directory / PARTITION
     try:
-        lines = (directory / PARTITION).read_text().splitlines()
-    except (OSError, ValueError):
+        text = path.read_text()
+    except OSError:
         return b""
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("topic_id")]
+    except ValueError:
+        text = "?"
+    named = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("topic_id")]
+    if text and not named:  # an empty one is of a broker that had no time to write it
+        problems.append(problem(path, 0, "bad-partition-metadata", "it names no topic id"))
     return _uuid(named[0]) if named else b""

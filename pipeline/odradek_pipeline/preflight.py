@@ -57,9 +57,24 @@ def _files_of(directory: Path) -> list[LogFile]:
             raise UsageError(f"{problem.path} cannot be read: {problem.detail}.")
     for file in tree.files:
         _check_readable(file.path)
+    for folder in sorted({str(directory), *(os.path.dirname(file.path) for file in tree.files)}):
+        _check_entries(folder)
     if not tree.files and not (directory / "meta.properties").exists():
         raise UsageError(f"There is no partition in {directory}: name Kafka's log.dirs, or directories of partitions.")
     return tree.files
+
+
+def _check_entries(folder: str) -> None:
+    """Nothing here waits for a writer, as a pipe does, or leads nowhere."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # symbolic links in a circle
+                if entry.is_file() or entry.is_dir():
+                    continue
+            if entry.is_symlink():
+                raise UsageError(f"{entry.path} leads nowhere.")
+            if os.path.lexists(entry.path):  # a living broker removes files meanwhile
+                raise UsageError(f"{entry.path} is neither a file nor a directory.")
 
 
 def check_files(files: Iterable[Path]) -> None:
@@ -76,6 +91,8 @@ def _check_exists(path: Path) -> None:
         path.stat()
     except FileNotFoundError:
         raise UsageError(f"There is no {path}.") from None
+    except ValueError:
+        raise UsageError(f"{str(path)!r} is no path.") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
 

@@ -20,7 +20,7 @@ from odradek_pipeline.scan import Scan, scan_segments
 __all__ = ["choose_replicas", "compare_replicas"]
 
 Partition = tuple[str, int]
-_KEPT = ["base_offset", "last_offset", "crc", "position"]
+_KEPT = ["base_offset", "last_offset", "crc", "leader_epoch", "position"]
 
 
 def choose_replicas(replicas: Sequence[PartitionDir], files: Iterable[LogFile], cluster: Cluster | None) -> list[str]:
@@ -83,7 +83,10 @@ def _compare(audited: PartitionDir, ours: pd.DataFrame, other: PartitionDir, the
                 f"{len(rows)} batches from offset {offset} on are not in {lacks.path}, and are in the other replica"
             )
             yield problem(lacks.path, -1, name, detail, severity="bad" if offset < high else "info")
-    differ = both[(both["_merge"] == "both") & (both["crc"] != both["crc_there"])].sort_values("base_offset")
+    other_bytes = both["crc"] != both["crc_there"]
+    # A checksum covers all of a batch but this.
+    other_leader = both["leader_epoch"] != both["leader_epoch_there"]
+    differ = both[(both["_merge"] == "both") & (other_bytes | other_leader)].sort_values("base_offset")
     if len(differ):
         offset = int(differ["base_offset"].iloc[0])
         detail = f"the batch at offset {offset} is another one in {audited.path}" + (

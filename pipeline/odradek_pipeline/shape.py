@@ -6,6 +6,7 @@ lost records that were acknowledged.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from odradek.metadata.image import PartitionImage
 from odradek_pipeline.cluster import Cluster
 from odradek_pipeline.layout import CLUSTER_METADATA, TRANSACTION_STATE, Problem, problem
 from odradek_pipeline.log_dirs import (
+    EPOCHS,
     HIGH_WATERMARKS,
     LOG_STARTS,
+    META,
     PARTITION,
     RECOVERY_POINTS,
     LogDir,
@@ -69,12 +72,19 @@ def shape_problems(
 
     `ends` are the last offsets of the replicas that were read.
     """
-    found: list[Problem] = []
+    found: list[Problem] = [*_strangers(around), *_twins(around)]
+    if cluster is not None and cluster.unreadable:
+        found.append(problem(cluster.unreadable, -1, "bad-records", "it holds what is no record of the metadata log"))
+    with_metadata = {one.log_dir.path for one in around.replicas if one.topic == CLUSTER_METADATA}
     for one in around.replicas:
         if topics and one.topic not in topics:
             continue
         if one.path in ends:
             found += _checkpoints(one, max(ends[one.path] + 1, one.last_segment), cluster)
+        if one.path in ends and one.log_dir.was_stopped_cleanly:
+            found += _snapshots(one, max(ends[one.path] + 1, one.last_segment))
+            if one.log_dir.path in with_metadata:
+                found += _epochs(one, cluster)
         if cluster is not None:
             found += _known(one, cluster)
     if cluster is not None:
@@ -82,6 +92,55 @@ def shape_problems(
             here = {one.key for one in around.replicas if one.log_dir is log_dir}
             found += _absent(log_dir, here, cluster, topics)
     return found
+
+
+def _strangers(around: Surroundings) -> Iterator[Problem]:
+    """Directories of another cluster than most."""
+    named = [one for one in around.log_dirs.values() if one.cluster_id]
+    counts = Counter(one.cluster_id for one in named)
+    if len(counts) < 2:
+        return
+    ((most, _),) = counts.most_common(1)
+    for one in named:
+        if one.cluster_id != most:
+            detail = f"this directory is of the cluster {one.cluster_id}, the others are of {most}"
+            yield problem(Path(one.path) / META, 0, "wrong-cluster", detail)
+
+
+def _twins(around: Surroundings) -> Iterator[Problem]:
+    """Two directories of one broker that both have a partition: a broker has it once."""
+    seen: dict[tuple[str, int, Partition], PartitionDir] = {}
+    told: set[tuple[str, str]] = set()
+    for one in around.replicas:
+        if one.log_dir.node_id < 0 or one.topic == CLUSTER_METADATA:
+            continue
+        first = seen.setdefault((one.log_dir.cluster_id, one.log_dir.node_id, one.key), one)
+        pair = first.log_dir.path, one.log_dir.path
+        if Path(first.path).resolve() != Path(one.path).resolve() and pair not in told:
+            told.add(pair)
+            detail = f"broker {one.log_dir.node_id} has {one.name} here and in {first.log_dir.path}"
+            yield problem(Path(one.log_dir.path) / META, 0, "repeated-broker", detail)
+
+
+def _snapshots(one: PartitionDir, end: int) -> Iterator[Problem]:
+    """A snapshot of producers is named after where the log ended when it was written."""
+    for path in sorted(Path(one.path).glob("*.snapshot")):
+        if path.stem.isdigit() and int(path.stem) > end:
+            detail = f"it was written when the log ended at offset {int(path.stem)}; now it ends at {end}"
+            yield problem(path, 0, "bad-snapshot", detail)
+
+
+def _epochs(one: PartitionDir, cluster: Cluster | None) -> Iterator[Problem]:
+    """No leader had an epoch that the controller has not given out."""
+    image = _image(one, cluster)
+    if image is None or not one.epochs or one.topic == CLUSTER_METADATA:
+        return
+    newest, start = one.epochs[-1]
+    if newest > image.leader_epoch:
+        detail = (
+            f"epoch {newest} from offset {start} on; the cluster's metadata have {image.leader_epoch} as the newest"
+        )
+        yield problem(Path(one.path) / EPOCHS, 0, "bad-epoch-checkpoint", detail)
 
 
 def _checkpoints(one: PartitionDir, end: int, cluster: Cluster | None) -> Iterator[Problem]:

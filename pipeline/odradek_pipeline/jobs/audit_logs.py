@@ -30,6 +30,7 @@ from odradek_pipeline.layout import (
     Tree,
     find_files,
     one_replica_each,
+    problem,
 )
 from odradek_pipeline.levels import Levels
 from odradek_pipeline.log_checks import (
@@ -294,6 +295,16 @@ def missing_coordinators(place: Place, problems: Iterable[Problem], *, astray: b
     return frozenset(damaged | absent | ({-1} if astray else set()))
 
 
+def wrong_coordinators(place: Place, coordinators: Coordinators) -> list[Problem]:
+    """Where ids lie astray although it is known how many partitions there are, no broker finds them."""
+    known = place.cluster is not None and place.cluster.partitions_of(TRANSACTION_STATE)
+    segments = place.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)
+    if not known or not segments or -1 not in coordinators.missing:
+        return []
+    detail = "it has transactional ids that belong into other partitions of it"
+    return [problem(Path(segments[0].path).parent, -1, "wrong-coordinator", detail)]
+
+
 def shortened_coordinators(tree: Tree) -> frozenset[int]:
     """Partitions of the coordinators' log of whose records only the newest may be there."""
     starts = {key: start for key, start in tree.starts().items() if key[0] == TRANSACTION_STATE}
@@ -346,6 +357,7 @@ def conclude(place: Place, scan: Scan, evidence: Evidence, coordinators: Coordin
     ends = {one.path: evidence.ends.get(one.key, -1) for one in audited}
     scan.problems += place.around.problems
     scan.problems += shape_problems(place.around, ends, place.cluster, place.topics)
+    scan.problems += wrong_coordinators(place, coordinators)
     times = {
         (row["topic"], row["partition"], row["first_offset"]): row["first_timestamp"]
         for row in opened.to_dict("records")

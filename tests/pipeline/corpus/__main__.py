@@ -39,12 +39,12 @@ class Outcome:
 
     @property
     def is_found(self) -> bool:
-        return self.fault.expected in self.told
+        return not self.told.isdisjoint(self.fault.names)
 
     @property
     def others(self) -> tuple[str, ...]:
         """Incidents that are not the fault."""
-        return tuple(name for name in self.incidents if name != self.fault.expected)
+        return tuple(name for name in self.incidents if name not in self.fault.names)
 
 
 def unpack(name: str, folder: Path) -> Path:
@@ -138,7 +138,7 @@ def main() -> int:
     if arguments.write:
         before, _, rest = PAGE.read_text().partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
-    return int(bool(false_alarms) or not all(one.is_found for one in outcomes))
+    return int(bool(false_alarms) or not all(one.is_found or one.fault.is_missed for one in outcomes))
 
 
 if __name__ == "__main__":

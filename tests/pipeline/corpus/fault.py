@@ -29,7 +29,15 @@ class Fault:
     """The recorded situation it is planted into."""
     plant: Plant
     expected: str
-    """The incident; with a leading `~` a problem of severity info."""
+    """The incident, or several with `|` of which one tells it; with a leading `~` a problem of severity info."""
+
+    is_missed: bool = False
+    """Known not to be told, or not by its name: the table counts it as missed."""
+
+    @property
+    def names(self) -> list[str]:
+        """The incidents that tell of it."""
+        return self.expected.split("|")
 
     def __str__(self) -> str:
         return f"{self.group}: {self.name}"
@@ -38,11 +46,11 @@ class Fault:
 FAULTS: list[Fault] = []
 
 
-def fault(group: str, name: str, base: str, expected: str) -> Callable[[Plant], Plant]:
+def fault(group: str, name: str, base: str, expected: str, *, is_missed: bool = False) -> Callable[[Plant], Plant]:
     """Declare one."""
 
     def declare(plant: Plant) -> Plant:
-        FAULTS.append(Fault(group, name, base, plant, expected))
+        FAULTS.append(Fault(group, name, base, plant, expected, is_missed))
         return plant
 
     return declare

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.pipeline.corpus import faults_beside_logs, faults_of_logs, faults_of_transactions
+from tests.pipeline.corpus import faults_beside_logs, faults_held_out, faults_of_logs, faults_of_transactions
 from tests.pipeline.corpus.fault import FAULTS as DECLARED
 from tests.pipeline.corpus.fault import Fault
 
@@ -12,5 +12,6 @@ KINDS = (
     *faults_of_logs.KINDS,
     *faults_of_transactions.KINDS,
     *faults_beside_logs.KINDS,
+    *faults_held_out.KINDS,
 )
 FAULTS: list[Fault] = sorted(DECLARED, key=lambda one: KINDS.index(one.group))

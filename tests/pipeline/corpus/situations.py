@@ -297,6 +297,35 @@ def groups() -> list[RealKafka]:
     return stopped(kafka)
 
 
+def newer_groups() -> list[RealKafka]:
+    """Groups of the consumer protocol (KIP-848), and credentials in the metadata log."""
+    from confluent_kafka.admin._scram import (
+        ScramCredentialInfo,
+        ScramMechanism,
+        UserScramCredentialAlteration,
+        UserScramCredentialUpsertion,
+    )
+
+    kafka = started(2)
+    create(kafka, "orders", 3)
+    create(kafka, "plain")
+    plain(kafka, "plain", 10)
+    java_transactions(kafka, "shop", 4, leave_open=False)
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    told: list[UserScramCredentialAlteration] = [UserScramCredentialUpsertion("alice", info, b"alice-secret")]
+    client = admin(kafka)
+    done(client.alter_user_scram_credentials(told))
+    options = {"bootstrap.servers": kafka.bootstrap, "group.id": "newer", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**options, "group.protocol": "consumer", "isolation.level": "read_committed"})
+    consumer.subscribe(["orders", "plain"])
+    deadline, polled = time.monotonic() + 90, 0
+    while polled < 10 and time.monotonic() < deadline:
+        polled += consumer.poll(1) is not None
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return stopped(kafka)
+
+
 # ---------------------------------------------------------------------- three brokers
 
 
@@ -398,6 +427,7 @@ SITUATIONS: dict[str, Situation] = {
         live,
         codecs,
         groups,
+        newer_groups,
         three_brokers,
         a_broker_falls_behind,
         reassigned,
