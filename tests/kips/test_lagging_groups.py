@@ -102,6 +102,19 @@ def test_what_writes_nothing_waits_for_what_was_written_before_and_a_refusal_doe
     assert again.arrived
 
 
+def test_what_is_committed_does_not_bring_back_who_has_left_since() -> None:
+    cluster = Replicated()
+    cluster.lag(LAG)
+    cluster.send(1, consumer("A"), 1)
+    cluster.world.advance(LAG // 2)
+    cluster.send(1, consumer("A", -1), 1)
+    cluster.world.advance(LAG // 2 + 10)
+    late = cluster.send(1, consumer("A", 2), 1)
+    cluster.world.run()
+
+    assert ErrorCode.UNKNOWN_MEMBER_ID == late.response.error_code
+
+
 def states(cluster: Replicated) -> dict[str, str]:
     answer = cluster.send(1, ListGroupsRequest(), 5)
     cluster.world.run()
