@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -146,7 +146,7 @@ def serve(
         topic = [*plan.cluster.topics, *(topic or [])]
         as_kafka = as_kafka or plan.cluster.as_kafka
         transaction_version = plan.cluster.transaction_version if transaction_version is None else transaction_version
-    host = host or environ.get(HOST_VARIABLE) or "127.0.0.1"
+    host = host or os.environ.get(HOST_VARIABLE) or "127.0.0.1"
     ids = _node_ids(brokers, node_ids)
     port = _port(port, count=len(ids))
     prepared = None if security is None else _prepared(security, host, port, advertised_host, certs_folder, user or [])
@@ -449,6 +449,10 @@ BROKER: dict[str, Callable[..., None]] = {
 }
 
 
+PIPE_CLOSED = 128 + 13
+"""The exit code of what SIGPIPE ends."""
+
+
 def main() -> None:
     """Run the command; what cannot be done ends in one sentence and exit code 2."""
     words = sys.argv[1:]
@@ -457,6 +461,10 @@ def main() -> None:
         return
     try:
         _commands(words[0] if words else None).run(words)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; the interpreter would say so once more as it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(PIPE_CLOSED)
     except UsageError as error:
         print(f"odradek: {error}", file=sys.stderr)
         sys.exit(3 if isinstance(error, Unmet) else 2)

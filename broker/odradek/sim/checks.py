@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from odradek.log.partition import Partition
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.batch import Batch
 from odradek.records.record import iterate_records
 from odradek.sim.consumers import Consumer, read_committed
+from odradek.sim.model import Fields
 from odradek.sim.producers import Producer, Transaction
 from odradek.sim.promises import Problem
 from odradek.sim.reader import kind_of
@@ -232,7 +232,7 @@ class Checks:
         for _, fact in self._world.facts:
             if fact.kind not in ("verify_start", "transaction_opened"):
                 continue
-            fields: Mapping[str, Any] = fact.fields
+            fields: Fields = fact.fields
             key, producer_id, epoch = (
                 (fields["topic"], fields["partition"]),
                 fields["producer_id"],

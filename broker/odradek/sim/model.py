@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from odradek.sim.promises import Problem
 
-__all__ = ["Model", "ReadBatch"]
+__all__ = ["Fields", "Model", "ReadBatch"]
 
 Fields = Mapping[str, Any]
 

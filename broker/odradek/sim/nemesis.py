@@ -26,6 +26,7 @@ from odradek.txn.entry import EPOCH_LAST_USABLE
 from odradek.txn.states import EXPIRABLE
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker
 from odradek.wire.registry import ApiKey
@@ -380,7 +381,7 @@ class Nemesis:
                 return f"{tid} has epoch {epoch}"
         return f"{tid} is at work"
 
-    def fence_a_producer(self) -> Generator[Sleep | Ask, Any, str]:
+    def fence_a_producer(self) -> Generator[Sleep | Ask, InitProducerIdResponse | None, str]:
         """An admin asks for a transactional id's next epoch, so that whoever has it is fenced (`fenceProducers`)."""
         tid = self.random.choice(self._transactional_ids)
         apis = self.world.config.release.apis
