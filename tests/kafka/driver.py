@@ -22,7 +22,6 @@ from msgspec import Struct
 from tests.kafka.entrance import NamingCluster
 
 from odradek.config.table import Config, ConfigError
-from odradek.control.epochs import force_epoch
 from odradek.log.machine import Decision, Refused
 from odradek.log.partition import Partition
 from odradek.logs import make_logger
@@ -33,6 +32,7 @@ from odradek.net.tls import make_context
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint
 from odradek.node.events import Started
 from odradek.node.hosting.controller import METADATA_CONFIG, METADATA_TOPIC_ID
+from odradek.node.hosting.epochs import force_epoch
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.releases import FEATURES
 from odradek.security.listeners import SecurityProtocol

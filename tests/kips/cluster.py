@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from tests.kips.view import OK, Pair, TopicPartition, View
 
-from odradek.control.epochs import force_epoch
 from odradek.log.machine import Refused
 from odradek.node.events import Command
+from odradek.node.hosting.epochs import force_epoch
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.one_line import rule
 from odradek.node.transport.call import Call

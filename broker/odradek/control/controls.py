@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.control.epochs import force_epoch
 from odradek.log.machine import Refused
 from odradek.metadata.image import ResourceType
 from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.node.hosting.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from odradek.control.epochs import force_epoch
 from odradek.log.machine import Refused
 from odradek.node.coordinators import AT_START, CoordinatorKind, partition_for
 from odradek.node.events import Command
+from odradek.node.hosting.epochs import force_epoch
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.node.node import Node
 from odradek.node.rules.armed import Armed
