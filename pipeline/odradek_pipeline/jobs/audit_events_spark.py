@@ -9,8 +9,6 @@ as it has them, so that it holds what is open, and not what has been. The driver
 from __future__ import annotations
 
 import json
-import shutil
-import time
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from odradek_pipeline.jobs.audit_events import COLUMNS, STALL_MS, Timeline, hanging_of, hanging_rows, stall_rows
+from odradek_pipeline.jobs.spark_audit import SparkAudit
 from odradek_pipeline.jobs.spark_lines import places, read_lines
 from odradek_pipeline.layout import Problem
 from odradek_pipeline.result import Result, anomalies_frame
@@ -82,40 +81,30 @@ def _wide(*tables: str) -> dict[str, str]:
 
 def audit_events_on_spark(spark: SparkSession, paths: Iterable[Path], out: Path, *, stall_ms: int = STALL_MS) -> Result:
     """Audit the files in the order of their events; the tables are written by Spark below `out`."""
-    began = time.perf_counter()
-    work = out.absolute() / "work"
-    try:
-        result = _Audit(spark, [path.absolute() for path in paths], out.absolute(), work, stall_ms).result()
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    result.seconds = time.perf_counter() - began
-    return result
+    files = [path.absolute() for path in paths]
+    return _Audit(spark=spark, out=out.absolute(), files=files, stall_ms=stall_ms).run()
 
 
-@dataclass(slots=True)
-class _Audit:
-    spark: SparkSession
+@dataclass(slots=True, kw_only=True)
+class _Audit(SparkAudit):
     files: list[Path]
-    out: Path
-    work: Path
-    """Tables that are only needed on the way."""
     stall_ms: int
 
     def result(self) -> Result:
         self.out.mkdir(parents=True, exist_ok=True)
-        events = self.stored("events", self.events(), self.work)
+        events = self.stored("events", self.events())
         problems = self.problems(events)
         events = events.where("problem is null").drop(*(name for name in _PLACE if name != "file"))
         for name, kinds in _OF_BROKERS.items():
             columns = [_known(column) for column in COLUMNS[name]]
-            self.stored(name, events.where(F.col("kind").isin(*kinds)).select(*columns))
+            self.kept(name, events.where(F.col("kind").isin(*kinds)).select(*columns))
         totals = events.agg(F.count("*").alias("count"), F.max("ts_ns").alias("last")).first()
         assert totals is not None
         changes, last_ns = events.where("kind = 'state_change'"), totals["last"] or 0
         of_ids = self.folded(changes, ["transactional_id"], _OF_IDS, last_ns)
         of_partitions = self.folded(self.with_producers(events), ["topic", "partition"], _OF_LOGS, last_ns)
         tables = {
-            name: self.stored(name, folded.where(F.col("table") == name).select(*_TABLES[name]))
+            name: self.kept(name, folded.where(F.col("table") == name).select(*_TABLES[name]))
             for folded, names in ((of_ids, _OF_IDS), (of_partitions, _OF_LOGS))
             for name in names
         }
@@ -164,13 +153,7 @@ class _Audit:
         columns = _wide(*tables)
         ordered = events.repartition(*keys).sortWithinPartitions(*keys, *_ORDER)
         rows = ordered.mapInPandas(Folding(keys, tables, last_ns), _ddl(columns))
-        return self.stored("_".join(("of", *keys)), rows, self.work)
-
-    def stored(self, name: str, rows: DataFrame, folder: Path | None = None) -> DataFrame:
-        """Written, and read again: what is expensive is done once."""
-        path = str((folder or self.out) / f"{name}.parquet")
-        rows.write.mode("overwrite").parquet(path)
-        return self.spark.read.option("__globPaths__", "false").schema(rows.schema).parquet(path)
+        return self.stored("_".join(("of", *keys)), rows)
 
     def figures(self, durations: DataFrame) -> dict[str, Any]:
         verified = self.spark.read.parquet(str(self.out / "verification.parquet"))

@@ -8,8 +8,6 @@ edge that goes back, so it lies within the numbers that such edges span, and onl
 from __future__ import annotations
 
 import json
-import shutil
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +27,7 @@ from odradek_pipeline.history_checks import (
     found,
     precommitted_reads,
 )
+from odradek_pipeline.jobs.spark_audit import SparkAudit
 from odradek_pipeline.jobs.spark_lines import numbered, read_lines
 from odradek_pipeline.layout import Problem
 from odradek_pipeline.result import Result, Severity, anomalies_frame
@@ -65,26 +64,14 @@ _OF_VALUE = ("file", "key", "value")
 
 def audit_history_on_spark(spark: SparkSession, paths: Iterable[Path], out: Path, *, range_bytes: int = 0) -> Result:
     """Audit each file as a history of its own; the tables are written by Spark below `out`."""
-    began = time.perf_counter()
-    work = out.absolute() / "work"
     files = [path.absolute() for path in paths]
-    try:
-        result = _Audit(
-            spark, files, out.absolute(), work, {"range_bytes": range_bytes} if range_bytes else {}
-        ).result()
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    result.seconds = time.perf_counter() - began
-    return result
+    reading = {"range_bytes": range_bytes} if range_bytes else {}
+    return _Audit(spark=spark, out=out.absolute(), files=files, reading=reading).run()
 
 
-@dataclass(slots=True)
-class _Audit:
-    spark: SparkSession
+@dataclass(slots=True, kw_only=True)
+class _Audit(SparkAudit):
     files: list[Path]
-    out: Path
-    work: Path
-    """Tables that are only needed on the way."""
     reading: dict[str, int]
 
     def result(self) -> Result:
@@ -111,12 +98,6 @@ class _Audit:
         result = Result("history", anomalies_frame(rows), problems, files=len(self.files), bytes=size)
         result.facts = {"operations": ops.count()}
         return result
-
-    def stored(self, name: str, rows: DataFrame, folder: Path | None = None) -> DataFrame:
-        """Written, and read again: what is expensive is done once."""
-        path = str((folder or self.work) / f"{name}.parquet")
-        rows.write.mode("overwrite").parquet(path)
-        return self.spark.read.option("__globPaths__", "false").schema(rows.schema).parquet(path)
 
     @staticmethod
     def by_process(rows: DataFrame, *behind: str) -> DataFrame:
@@ -236,7 +217,7 @@ class _Audit:
         )
         named = F.broadcast(paths)
         columns = ("time", "process", "type", "f", "txn", "sent", "read", "path")
-        self.stored("transactions", ops.join(named, "file").select(*columns), self.out)
+        self.kept("transactions", ops.join(named, "file").select(*columns))
         sends = steps.where("kind = 'send' and type = 'ok'")
         acknowledged = sends.join(values.select(*_OF_VALUE, "first_read"), list(_OF_VALUE))
         later = acknowledged.where("first_read is not null").select(
@@ -245,7 +226,7 @@ class _Audit:
         changes = acknowledged.select("file", "time", F.lit(1).alias("change")).unionByName(later)
         at = changes.groupBy("file", "time").agg(F.sum("change").alias("change"))
         unseen = at.withColumn("unseen", F.sum("change").over(Window.partitionBy("file").orderBy("time")))
-        self.stored("unseen", unseen.join(named, "file").select("time", "unseen", "path"), self.out)
+        self.kept("unseen", unseen.join(named, "file").select("time", "unseen", "path"))
         nobody = F.lit(None)
         ends = sends.select(
             *_OF_KEY, "time", "number", nobody.cast("string").alias("process"), "offset", F.col("offset").alias("end")
@@ -256,7 +237,7 @@ class _Audit:
         behind = F.greatest(F.lit(0), F.coalesce("end", "offset") - F.col("offset"))
         lag = ends.unionByName(reads).withColumn("end", F.max("end").over(so_far)).where("process is not null")
         lag = lag.withColumn("lag", behind).join(named, "file")
-        self.stored("lag", lag.select("time", "process", "key", "offset", "lag", "path"), self.out)
+        self.kept("lag", lag.select("time", "process", "key", "offset", "lag", "path"))
 
 
 def _by(row: Any) -> Operation:

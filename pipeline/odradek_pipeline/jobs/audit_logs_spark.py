@@ -6,7 +6,6 @@ coordinators' log is folded, and files beside the segments are read, where the b
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from odradek_pipeline.jobs.audit_logs import (
     shortened_coordinators,
 )
 from odradek_pipeline.jobs.producer_checks import OF_BATCHES, Checks
+from odradek_pipeline.jobs.spark_audit import SparkAudit
 from odradek_pipeline.jobs.spark_frames import (
     CHECKED,
     CHECKED_TABLES,
@@ -105,23 +105,23 @@ def audit_logs_on_spark(
     if not place.tree.of(FileKind.SEGMENT):
         return audit_logs(directories, topics=topics, check_crc=check_crc, not_after=not_after)
     out.mkdir(parents=True, exist_ok=True)
-    work = out.absolute() / "work"
-    try:
-        result = _Audit(spark, place, out.absolute(), work, range_bytes, check_crc, not_after).result()
-        place.forget()
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    result.seconds = time.perf_counter() - began
+    audit = _Audit(
+        spark=spark,
+        out=out.absolute(),
+        began=began,
+        place=place,
+        range_bytes=range_bytes,
+        check_crc=check_crc,
+        not_after=not_after,
+    )
+    result = audit.run()
+    place.forget()
     return result
 
 
-@dataclass(slots=True)
-class _Audit:
-    spark: SparkSession
+@dataclass(slots=True, kw_only=True)
+class _Audit(SparkAudit):
     place: Place
-    out: Path
-    work: Path
-    """Tables that are only needed on the way."""
     range_bytes: int
     check_crc: bool
     not_after: int | None
@@ -144,7 +144,7 @@ class _Audit:
         options |= {name: str(at) for name, at in (("since", span.since), ("until", span.until)) if at is not None}
         scan.bytes_remembered = self.remembered()
         rows = read_logs(self.spark, partitions, table="audit", **options)
-        stored = self.stored("batches", rows, folder=self.out)
+        stored = self.kept("batches", rows)
         scan.problems += self.problems(stored)
         batches = stored.where("problem is null")
         of_partitions = batches.groupBy("topic", "partition").agg(
@@ -166,7 +166,7 @@ class _Audit:
         beside = Beside.of(self.tree, ends, wrong, self.place.created, self.place.cut)
         checked = self.checked(batches, self.with_facts(claims, facts), beside)
         txns, _ = (
-            self.stored(name, checked.where(F.col("kind") == kind).select(*CHECKED_TABLES[kind]), folder=self.out)
+            self.kept(name, checked.where(F.col("kind") == kind).select(*CHECKED_TABLES[kind]))
             for name, kind in (("log_txns", "txn"), ("sequences", "sequence"))
         )
         small = frame_of(checked.where(~F.col("kind").isin(*_LARGE)), CHECKED)
@@ -190,13 +190,6 @@ class _Audit:
             return 0
         ranges = plan_ranges(self.tree.files, range_bytes=self.range_bytes)
         return sum(part.size for part in ranges if memory.may_hold(part, checked=self.check_crc))
-
-    def stored(self, name: str, rows: DataFrame, *, folder: Path | None = None) -> DataFrame:
-        """Written, and read again: what is expensive is done once."""
-        path = str((folder or self.work) / f"{name}.parquet")
-        rows.write.mode("overwrite").parquet(path)
-        # Without this a path is a pattern, in which [ and * say something.
-        return self.spark.read.option("__globPaths__", "false").schema(rows.schema).parquet(path)
 
     def problems(self, stored: DataFrame) -> list[Problem]:
         rows = stored.where("problem is not null")
@@ -334,7 +327,7 @@ class _Audit:
         records = states.where("problem is null").select(*TABLES["txnlog"])
         groups = self.groups(records.count(), STATES_PER_GROUP)
         both = self.grouped(records, groups, "producer_id").cogroup(self.grouped(txns, groups, "producer_id"))
-        stored = self.stored("timelines", both.applyInPandas(join, ddl(TIMELINE_COLUMNS)), folder=self.out)
+        stored = self.kept("timelines", both.applyInPandas(join, ddl(TIMELINE_COLUMNS)))
         wanted = []
         for name, (first, last) in STEPS.items():
             known = (F.col(first) > 0) & (F.col(last) > 0)

@@ -1,0 +1,56 @@
+"""What the audits on Spark have in common: where their tables lie, and for how long."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from odradek_pipeline.result import Result
+
+__all__ = ["SparkAudit"]
+
+
+@dataclass(slots=True, kw_only=True)
+class SparkAudit(ABC):
+    """An audit whose tables Spark writes below `out`, an absolute path."""
+
+    spark: SparkSession
+    out: Path
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def work(self) -> Path:
+        """Tables that are only needed on the way."""
+        return self.out / "work"
+
+    def run(self) -> Result:
+        """The result, with the seconds since the audit began; what was needed on the way is gone."""
+        try:
+            result = self.result()
+        finally:
+            shutil.rmtree(self.work, ignore_errors=True)
+        result.seconds = time.perf_counter() - self.began
+        return result
+
+    @abstractmethod
+    def result(self) -> Result:
+        """Audit."""
+
+    def kept(self, name: str, rows: DataFrame) -> DataFrame:
+        """A table of the audit, written, and read again: what is expensive is done once."""
+        return self._written(self.out, name, rows)
+
+    def stored(self, name: str, rows: DataFrame) -> DataFrame:
+        """The same with one that is only needed on the way."""
+        return self._written(self.work, name, rows)
+
+    def _written(self, folder: Path, name: str, rows: DataFrame) -> DataFrame:
+        path = str(folder / f"{name}.parquet")
+        rows.write.mode("overwrite").parquet(path)
+        # Without this a path is a pattern, in which [ and * say something.
+        return self.spark.read.option("__globPaths__", "false").schema(rows.schema).parquet(path)
