@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,8 @@ from odradek_pipeline.options import AuditMaster, Directories, Out, Since, Stage
 from odradek_pipeline.told import BAD, finish
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from odradek_pipeline.result import Result
     from odradek_pipeline.times import Span
 
@@ -96,17 +99,25 @@ def _is_here(master: str) -> bool:
     return master == "none" or master.startswith("local")
 
 
-def _on_spark(directories: list[Path], out: Path, master: str, range_bytes: int, options: _LogOptions) -> Result:
-    from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
+@contextlib.contextmanager
+def _session(master: str, *, name: str) -> Iterator[SparkSession]:
+    """Spark for as long as an audit takes; what it lacks is said in one sentence."""
     from odradek_pipeline.preflight import spark_troubles
     from odradek_pipeline.session import spark_session
 
     with spark_troubles():
-        spark = spark_session(None if master == "submit" else master, name="odradek audit logs")
+        spark = spark_session(None if master == "submit" else master, name=name)
         try:
-            return audit_logs_on_spark(spark, directories, out, range_bytes=range_bytes, **options.given())
+            yield spark
         finally:
             spark.stop()
+
+
+def _on_spark(directories: list[Path], out: Path, master: str, range_bytes: int, options: _LogOptions) -> Result:
+    from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
+
+    with _session(master, name="odradek audit logs") as spark:
+        return audit_logs_on_spark(spark, directories, out, range_bytes=range_bytes, **options.given())
 
 
 def audit_history_command(
@@ -133,15 +144,9 @@ def audit_history_command(
 
 def _history(files: list[Path], out: Path, master: str) -> Result:
     from odradek_pipeline.jobs.audit_history_spark import audit_history_on_spark
-    from odradek_pipeline.preflight import spark_troubles
-    from odradek_pipeline.session import spark_session
 
-    with spark_troubles():
-        spark = spark_session(None if master == "submit" else master, name="odradek audit history")
-        try:
-            return audit_history_on_spark(spark, files, out)
-        finally:
-            spark.stop()
+    with _session(master, name="odradek audit history") as spark:
+        return audit_history_on_spark(spark, files, out)
 
 
 def audit_events_command(
@@ -169,15 +174,9 @@ def audit_events_command(
 
 def _events(files: list[Path], out: Path, master: str, stall_ms: int) -> Result:
     from odradek_pipeline.jobs.audit_events_spark import audit_events_on_spark
-    from odradek_pipeline.preflight import spark_troubles
-    from odradek_pipeline.session import spark_session
 
-    with spark_troubles():
-        spark = spark_session(None if master == "submit" else master, name="odradek audit events")
-        try:
-            return audit_events_on_spark(spark, files, out, stall_ms=stall_ms)
-        finally:
-            spark.stop()
+    with _session(master, name="odradek audit events") as spark:
+        return audit_events_on_spark(spark, files, out, stall_ms=stall_ms)
 
 
 def _must_have_read(count: int, what: str, files: list[Path]) -> None:
