@@ -148,6 +148,12 @@ def test_a_topic_that_is_made_again_begins_anew() -> None:
     assert broken([led(3), *MARKED[1:], led(0), stable(0, 0)]) == []
 
 
+def test_a_topic_that_is_made_again_at_its_first_epoch_begins_anew() -> None:
+    given_up = "leadership_given_up", {"topic": "t", "partition": 0, "leader_epoch": 0}
+    assert broken([led(0), stable(5, 5), led(0), stable(0, 0)])
+    assert broken([led(0), stable(5, 5), given_up, led(0), stable(0, 0)]) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", FOCUSES)
 def test_every_event_and_read_of_a_run_is_judged(workload: str) -> None:

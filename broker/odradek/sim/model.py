@@ -331,8 +331,9 @@ class Model:
     def _taken(self, fields: Fields) -> None:
         key, leader_epoch = (fields["topic"], fields["partition"]), fields["leader_epoch"]
         partition = self._of(key)
-        if leader_epoch < partition.leader_epoch:
-            # The topic was deleted, and another one has its name.
+        given_up = not partition.is_led and leader_epoch == partition.leader_epoch
+        if leader_epoch < partition.leader_epoch or given_up:
+            # The topic was deleted, and another one has its name: who leads the same one again has a higher epoch.
             partition = self._partitions[key] = _Partition()
         partition.leader_epoch, partition.is_led = leader_epoch, True
         if key[0] == COORDINATORS:
