@@ -10,14 +10,16 @@ from tests.security.wire import Raw
 
 from odradek.wire.messages import (
     consumer_group_describe_request,
-    consumer_group_heartbeat_request,
+    delete_groups_request,
     delete_topics_request,
+    describe_share_group_offsets_request,
     fetch_request,
     offset_for_leader_epoch_request,
     produce_request,
     share_group_describe_request,
-    share_group_heartbeat_request,
 )
+from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
 __all__ = ["DETAILS"]
 
@@ -66,9 +68,57 @@ def epochs_for_who_may_act_for_the_cluster(raw: Raw) -> None:
         raw.ask(m.OffsetForLeaderEpochRequest(topics=asked), 4)
 
 
+def _beat_until_assigned(raw: Raw, joins: ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest) -> None:
+    """Until its coordinator is there, and it has partitions."""
+    topics = joins.subscribed_topic_names
+    for _ in range(BEATS):
+        answer = raw.ask(joins, 1)
+        if answer.error_code == 0 and answer.assignment is not None and answer.assignment.topic_partitions:
+            return
+        time.sleep(0.2)
+        joins.member_epoch = answer.member_epoch if answer.error_code == 0 else 0
+        joins.subscribed_topic_names = topics if joins.member_epoch == 0 else None
+        if isinstance(joins, ConsumerGroupHeartbeatRequest):
+            joins.rebalance_timeout_ms = 60_000 if joins.member_epoch == 0 else -1
+            joins.topic_partitions = [] if joins.member_epoch == 0 else None
+
+
+def _leave_nothing_behind(raw: Raw, member: ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest) -> None:
+    """Other stories of the same broker list its groups."""
+    member.member_epoch, member.subscribed_topic_names = -1, None
+    raw.ask(member, 1)
+    raw.ask(delete_groups_request.DeleteGroupsRequest(groups_names=[member.group_id]), 2)
+
+
+def offsets_that_are_shared_of_hidden_topics(raw: Raw) -> None:
+    come_as(raw, "bob")
+    share = ShareGroupHeartbeatRequest(
+        group_id="watched-by-two", member_id=MEMBER, member_epoch=0, subscribed_topic_names=["hidden", "seen"]
+    )
+    _beat_until_assigned(raw, share)
+    m = describe_share_group_offsets_request
+    everything = m.DescribeShareGroupOffsetsRequestGroup(group_id="watched-by-two", topics=None)
+    topics = [m.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=[0]) for name in ("hidden", "seen")]
+    named = m.DescribeShareGroupOffsetsRequestGroup(group_id="watched-by-two", topics=topics)
+    hidden = m.DescribeShareGroupOffsetsRequestGroup(group_id="watched-by-two", topics=topics[:1])
+    barred = m.DescribeShareGroupOffsetsRequestGroup(group_id="mine", topics=topics)
+    for _ in range(BEATS):  # until the share coordinator knows where the partitions begin
+        answer = raw.ask(m.DescribeShareGroupOffsetsRequest(groups=[everything]), 0)
+        if {topic.topic_name for topic in answer.groups[0].topics} == {"hidden", "seen"}:
+            break
+        time.sleep(0.2)
+    raw.lines.clear()
+    for user in ("bob", "alice"):
+        come_as(raw, user)
+        for groups in ([everything], [named], [hidden], [barred, named]):
+            answer = raw.ask(m.DescribeShareGroupOffsetsRequest(groups=groups), 1)
+    come_as(raw, "bob")
+    _leave_nothing_behind(raw, share)
+
+
 def groups_of_hidden_topics(raw: Raw) -> None:
     come_as(raw, "bob")
-    beat = consumer_group_heartbeat_request.ConsumerGroupHeartbeatRequest(
+    beat = ConsumerGroupHeartbeatRequest(
         group_id="watched",
         member_id=MEMBER,
         member_epoch=0,
@@ -76,20 +126,11 @@ def groups_of_hidden_topics(raw: Raw) -> None:
         subscribed_topic_names=["hidden"],
         topic_partitions=[],
     )
-    share = share_group_heartbeat_request.ShareGroupHeartbeatRequest(
+    share = ShareGroupHeartbeatRequest(
         group_id="watched-too", member_id=MEMBER, member_epoch=0, subscribed_topic_names=["hidden"]
     )
     for joins in (beat, share):
-        for _ in range(BEATS):  # until its coordinator is there, and it has partitions
-            answer = raw.ask(joins, 1)
-            if answer.error_code == 0 and answer.assignment is not None and answer.assignment.topic_partitions:
-                break
-            time.sleep(0.2)
-            joins.member_epoch = answer.member_epoch if answer.error_code == 0 else 0
-            joins.subscribed_topic_names = ["hidden"] if joins.member_epoch == 0 else None
-            if joins is beat:
-                joins.rebalance_timeout_ms = 60_000 if joins.member_epoch == 0 else -1
-                joins.topic_partitions = [] if joins.member_epoch == 0 else None
+        _beat_until_assigned(raw, joins)
     come_as(raw, "alice")
     raw.lines.clear()
     described = consumer_group_describe_request.ConsumerGroupDescribeRequest(group_ids=["watched"])
@@ -97,8 +138,7 @@ def groups_of_hidden_topics(raw: Raw) -> None:
     raw.ask(share_group_describe_request.ShareGroupDescribeRequest(group_ids=["watched-too"]), 1)
     come_as(raw, "bob")
     for leaves in (beat, share):
-        leaves.member_epoch, leaves.subscribed_topic_names = -1, None
-        raw.ask(leaves, 1)
+        _leave_nothing_behind(raw, leaves)
 
 
 DETAILS: dict[str, Callable[[Raw], None]] = {
@@ -110,6 +150,7 @@ DETAILS: dict[str, Callable[[Raw], None]] = {
         deletes_what_is_not_there,
         epochs_for_who_may_act_for_the_cluster,
         groups_of_hidden_topics,
+        offsets_that_are_shared_of_hidden_topics,
     )
 }
 """Stories that begin as alice."""

@@ -167,7 +167,9 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: of_cluster(AclOperation.CLUSTER_ACTION),
     ApiKey.DELETE_SHARE_GROUP_STATE: of_cluster(AclOperation.CLUSTER_ACTION),
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: of_cluster(AclOperation.CLUSTER_ACTION),
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: of_entries("groups", "groups", DESCRIBE, GROUP),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: in_series(
+        groups.of_shared_topics, of_entries("groups", "groups", DESCRIBE, GROUP)
+    ),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: in_series(
         whole(READ, GROUP, _group, message=TEXTS[DENIED[GROUP]]),
         groups.with_topic_ids,
