@@ -209,9 +209,13 @@ def group_record(player: Player, name: str, record: Record) -> Iterable[str]:
 
 
 def share_log(player: Player, step: Step) -> Iterable[str]:
-    """share_log g: every record of the share group in the log of the share coordinator, partition by partition"""
+    """share_log g: every record of the share group in the log of the share coordinator, partition by partition
+
+    Of topics that had one name the older comes first: by their ids they lie anywhere.
+    """
     name = player.scope.value(step.words[0])
-    kept: dict[tuple[str, int], list[str]] = {}
+    kept: dict[tuple[bytes, int], list[str]] = {}
+    began: dict[tuple[bytes, int], int] = {}
     for index in range(COORDINATOR_PARTITIONS):
         found = read_partition(player, "__share_group_state", index, isolation=0)
         for batch in batches(memoryview(found.records or b"")):
@@ -220,14 +224,16 @@ def share_log(player: Player, step: Step) -> Iterable[str]:
                 key, value = decode_record(SHARE_RECORDS, record.key, record.value)
                 if not isinstance(key, ShareSnapshotKey | ShareUpdateKey) or key.group_id != name:
                     continue
-                lines = kept.setdefault((player.aliases.uuid(key.topic_id), key.partition), [])
+                lines = kept.setdefault((key.topic_id, key.partition), [])
+                began.setdefault((key.topic_id, key.partition), record.timestamp)
                 lines.append(f"{type(key).__name__.removesuffix('Key')} {' '.join(render(key, 0, player.aliases))}")
                 if record.value is None or value is None:
                     lines.append("    tombstone")
                 else:
                     (version,) = struct.unpack_from(">h", record.value)
                     lines += [f"    {line}" for line in render(value, version, player.aliases)]
-    return [line for _, lines in sorted(kept.items()) for line in lines]
+    in_order = sorted(kept, key=lambda each: (player.aliases.uuid(each[0]), each[1], began[each]))
+    return [line for each in in_order for line in kept[each]]
 
 
 def feature(player: Player, step: Step) -> Iterable[str]:

@@ -36,7 +36,7 @@ def test_api_versions_lists_what_is_routed(world: World, version: int) -> None:
     response = api_versions(world, version)
 
     assert 0 == response.error_code
-    assert {route.api_key for route in ROUTES} == {entry.api_key for entry in response.api_keys}
+    assert {route.api_key for route in ROUTES if route.told} == {entry.api_key for entry in response.api_keys}
     assert (18, 0, 5) in [(entry.api_key, entry.min_version, entry.max_version) for entry in response.api_keys]
 
 
