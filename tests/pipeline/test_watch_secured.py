@@ -16,6 +16,8 @@ from tests.pipeline.test_watch_live import committed, late_batch, open_one, watc
 
 from odradek.usage import UsageError
 from odradek_pipeline.access.config import ClientConfig, read_config
+from odradek_pipeline.watch.brokers import Brokers
+from odradek_pipeline.watch.look import take_look
 from odradek_pipeline.watch.running import Settings, watch_cluster
 
 pytestmark = pytest.mark.client
@@ -138,6 +140,23 @@ def test_what_is_hidden_is_not_called_hanging(secured: Secured, tmp_path: Path) 
     assert "READ on topic __transaction_state" in soon(lambda: watched(settings), 2)
     take(secured, "coordinators", denied=True)
     take(secured, "topics", "ids")
+
+
+def test_a_right_that_is_taken_away_meanwhile(secured: Secured) -> None:
+    """The transaction that is open is hidden from then on; nothing is said of it."""
+    brokers = Brokers(secured.bootstrap, config=ClientConfig(secured.properties("bob")))
+    give(secured, "topics", "ids")
+    producer = committed(secured.plain, "shop")
+    open_one(producer)
+    looks = iter(lambda: take_look(brokers, 1), None)
+    seen = next(look for look in looks if look.is_whole and look.under_way)
+    assert not seen.unknown
+    take(secured, "ids")
+    hidden = next(look for look in looks if look.unknown or not look.is_whole)
+    assert "DESCRIBE on all transactional ids is missing" in hidden.doubts
+    brokers.close()
+    take(secured, "topics")
+    producer.abort_transaction(30)
 
 
 def test_a_login_that_ends_is_renewed(tmp_path: Path) -> None:
