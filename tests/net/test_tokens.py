@@ -65,10 +65,10 @@ def test_any_broker_passes_on_who_asks(cluster: Cluster, version: int) -> None:
             assert 0 == raw.ask(ListGroupsRequest(), 4).error_code
         with Raw(address(cluster, (index + 2) % 3)) as raw:
             come_in(raw)
-            assert [token.token_id] == [each.token_id for each in tokens(raw)]
+            assert token.token_id in {each.token_id for each in tokens(raw)}
             ended = raw.ask(ExpireDelegationTokenRequest(hmac=shown, expiry_time_period_ms=-1), min(version, 2))
             assert 0 == ended.error_code
-            assert [] == tokens(raw)
+            assert token.token_id not in {each.token_id for each in tokens(raw)}
 
 
 def test_a_session_lasts_no_longer_than_its_token_which_is_forgotten(cluster: Cluster) -> None:
