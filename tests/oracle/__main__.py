@@ -147,13 +147,13 @@ def differing(kinds: list[str], seeds: range, levels: Iterable[int]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.oracle", description="The differential runner.")
     parser.add_argument("command", choices=("compare", "record", "check", "accept", "show", "explore", "list"))
-    parser.add_argument("what", nargs="*", help="file, or file/scenario")
+    parser.add_argument("what", nargs="*", help="file, or file/scenario; kinds of stories to explore")
     parser.add_argument("--on", choices=tuple(STARTS), default="real")
     parser.add_argument("--level", type=int, action="append", choices=LEVELS, help="only at this transaction.version")
     parser.add_argument("--seed", type=int, default=1, help="of the first story")
     parser.add_argument("--runs", type=int, default=20, help="how many stories")
     arguments = parser.parse_args()
-    scenarios = chosen(load_all(), arguments.what)
+    scenarios = [] if arguments.command == "explore" else chosen(load_all(), arguments.what)
     levels = arguments.level or LEVELS
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     started = time.monotonic()
