@@ -219,7 +219,8 @@ class Gate:
             self._state = State.VERSIONS_TOLD
             connection.frame_bytes_max(self._listener.receive_bytes_max)
             return self.admits(connection, frame)
-        if self._expires_at is not None and now > self._expires_at:
+        # Kafka counts in ns, in which a session of no length is over before its next request.
+        if self._expires_at is not None and now >= self._expires_at:
             self._close(connection, "session_expired")
             return False
         return True
