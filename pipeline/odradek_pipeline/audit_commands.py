@@ -128,15 +128,9 @@ def audit_history_command(
     master: AuditMaster = "none",
 ) -> None:
     """What clients saw, against what was acknowledged to them; exit code 1 on anything bad."""
-    need("numpy", "pandas", "pyarrow")
+    _check(files, out, master)
     from odradek_pipeline.jobs.audit_history import audit_history
-    from odradek_pipeline.preflight import check_files, check_folder, check_master
 
-    if master != "none":
-        need("pyspark", extra="pipeline")
-        check_master(master)
-    check_files(files)
-    check_folder(out)
     result = audit_history(files) if master == "none" else _history(files, out, master)
     _must_have_read(result.facts["operations"], "operation of a client", files)
     finish(result, out)
@@ -158,15 +152,9 @@ def audit_events_command(
     master: AuditMaster = "none",
 ) -> None:
     """Verifications, transactions, stalls of the last stable offset and their holders; exit code 1 on anything bad."""
-    need("numpy", "pandas", "pyarrow")
+    _check(files, out, master)
     from odradek_pipeline.jobs.audit_events import audit_events
-    from odradek_pipeline.preflight import check_files, check_folder, check_master
 
-    if master != "none":
-        need("pyspark", extra="pipeline")
-        check_master(master)
-    check_files(files)
-    check_folder(out)
     result = audit_events(files, stall_ms=stall_ms) if master == "none" else _events(files, out, master, stall_ms)
     _must_have_read(result.facts["events"], "event", files)
     finish(result, out)
@@ -177,6 +165,18 @@ def _events(files: list[Path], out: Path, master: str, stall_ms: int) -> Result:
 
     with _session(master, name="odradek audit events") as spark:
         return audit_events_on_spark(spark, files, out, stall_ms=stall_ms)
+
+
+def _check(files: list[Path], out: Path, master: str) -> None:
+    """What an audit of these files needs is there; else one sentence says what is not."""
+    need("numpy", "pandas", "pyarrow")
+    from odradek_pipeline.preflight import check_files, check_folder, check_master
+
+    if master != "none":
+        need("pyspark", extra="pipeline")
+        check_master(master)
+    check_files(files)
+    check_folder(out)
 
 
 def _must_have_read(count: int, what: str, files: list[Path]) -> None:
