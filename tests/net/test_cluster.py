@@ -7,7 +7,7 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +208,27 @@ def test_the_level_of_transaction_version_goes_up_and_down() -> None:
         with pytest.raises(ValueError, match="only supports versions 0-2"):
             cluster.set_transaction_version(3)
     assert [(0, 2), (2, 1)] == seen.changes
+
+
+DECISIONS: dict[str, Callable[[Cluster], object]] = {
+    "level": lambda cluster: cluster.set_transaction_version(0),
+    "leader": lambda cluster: cluster.move_leader("t", 0, to=2),
+    "coordinator": lambda cluster: cluster.move_transaction_coordinator("x"),
+    "lag": lambda cluster: cluster.set_replica_lag(2, None),
+    "address": lambda cluster: cluster.advertise(3, port=1234),
+    "stopped": lambda cluster: cluster.stop_broker(1),
+}
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+async def test_every_broker_knows_what_was_decided_when_the_method_returns(decision: str) -> None:
+    """A client that goes on at once may ask any of them: in a loop of the test no turn passes in between."""
+    async with Cluster(brokers=3, topics=["t"]) as cluster:
+        before = cluster._node().image.offset
+        DECISIONS[decision](cluster)
+        offsets = {cluster._node(broker).image.offset for broker in (2, 3)}
+        assert offsets == {cluster._node().image.offset}
+        assert min(offsets) > before
 
 
 def test_clients_are_disconnected_and_may_come_back() -> None:

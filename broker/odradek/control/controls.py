@@ -21,6 +21,8 @@ __all__ = ["Controls"]
 class Controls:
     """One cluster. Nothing here waits: what brokers have to ask of one another follows in later turns of the loop.
 
+    What the controller decides is known to every broker that hears, though, when the method returns.
+
     Every method raises LookupError for what there is not, RuntimeError for what cannot be done now, and ValueError for
     what cannot be at all.
     """
@@ -69,8 +71,7 @@ class Controls:
         """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log."""
         self.leader(topic, partition)
         self.known(to)
-        controller = self._cluster.controller
-        error = controller.act(lambda: controller.node.controlling.move_leader(topic, partition, to))
+        error = self._cluster.decide(lambda controlling: controlling.move_leader(topic, partition, to))
         if error is not ErrorCode.NONE:
             raise RuntimeError(f"the leader of {topic}-{partition} cannot be moved to broker {to}: {error.name}")
 
@@ -105,17 +106,15 @@ class Controls:
 
     def set_feature(self, name: str, level: int) -> None:
         """Finalize another level of a feature, up or down, as an operator would (UpdateFeatures)."""
-        controller = self._cluster.controller
-        if controller.node.image.feature(name) == level:
+        if self.node().image.feature(name) == level:
             return
-        error = controller.act(lambda: controller.node.controlling.set_feature(name, level))
+        error = self._cluster.decide(lambda controlling: controlling.set_feature(name, level))
         if error is not None:
             raise ValueError(error)
 
     def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> None:
         """Set configs as an operator would (IncrementalAlterConfigs); None takes one back."""
-        controller = self._cluster.controller
-        error = controller.act(lambda: controller.node.controlling.alter_configs(resource_type, name, changes))
+        error = self._cluster.decide(lambda controlling: controlling.alter_configs(resource_type, name, changes))
         if error is not None:
             raise ValueError(error)
 
@@ -138,8 +137,8 @@ class Controls:
 
     def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
         """From now on the replicas of a broker take so long to acknowledge; None: for ever."""
-        controller, node_id = self._cluster.controller, self.known(broker)
-        controller.act(lambda: controller.node.controlling.set_replica_lag(node_id, milliseconds))
+        node_id = self.known(broker)
+        self._cluster.decide(lambda controlling: controlling.set_replica_lag(node_id, milliseconds))
 
     def pause_broker(self, broker: int) -> None:
         """Have a broker hear nothing of clients or of other brokers, while its connections stay open, until fenced."""

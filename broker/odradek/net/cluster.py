@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ from odradek.net.passing import pass_time
 from odradek.net.post import Post
 from odradek.net.protocol import ClientProtocol
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint, node_ids_of
-from odradek.node.events import Stopping
+from odradek.node.events import MetadataAdvanced, Stopping
 from odradek.node.hosting import membership
 from odradek.node.hosting.controller import ControllerRole, StartRefused, StartTopic
 from odradek.node.node import EventSink, Logger, Node
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from odradek.node.rules.rule_set import RuleSet
 
 __all__ = ["ListenError", "RunningCluster", "start_cluster"]
+
+T = TypeVar("T")
 
 BACKLOG = 128
 HANDSHAKE_TIMEOUT_S = 10.0
@@ -155,6 +157,7 @@ class RunningCluster:
         self._halt(node_id)
         self._silent_until.pop(node_id, None)
         membership.see_off(self.spec, node_id, self._heard or self._running, self._act)
+        self._show_all()
 
     def start_broker(self, node_id: int) -> None:
         """Start a node again that was stopped, at the same address; it replays what it is given to lead."""
@@ -167,6 +170,7 @@ class RunningCluster:
         driver = self.drivers[node_id] = self.drive(node)
         driver.start()
         membership.let_in(self.spec, node_id, self._running, self._act)
+        self._show_all()
         self._watch()
         self._starting = [task for task in self._starting if not task.done()]
         for name, bound in sockets.items():
@@ -192,7 +196,7 @@ class RunningCluster:
         after = replace(before, host=told[0].host, port=told[0].port, endpoints=told)
         self.spec.brokers = tuple(after if each.node_id == node_id else each for each in self.spec.brokers)
         if node_id in self._running:
-            self._act(self.spec.controller_id, lambda controlling: _told(controlling.change_addresses(after)))
+            self.decide(lambda controlling: _told(controlling.change_addresses(after)))
 
     def reload_certificates(self) -> None:
         """Read the keys and certificates of every listener again, for the connections to come. Raises `TlsError`."""
@@ -271,9 +275,25 @@ class RunningCluster:
         """Those that run and are not paused."""
         return [node_id for node_id in self._running if not self.drivers[node_id].paused]
 
-    def _act(self, node_id: int, act: Callable[[ControllerRole], None]) -> None:
+    def decide(self, act: Callable[[ControllerRole], T]) -> T:
+        """Have the controller act, as an operator would; brokers that hear know what came of it when this returns.
+
+        Whoever decides from outside may go on with a client at once, and that client may ask any broker.
+        """
+        outcome = self._act(self.spec.controller_id, act)
+        self._show_all()
+        return outcome
+
+    def _show_all(self) -> None:
+        """Every broker that hears learns what the controller has decided."""
+        decided = MetadataAdvanced(self.controller.node.image.offset)
+        for node_id in self._heard:
+            if node_id != self.spec.controller_id:
+                self.drivers[node_id].step(decided)
+
+    def _act(self, node_id: int, act: Callable[[ControllerRole], T]) -> T:
         driver = self.drivers[node_id]
-        driver.act(lambda: act(driver.node.controlling))
+        return driver.act(lambda: act(driver.node.controlling))
 
     def _act_on(self, node_id: int, act: Callable[[], None]) -> None:
         driver = self.drivers[node_id]
