@@ -12,6 +12,8 @@ FINDINGS = [
     (3040, "idempotent"),
     # A batch of the transaction before was written while the next one was asked about, and took the guard of both.
     (3061, "refusals"),
+    # A consumer that was told to stop took an answer from long before for the last one.
+    (4003, "idempotent"),
 ]
 
 

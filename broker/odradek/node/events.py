@@ -56,7 +56,8 @@ class Connected(Struct):
     """A connection was accepted; `broker` is True on the inter-broker channel, which carries cluster authority.
 
     `listener` is the one that it came over, and `certified` the distinguished name in the certificate that the client
-    has shown, which the driver has verified.
+    has shown, which the driver has verified. A client of the same process may be one that `hands` messages over, in
+    place of bytes; nothing that comes over a socket is.
     """
 
     conn: int
@@ -65,6 +66,7 @@ class Connected(Struct):
     broker: bool = False
     listener: str = ""
     certified: str | None = None
+    hands: bool = False
 
 
 class Dialled(Struct):
@@ -81,7 +83,7 @@ class Received(Struct):
 
 
 class HandedRequest(Struct):
-    """A request of another broker of the process, as a message of its own."""
+    """A request of another broker of the process, or of a client in it, as a message of its own."""
 
     api_key: ApiKey
     version: int
@@ -101,7 +103,7 @@ Message: TypeAlias = HandedRequest | HandedResponse
 
 
 class Handed(Struct):
-    """Messages arrived over an inter-broker connection; they belong to the node from now on."""
+    """Messages arrived over a connection within the process; they belong to the node from now on."""
 
     conn: int
     messages: Sequence[Message]
@@ -177,7 +179,7 @@ class Send(Struct):
 
 
 class Hand(Struct):
-    """Give these messages, in this order, to the broker at the other end of an inter-broker connection."""
+    """Give these messages, in this order, to whoever is at the other end of a connection within the process."""
 
     conn: int
     messages: Sequence[Message]

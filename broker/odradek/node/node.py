@@ -235,9 +235,9 @@ class Node:
         if self.quotas is not None and not event.broker and (wait_ms := self.quotas.connected(event.host)):
             self._turn_away(event.conn, wait_ms)
             return False
-        if event.broker and not self.encodes:
+        if event.hands or (event.broker and not self.encodes):
             self.connections[event.conn] = PeerConnection(
-                self, event.conn, host=event.host, port=event.port, broker=True, peer=peer
+                self, event.conn, host=event.host, port=event.port, broker=event.broker, peer=peer
             )
             return True
         connection = self.connections[event.conn] = Connection(

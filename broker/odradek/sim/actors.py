@@ -125,7 +125,7 @@ class Actor:
     def _client(self, node_id: int) -> SimClient:
         client = self._clients.get(node_id)
         if client is None or client.closed:
-            client = self._clients[node_id] = self._world.client(node_id, client_id=self.name)
+            client = self._clients[node_id] = self._world.client(node_id, client_id=self.name, hands=True)
         return client
 
 

@@ -1,14 +1,14 @@
-"""A client in the simulated world: encoded requests in, decoded responses out."""
+"""A client in the simulated world: requests in, responses out, as bytes or handed over as messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from odradek.node.events import Connected, Disconnected, Received
+from odradek.node.events import Connected, Disconnected, Handed, HandedRequest, HandedResponse, Received
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN
 from odradek.wire.frame import FrameBuffer
@@ -17,7 +17,7 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
-    from odradek.node.events import Event
+    from odradek.node.events import Event, Message
 
 __all__ = ["Answer", "SimClient"]
 
@@ -71,12 +71,13 @@ class Network(Protocol):
 
 
 class SimClient:
-    """One connection to one node."""
+    """One connection to one node; who `hands` has no bytes to send, and no time is lost on them."""
 
-    def __init__(self, world: Network, node_id: int, *, client_id: str | None = "client") -> None:
+    def __init__(self, world: Network, node_id: int, *, client_id: str | None = "client", hands: bool = False) -> None:
         self._world = world
         self._node_id = node_id
         self._client_id = client_id
+        self._hands = hands
         self._client_name = (client_id or "").encode()
         self._codecs = world.config.release.codecs or PLAIN
         self._correlation_id = 0
@@ -85,7 +86,7 @@ class SimClient:
         self.conn = world.accept(node_id, self)
         self.closed = False
         self.unread: list[bytes] = []
-        world.post(node_id, Connected(self.conn, host="client", port=self.conn))
+        world.post(node_id, Connected(self.conn, host="client", port=self.conn, hands=hands))
 
     def send(self, request: Struct, version: int, *, then: Callable[[], None] | None = None) -> Answer:
         """Send a request; its answer arrives when the world runs, and `then` is called."""
@@ -96,7 +97,12 @@ class SimClient:
             answer.lose()
             return answer
         self._waiting[self._correlation_id] = answer
-        self.send_bytes(self._frame(api_key, version, request))
+        if self._hands:
+            own = self._codecs.hand(type(request), version)(request)
+            message = HandedRequest(api_key, version, self._correlation_id, self._client_id, own)
+            self._world.post(self._node_id, Handed(self.conn, (message,)))
+        else:
+            self.send_bytes(self._frame(api_key, version, request))
         return answer
 
     def send_bytes(self, data: bytes) -> None:
@@ -127,6 +133,14 @@ class SimClient:
             answer = self._waiting.pop(correlation_id, None)
             if answer is not None:
                 answer.arrive(self._decode(answer, frame))
+
+    def handed(self, messages: Sequence[Message]) -> None:
+        """Answers of the node."""
+        for message in messages:
+            assert isinstance(message, HandedResponse), "nobody asks anything of a client"
+            answer = self._waiting.pop(message.correlation_id, None)
+            if answer is not None:
+                answer.arrive(message.response)
 
     def hung_up(self) -> None:
         """The connection is closed."""

@@ -115,7 +115,8 @@ class Consumer:
                 yield Sleep(50)
                 continue
             max_bytes = self.random.choice((1, 2_000, 1 << 20))
-            max_wait_ms = CALM_WAIT_MS if self._calm() and not self.stopping else WAIT_MS
+            is_last = self.stopping
+            max_wait_ms = CALM_WAIT_MS if self._calm() and not is_last else WAIT_MS
             request = fetch(self.partition, self._offset, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
             if self._session is not None:
                 self._session.ask(request, registered.leader)
@@ -125,7 +126,8 @@ class Consumer:
                 yield Sleep(self.random.randint(5, 50))
                 continue
             self._take(data)
-            if self.stopping and self._offset == data.last_stable_offset == data.high_watermark:
+            # What was answered before it was to stop may be long ago.
+            if is_last and self._offset == data.last_stable_offset == data.high_watermark:
                 return
             yield Sleep(self.random.choice((0, 30, 200)))
 

@@ -32,6 +32,7 @@ from odradek.node.events import (
     Handed,
     HandedRequest,
     Hangup,
+    Message,
     MetadataAdvanced,
     NextTurn,
     Received,
@@ -97,7 +98,8 @@ class World:
 
     `delay_ms` is the range from which each message between brokers draws its delay; `loss` the chance that an
     inter-broker connection breaks instead of delivering; a test may change it as it goes.
-    Brokers hand each other messages, unless they are to be `encoded`, as over a socket; a run is the same.
+    Brokers hand each other messages, and clients that are to, unless all of it is to be `encoded`, as over a socket; a
+    run is the same.
     A broker's calls to itself pass the network like all others, unless it `calls_itself` in the short way; facts are
     kept unless nobody `tells`, and rules report what they have seen unless nobody `remembers` it.
     """
@@ -225,9 +227,9 @@ class World:
 
     # ------------------------------------------------------------------ who takes part
 
-    def client(self, node_id: int = 1, *, client_id: str | None = "client") -> SimClient:
+    def client(self, node_id: int = 1, *, client_id: str | None = "client", hands: bool = False) -> SimClient:
         """A new connection to a node; a dead one closes it at once."""
-        client = SimClient(self, node_id, client_id=client_id)
+        client = SimClient(self, node_id, client_id=client_id, hands=hands and not self._encoded)
         if node_id in self._dead:
             self._clients.pop((node_id, client.conn)).hung_up()
         return client
@@ -372,7 +374,7 @@ class World:
                 case Send(conn=conn, chunks=chunks):
                     self._send(node_id, conn, b"".join(chunks))
                 case Hand(conn=conn, messages=messages):
-                    self._pass(node_id, conn, Handed, messages)
+                    self._hand(node_id, conn, messages)
                 case Dial(conn=conn, node_id=peer):
                     self._dial(node_id, conn, peer)
                 case Hangup(conn=conn):
@@ -395,6 +397,13 @@ class World:
             client.received(data)
         else:
             self._pass(node_id, conn, Received, data)
+
+    def _hand(self, node_id: int, conn: int, messages: Sequence[Message]) -> None:
+        client = self._clients.get((node_id, conn))
+        if client is not None:
+            client.handed(messages)
+        else:
+            self._pass(node_id, conn, Handed, messages)
 
     def _pass(self, node_id: int, conn: int, arrival: Callable[[int, T], Event], what: T) -> None:
         """Something is on its way to the broker at the other end, or lost with the connection."""

@@ -1,4 +1,4 @@
-"""The connection of another broker of the process: messages in, messages out."""
+"""The connection of another broker of the process, or of a client in it: messages in, messages out."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class PeerConnection(Exchange[HandedRequest]):
         self._requests: deque[HandedRequest] = deque()
         self._codecs = node.release.codecs or PLAIN
         self._handler: Handler | None = None
-        """Whose answers were handed over last; a peer asks for one API over each connection."""
+        """Whose answers were handed over last; a broker asks for one API over each connection."""
         self._hand: Hand = _nothing
 
     def handed(self, messages: Sequence[Message]) -> None:
-        """Take requests of the broker."""
+        """Take requests of who is at the other end."""
         if self.closing:
             return
         self.last_active = self._node.now
@@ -48,7 +48,7 @@ class PeerConnection(Exchange[HandedRequest]):
 
     @property
     def waiting_bytes(self) -> int:
-        """Nothing: no bytes come over this connection, and brokers wait for their answers."""
+        """Nothing: no bytes come over this connection, and who hands messages over waits for the answers."""
         return 0
 
     def _take(self) -> HandedRequest | None:
@@ -58,7 +58,7 @@ class PeerConnection(Exchange[HandedRequest]):
         return request
 
     def _serve(self, request: HandedRequest) -> None:
-        handler = self._node.router.handler(request.api_key, request.version, broker=True)
+        handler = self._node.router.handler(request.api_key, request.version, broker=self.broker)
         if handler is None:
             self.close("unsupported_api", api_key=int(request.api_key), version=request.version)
             return
@@ -69,7 +69,7 @@ class PeerConnection(Exchange[HandedRequest]):
             request.client_id,
             request.request,
             self.host,
-            True,
+            self.broker,
             False,
             self.peer,
             conn=self.conn,
