@@ -258,6 +258,7 @@ def main() -> None:
                     except Exception as error:
                         print(f"{name}: {family}: {error!r:.1500}", flush=True)
                         outcome = "not reached"
+                    data[name]["real"].pop("why_not", None)
                     data[name]["real"].setdefault("outcomes", {})[family] = outcome
                     print(f"{name}: {family}: {outcome}", flush=True)
                     stage.restore(level)
