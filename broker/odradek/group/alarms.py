@@ -28,7 +28,10 @@ class Alarms:
 
     def due(self, now: int) -> list[str]:
         """The keys whose deadline has come, in its order; each is listed once, until it is armed again."""
-        heap, due = self._heap, []
+        heap = self._heap
+        if not heap or heap[0][0] > now:
+            return []
+        due = []
         while heap and heap[0][0] <= now:
             at, key = heappop(heap)
             if self._at.get(key) != at:

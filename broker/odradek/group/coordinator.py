@@ -102,16 +102,16 @@ class GroupCoordinator(Machine[Work]):
         self._offsets = Offsets()
         self._offset_protocol = OffsetProtocol(config, self._offsets)
         self._groups: dict[str, Group] = {}
+        self._to_begin: set[str] = set()
+        """Groups with times that begin at the next look at the clock."""
         self._around = surroundings or Surroundings(lambda: NO_TOPICS, lambda _: ConsumerSettings(), member_suffix)
-        self._consumer = ConsumerGroups(self._groups, self._around, self._end_waits)
-        self.share = ShareGroups(self._groups, self._around.topics, self._around.share_settings)
+        self._consumer = ConsumerGroups(self._groups, self._around, self._end_waits, self._to_begin)
+        self.share = ShareGroups(self._groups, self._around.topics, self._around.share_settings, self._to_begin)
         """The share groups (KIP-932); their offsets are asked for and changed there."""
         self._folding = Folding(
             self._groups, self._offsets, self._rebalance, self._consumer, self.share, lambda: self._streams
         )
         self._alarms = Alarms(self._deadline)
-        self._to_begin: set[str] = set()
-        """Groups with sessions that begin at the next look at the clock."""
         self._next_expiry: int | None = None
         self._told_states: dict[str, str] = {}
         """What was told last of the state of groups that derive it."""
@@ -120,7 +120,7 @@ class GroupCoordinator(Machine[Work]):
     def _streams(self) -> StreamsGroups:
         from odradek.group.streams.groups import StreamsGroups  # few clusters have any
 
-        return StreamsGroups(self._groups, self._around)
+        return StreamsGroups(self._groups, self._around, self._to_begin)
 
     # ------------------------------------------------------------------ members
 
@@ -252,7 +252,9 @@ class GroupCoordinator(Machine[Work]):
 
     def _moved(self, group: ConsumerGroup | ShareGroup | StreamsGroup, decision: Decision[T]) -> Decision[T]:
         """The times of members may have changed."""
-        self._alarms.arm(group.group_id)
+        soonest = group.times.soonest_set()
+        if soonest is not None:
+            self._alarms.arm_at(group.group_id, soonest)
         return decision
 
     def _end_waits(self, group: ClassicGroup) -> None:
@@ -391,8 +393,10 @@ class GroupCoordinator(Machine[Work]):
         """Groups in which something has to be done, and the look for expired offsets."""
         self._serve(now)
         work: list[Work] = [GroupDue(group_id) for group_id in self._alarms.due(now)]
-        work += map(ResolvePatterns, sorted(self._consumer.to_resolve))
-        work += map(InitializeShares, sorted(self.share.to_initialize))
+        if self._consumer.to_resolve:
+            work += map(ResolvePatterns, sorted(self._consumer.to_resolve))
+        if self.share.to_initialize:
+            work += map(InitializeShares, sorted(self.share.to_initialize))
         if self._next_expiry is not None and self._next_expiry <= now:
             work.append(ExpireOffsets())
         return work
@@ -406,16 +410,13 @@ class GroupCoordinator(Machine[Work]):
         """The next time at which something may have to be done."""
         if (
             self._to_begin
-            or self._consumer.to_begin
             or self._consumer.to_resolve
-            or self.share.to_begin
             or self.share.to_initialize
-            or (self._has_streams and self._streams.to_begin)
             or (self._groups and self._next_expiry is None)
         ):
             return 0
-        times = [at for at in (self._alarms.next_at(), self._next_expiry) if at is not None]
-        return min(times, default=None)
+        alarm, expiry = self._alarms.next_at(), self._next_expiry
+        return alarm if expiry is None or (alarm is not None and alarm < expiry) else expiry
 
     def perform(self, work: Work, now: int) -> Decision[None]:
         """Do what is owed; the decision is about what the log has to be told."""
@@ -480,41 +481,32 @@ class GroupCoordinator(Machine[Work]):
                 self._alarms.arm(loaded.group_id)
         if self._next_expiry is None and self._groups:
             self._next_expiry = now + self._config.offsets_retention_check_interval_ms
-        while self._to_begin:
-            group_id = self._to_begin.pop()
-            group = self._groups.get(group_id)
-            if isinstance(group, ClassicGroup):
-                records = self._rebalance.begin(group, now)
-                assert not records, "a group that has just come has members that have not joined"
-                self._tell(group)
-                self._alarms.arm(group_id)
-        while self._consumer.to_begin:
-            group_id = self._consumer.to_begin.pop()
-            group = self._groups.get(group_id)
-            if isinstance(group, ConsumerGroup):
-                self._consumer.begin(group, now)
-                self._alarms.arm(group_id)
-        while self.share.to_begin:
-            group_id = self.share.to_begin.pop()
-            group = self._groups.get(group_id)
-            if isinstance(group, ShareGroup):
-                self.share.begin(group, now)
-                self._alarms.arm(group_id)
-        while self._has_streams and self._streams.to_begin:
-            group_id = self._streams.to_begin.pop()
-            group = self._groups.get(group_id)
-            if isinstance(group, StreamsGroup):
-                self._streams.begin(group, now)
-                self._alarms.arm(group_id)
+        if self._to_begin:
+            for group_id in sorted(self._to_begin):
+                self._begin_times(group_id, now)
+            self._to_begin.clear()
 
-    @property
-    def _has_streams(self) -> bool:
-        """Whether streams groups have been asked for: nothing is owed to them before."""
-        return "_streams" in self.__dict__
+    def _begin_times(self, group_id: str, now: int) -> None:
+        group = self._groups.get(group_id)
+        if group is None:
+            return
+        if isinstance(group, ClassicGroup):
+            records = self._rebalance.begin(group, now)
+            assert not records, "a group that has just come has members that have not joined"
+            self._tell(group)
+        elif isinstance(group, ConsumerGroup):
+            self._consumer.begin(group, now)
+        elif isinstance(group, ShareGroup):
+            self.share.begin(group, now)
+        else:
+            self._streams.begin(group, now)
+        self._alarms.arm(group_id)
 
     def _deadline(self, group_id: str) -> int | None:
         group = self._groups.get(group_id)
-        return None if group is None else group.next_deadline()
+        if group is None:
+            return None
+        return group.next_deadline() if isinstance(group, ClassicGroup) else group.times.earliest()
 
     # ------------------------------------------------------------------ after each decision
 

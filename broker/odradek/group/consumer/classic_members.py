@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from odradek.group.consumer.classic_protocol import assignment_bytes, owned_of, read_subscription
 from odradek.group.consumer.group import ConsumerGroup, Timer
-from odradek.group.consumer.heartbeat import Client, fenced, full, member_for
+from odradek.group.consumer.heartbeat import Client, full, member_for
 from odradek.group.consumer.member import ClassicMetadata, ConsumerMember, MemberState
 from odradek.group.consumer.migration import may_downgrade
 from odradek.group.consumer.progress import Target, moved_on, next_step, next_target
 from odradek.group.consumer.settings import MigrationPolicy
 from odradek.group.member import protocols_of, rebalance_timeout_of
+from odradek.group.refusals import fenced
 from odradek.log.machine import Answered, Decision, LogRecord, Refused
 from odradek.wire.errors import DecodeError, ErrorCode
 from odradek.wire.messages.heartbeat_response import HeartbeatResponse
@@ -120,8 +121,8 @@ def join(
         )
     if not downgrades:
         group.cancel(member_id, Timer.JOIN, Timer.REBALANCE)
-        group.deadlines[member_id, Timer.SESSION] = now + request.session_timeout_ms
-        group.deadlines[member_id, Timer.SYNC] = now + rebalance_timeout_ms
+        group.times.set((member_id, Timer.SESSION), now + request.session_timeout_ms)
+        group.times.set((member_id, Timer.SYNC), now + rebalance_timeout_ms)
     reply = JoinGroupResponse(
         member_id=member_id,
         generation_id=after.epoch,
@@ -171,7 +172,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, topics: Topics, now: i
         _await_join(group, member, now)
         return Refused(ErrorCode.REBALANCE_IN_PROGRESS)
     group.cancel(member.member_id, Timer.SYNC)
-    group.deadlines[member.member_id, Timer.SESSION] = now + classic.session_timeout_ms
+    group.times.set((member.member_id, Timer.SESSION), now + classic.session_timeout_ms)
     return Answered(
         SyncGroupResponse(
             protocol_type=request.protocol_type,
@@ -189,7 +190,7 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now: int) -> Deci
     member, classic = found
     if request.generation_id != member.epoch:
         return Refused(ErrorCode.ILLEGAL_GENERATION)
-    group.deadlines[member.member_id, Timer.SESSION] = now + classic.session_timeout_ms
+    group.times.set((member.member_id, Timer.SESSION), now + classic.session_timeout_ms)
     unreleased = member.state is MemberState.UNRELEASED_PARTITIONS
     has_next_step = (
         member.epoch < group.assignment_epoch
@@ -203,7 +204,7 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, now: int) -> Deci
 
 
 def _await_join(group: ConsumerGroup, member: ConsumerMember, now: int) -> None:
-    group.deadlines.setdefault((member.member_id, Timer.JOIN), now + member.rebalance_timeout_ms)
+    group.times.set_if_none((member.member_id, Timer.JOIN), now + member.rebalance_timeout_ms)
 
 
 def leaving(group: ConsumerGroup, members: Iterable[MemberIdentity]) -> tuple[list[str], list[MemberResponse]]:

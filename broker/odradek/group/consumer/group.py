@@ -14,10 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.group.consumer.member import LEAVING_EPOCH, NO_PARTITIONS, ConsumerMember, MemberState, Partitions
+from odradek.group.modern import ModernGroup
 
 __all__ = ["ConsumerGroup", "ConsumerGroupState", "ResolvedPattern", "Timer"]
-
-FIRST_EPOCH = 1
 
 
 class ConsumerGroupState(Enum):
@@ -49,36 +48,19 @@ class ResolvedPattern(Struct, frozen=True):
     timestamp: int
 
 
-class ConsumerGroup:
+class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
     """Members, their targets, and the epochs of both."""
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp = 0
-        self.members: dict[str, ConsumerMember] = {}
-        self.static_members: dict[str, str] = {}
-        self.targets: dict[str, Partitions] = {}
+        super().__init__(group_id, NO_PARTITIONS)
         self.patterns: dict[str, ResolvedPattern] = {}
         self.has_partition_metadata = False
         """Whether an older coordinator has left a record of partitions, which the hash is instead of."""
 
         self._owners: dict[bytes, dict[int, str]] = {}
         self._pattern_counts: Counter[str] = Counter()
-        self.deadlines: dict[tuple[str, Timer], int] = {}
-        """When the time of a member is over (ms), and which."""
-        self.slow_epochs: dict[str, int] = {}
-        """In which epoch a member was asked to give up partitions: another epoch shows that it has."""
-        self.hashed_offset: int | None = None
-        """As of which metadata the hash was compared last."""
 
     # ------------------------------------------------------------------ reading
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -86,9 +68,7 @@ class ConsumerGroup:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
-            return ConsumerGroupState.STABLE
-        return ConsumerGroupState.RECONCILING
+        return ConsumerGroupState.STABLE if self.is_reconciled else ConsumerGroupState.RECONCILING
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member may be reading this topic."""
@@ -105,33 +85,6 @@ class ConsumerGroup:
         for member in members:
             names |= self.topic_names_of(member)
         return frozenset(names)
-
-    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        if instance_id is None:
-            return None
-        member_id = self.static_members.get(instance_id)
-        return None if member_id is None else self.members[member_id]
-
-    def members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
-        """The members when this one is what it is now, and has taken the place of the static member that it was."""
-        replaced = self.static_member(updated.instance_id)
-        members = dict(self.members)
-        if replaced is not None and replaced.member_id != updated.member_id:
-            members.pop(replaced.member_id)
-        members[updated.member_id] = updated
-        return members
-
-    def target_of(self, member: ConsumerMember) -> Partitions:
-        """What a member shall have; one that takes the place of a static member shall have what that had."""
-        return self.targets.get(self._known_id(member), NO_PARTITIONS)
-
-    def has_target(self, member: ConsumerMember) -> bool:
-        """Whether the log says what the member shall have, be it nothing."""
-        return self._known_id(member) in self.targets
-
-    def _known_id(self, member: ConsumerMember) -> str:
-        known = self.static_member(member.instance_id)
-        return member.member_id if known is None else known.member_id
 
     def is_taken(self, topic_id: bytes, index: int) -> bool:
         """Whether any member has this partition, or is still to give it up."""
@@ -184,16 +137,6 @@ class ConsumerGroup:
         epochs = self.epoch, self.metadata_hash, self.assignment_epoch, self.assignment_timestamp
         return epochs, dict(self.members), dict(self.targets), dict(self.patterns), self.has_partition_metadata
 
-    # ------------------------------------------------------------------ times
-
-    def next_deadline(self) -> int | None:
-        """When a member's time is over."""
-        return min(self.deadlines.values(), default=None)
-
-    def cancel(self, member_id: str, *timers: Timer) -> None:
-        for timer in timers:
-            self.deadlines.pop((member_id, timer), None)
-
     # ------------------------------------------------------------------ folding
 
     def fold_member(self, member: ConsumerMember) -> None:
@@ -229,12 +172,6 @@ class ConsumerGroup:
         if member is not None:
             gone = replace(member, epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH, state=MemberState.STABLE)
             self.fold_member(replace(gone, assigned=NO_PARTITIONS, revoking=NO_PARTITIONS))
-
-    def fold_target(self, member_id: str, target: Partitions | None) -> None:
-        if target is None:
-            self.targets.pop(member_id, None)
-        else:
-            self.targets[member_id] = target
 
     def fold_pattern(self, pattern: str, resolved: ResolvedPattern | None) -> None:
         if resolved is None:

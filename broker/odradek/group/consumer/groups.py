@@ -58,14 +58,15 @@ class ConsumerGroups:
         groups: MutableMapping[str, Group],
         surroundings: Surroundings,
         end_waits: Callable[[ClassicGroup], None],
+        to_begin: set[str],
     ) -> None:
+        """Groups with members whose times have not been set are put into `to_begin`: `fold` does not know the time."""
         self._groups = groups
+        self._to_begin = to_begin
         self._around = surroundings
         self._end_waits = end_waits
         self.to_resolve: dict[str, Sees | None] = {}
         """Groups whose patterns are to be resolved, and what the member sees who asked for it; None: everything."""
-        self.to_begin: set[str] = set()
-        """Groups with members whose times have not been set: `fold` does not know the time."""
         self._successors: dict[str, tuple[ClassicGroup, bool]] = {}
         """Classic groups that consumer groups become with the next record of them, and whether they rebalance then."""
 
@@ -217,24 +218,21 @@ class ConsumerGroups:
         """Set the times of members whose times nobody has set: after a failover, or when a group has just come."""
         session_timeout_ms = self._around.settings(group.group_id).session_timeout_ms
         for member_id, member in group.members.items():
-            if (member_id, Timer.SESSION) in group.deadlines:
+            if (member_id, Timer.SESSION) in group.times:
                 continue
             own = session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
-            group.deadlines[member_id, Timer.SESSION] = now + own
+            group.times.set((member_id, Timer.SESSION), now + own)
             if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
-                group.deadlines[member_id, Timer.REBALANCE] = now + member.rebalance_timeout_ms
+                group.times.set((member_id, Timer.REBALANCE), now + member.rebalance_timeout_ms)
                 group.slow_epochs[member_id] = member.epoch
 
     def advance(self, group: ConsumerGroup, now: int) -> Decision[None]:
         """Drop members whose time is over."""
-        over = [key for key, deadline in group.deadlines.items() if deadline <= now]
         gone: dict[str, None] = {}
-        for member_id, timer in over:
-            del group.deadlines[member_id, timer]
+        for member_id, timer in group.times.over(now):
             member = group.members.get(member_id)
-            if member is None or (timer is Timer.REBALANCE and group.slow_epochs.get(member_id) != member.epoch):
-                continue
-            gone[member_id] = None
+            if member is not None and (timer is not Timer.REBALANCE or group.is_slow(member)):
+                gone[member_id] = None
         if not gone:
             return Answered(None)
         return Proposed(self._drop(group, list(gone), now), None)
@@ -259,7 +257,7 @@ class ConsumerGroups:
                 # What is left of a group that has become a classic one, or is gone.
                 return
             group = self._groups[group_id] = ConsumerGroup(group_id)
-            self.to_begin.add(group_id)
+            self._to_begin.add(group_id)
         if not fold(group, key, value):
             del self._groups[group_id]
 

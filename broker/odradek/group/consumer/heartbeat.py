@@ -33,6 +33,7 @@ from odradek.group.consumer.records import (
 )
 from odradek.group.consumer.topics import metadata_hash
 from odradek.group.consumer.validation import NO_TIMEOUT
+from odradek.group.refusals import fenced, refusal_of_epoch, unknown_instance, unknown_member, unreleased
 from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat_response import (
@@ -97,6 +98,8 @@ def beat(
     after, step = next_step(
         group, member, target, owned=owned, subscription_changed=progress.subscription_changed, topics=topics
     )
+    if before.classic is not None:
+        group.cancel(member.member_id, Timer.JOIN, Timer.SYNC)
     _set_times(group, after, stepped=bool(step), settings=settings, now=now)
     reply = ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
@@ -137,9 +140,7 @@ def member_for(
     member = group.members.get(member_id)
     if member is None:
         if not joining:
-            return Refused(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
-            )
+            return unknown_member(group.group_id, member_id)
         return Subscribed(ConsumerMember(member_id))
     return _refusal_of_epoch(member, epoch, owned) or Subscribed(member)
 
@@ -156,16 +157,12 @@ def _static_member(
     known = group.static_member(instance_id)
     if not joining:
         if known is None:
-            return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+            return unknown_instance(instance_id)
         return fenced(known, member_id, instance_id) or _refusal_of_epoch(known, epoch, owned) or Subscribed(known)
     if known is None:
         return Subscribed(group.members.get(member_id) or ConsumerMember(member_id))
     if epoch is not None and known.classic is None and known.epoch != LEAVING_STATIC_EPOCH:
-        sentence = (
-            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
-            f"is owned by {known.member_id} member."
-        )
-        return Refused(ErrorCode.UNRELEASED_INSTANCE_ID, sentence)
+        return unreleased(known, member_id, instance_id)
     member = replace(known, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     records = (
         *member_tombstones(group.group_id, known.member_id),
@@ -176,29 +173,11 @@ def _static_member(
     return Subscribed(member, records)
 
 
-def fenced(known: ConsumerMember, member_id: str, instance_id: str) -> Refused | None:
-    """Another member has taken the place of this one."""
-    if known.member_id == member_id:
-        return None
-    sentence = f"Static member {member_id} with instance id {instance_id} was fenced by member {known.member_id}."
-    return Refused(ErrorCode.FENCED_INSTANCE_ID, sentence)
-
-
 def _refusal_of_epoch(member: ConsumerMember, epoch: int | None, owned: Partitions | None) -> Refused | None:
-    if epoch is None or epoch == JOINING_EPOCH or epoch == member.epoch:
+    if epoch is None:
         return None
-    if epoch > member.epoch:
-        relation = "greater"
-    elif epoch == member.previous_epoch and owned is not None and _is_within(owned, member.assigned):
-        # The answer with the new epoch may have been lost.
-        return None
-    else:
-        relation = "smaller"
-    sentence = (
-        f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the group "
-        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
-    )
-    return Refused(ErrorCode.FENCED_MEMBER_EPOCH, sentence)
+    has_no_more = lambda: owned is not None and _is_within(owned, member.assigned)  # noqa: E731 - asked for rarely
+    return refusal_of_epoch("consumer", member, epoch, has_no_more)
 
 
 def _is_within(owned: Partitions, assigned: EpochsOfPartitions) -> bool:
@@ -217,6 +196,19 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
 def _updated(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client) -> ConsumerMember:
     """What the request does not name stays as it was."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    if (
+        names is None
+        and timeout_ms == NO_TIMEOUT
+        and request.subscribed_topic_regex is None
+        and request.instance_id == before.instance_id
+        and request.rack_id is None
+        and request.server_assignor is None
+        and before.classic is None
+        and before.client_id == client.id
+        and before.client_host == client.host
+    ):
+        # The usual heartbeat says nothing new.
+        return before
     after = replace(
         before,
         instance_id=before.instance_id if request.instance_id is None else request.instance_id,
@@ -256,12 +248,11 @@ def _assignment(assigned: EpochsOfPartitions) -> Assignment:
 def _set_times(
     group: ConsumerGroup, member: ConsumerMember, *, stepped: bool, settings: ConsumerSettings, now: int
 ) -> None:
-    group.deadlines[member.member_id, Timer.SESSION] = now + settings.session_timeout_ms
-    group.cancel(member.member_id, Timer.JOIN, Timer.SYNC)
+    group.times.set((member.member_id, Timer.SESSION), now + settings.session_timeout_ms)
     if not stepped:
         return
     if member.state is MemberState.UNREVOKED_PARTITIONS:
-        group.deadlines[member.member_id, Timer.REBALANCE] = now + member.rebalance_timeout_ms
+        group.times.set((member.member_id, Timer.REBALANCE), now + member.rebalance_timeout_ms)
         group.slow_epochs[member.member_id] = member.epoch
     else:
         group.cancel(member.member_id, Timer.REBALANCE)
@@ -277,12 +268,11 @@ def leave(
     if request.instance_id is None:
         member = group.members.get(request.member_id)
         if member is None:
-            sentence = f"Member {request.member_id} is not a member of group {group.group_id}."
-            return Refused(ErrorCode.UNKNOWN_MEMBER_ID, sentence)
+            return unknown_member(group.group_id, request.member_id)
         return member
     known = group.static_member(request.instance_id)
     if known is None:
-        return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
+        return unknown_instance(request.instance_id)
     refusal = fenced(known, request.member_id, request.instance_id)
     if refusal is not None:
         return refusal

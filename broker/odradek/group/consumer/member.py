@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from odradek.group.modern import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_STATIC_EPOCH
+
 __all__ = [
     "JOINING_EPOCH",
     "LEAVING_EPOCH",
@@ -21,11 +23,6 @@ __all__ = [
     "Partitions",
     "partitions_of",
 ]
-
-JOINING_EPOCH = 0
-LEAVING_EPOCH = -1
-LEAVING_STATIC_EPOCH = -2
-"""The epoch of a static member that is away for a while; its partitions wait for it."""
 
 Partitions = Mapping[bytes, frozenset[int]]
 """Partitions by the id of their topic."""

@@ -58,13 +58,25 @@ _RULES: Sequence[Rule] = (
 """In this order; the first that holds is answered."""
 
 
+def _plainly_stays(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether it is the usual heartbeat, of which no rule holds: a member is there, and says no more of itself."""
+    return bool(
+        request.member_epoch > JOINING_EPOCH
+        and request.member_id
+        and request.group_id
+        and request.instance_id is None
+        and request.rack_id is None
+    )
+
+
 def refusal_of_heartbeat(
     request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]
 ) -> Refused | None:
     """Why the request makes no sense; None if it does."""
-    for holds, sentence in _RULES:
-        if holds(request, version):
-            return Refused(ErrorCode.INVALID_REQUEST, sentence)
+    if not _plainly_stays(request):
+        for holds, sentence in _RULES:
+            if holds(request, version):
+                return Refused(ErrorCode.INVALID_REQUEST, sentence)
     if request.server_assignor is not None and request.server_assignor not in assignors:
         known = ", ".join(assignors)
         sentence = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {known}."

@@ -11,10 +11,10 @@ from enum import Enum
 from msgspec import Struct
 
 from odradek.group.consumer.member import JOINING_EPOCH, NO_PARTITIONS, Partitions
+from odradek.group.modern import FIRST_EPOCH
+from odradek.group.times import Times
 
 __all__ = ["KnownTopic", "ShareGroup", "ShareGroupState", "ShareMember", "StatePartitions"]
-
-FIRST_EPOCH = 1
 
 
 class ShareGroupState(Enum):
@@ -70,7 +70,7 @@ class ShareGroup:
         self.states: StatePartitions | None = None
         """None until the log has a record of it."""
 
-        self.deadlines: dict[str, int] = {}
+        self.times: Times[str] = Times()
         """When the session of a member is over (ms)."""
         self.hashed_offset: int | None = None
         """As of which metadata the hash was compared last."""
@@ -104,7 +104,3 @@ class ShareGroup:
         """What the log says, and nothing else."""
         epochs = self.epoch, self.metadata_hash, self.assignment_epoch, self.assignment_timestamp
         return epochs, dict(self.members), dict(self.targets), self.states
-
-    def next_deadline(self) -> int | None:
-        """When a member's session is over."""
-        return min(self.deadlines.values(), default=None)

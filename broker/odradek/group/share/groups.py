@@ -9,6 +9,7 @@ import msgspec
 
 from odradek.group.consumer.heartbeat import Client
 from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, Partitions
+from odradek.group.refusals import unknown_member
 from odradek.group.share.group import KnownTopic, ShareGroup, StatePartitions
 from odradek.group.share.heartbeat import beat, dropped, refusal_of_heartbeat
 from odradek.group.share.records import ShareKey, fold, states_record
@@ -46,14 +47,15 @@ class ShareGroups:
         groups: MutableMapping[str, Group],
         topics: Callable[[], Topics],
         settings: Callable[[str], ShareSettings],
+        to_begin: set[str],
     ) -> None:
+        """Groups with members whose sessions have not begun are put into `to_begin`: `fold` does not know the time."""
         self._groups = groups
+        self._to_begin = to_begin
         self._topics = topics
         self._settings = settings
         self.to_initialize: dict[str, int] = {}
         """Groups of which the share coordinator is to be told, with the state epoch."""
-        self.to_begin: set[str] = set()
-        """Groups with members whose sessions have not begun: `fold` does not know the time."""
 
     # ------------------------------------------------------------------ members
 
@@ -90,8 +92,7 @@ class ShareGroups:
         if isinstance(group, Refused):
             return group
         if request.member_id not in group.members:
-            sentence = f"Member {request.member_id} is not a member of group {request.group_id}."
-            return Refused(ErrorCode.UNKNOWN_MEMBER_ID, sentence)
+            return unknown_member(request.group_id, request.member_id)
         reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
         return Proposed(tuple(dropped(group, [request.member_id], self._topics())), reply)
 
@@ -140,14 +141,11 @@ class ShareGroups:
         """Begin the sessions that nobody has begun: after a failover."""
         timeout_ms = self._settings(group.group_id).session_timeout_ms
         for member_id in group.members:
-            group.deadlines.setdefault(member_id, now + timeout_ms)
+            group.times.set_if_none(member_id, now + timeout_ms)
 
     def advance(self, group: ShareGroup, now: int) -> Decision[None]:
         """Drop members whose session is over."""
-        over = [member_id for member_id, deadline in group.deadlines.items() if deadline <= now]
-        for member_id in over:
-            del group.deadlines[member_id]
-        gone = [member_id for member_id in over if member_id in group.members]
+        gone = [member_id for member_id in group.times.over(now) if member_id in group.members]
         return Proposed(tuple(dropped(group, gone, self._topics())), None) if gone else Answered(None)
 
     # ------------------------------------------------------------------ what the share coordinator has to know
@@ -275,7 +273,7 @@ class ShareGroups:
             if value is None:
                 return
             group = self._groups[group_id] = ShareGroup(group_id)
-            self.to_begin.add(group_id)
+            self._to_begin.add(group_id)
         if not fold(group, key, value):
             del self._groups[group_id]
             self.to_initialize.pop(group_id, None)

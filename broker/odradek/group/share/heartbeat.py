@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from odradek.group.consumer.heartbeat import Client
 from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, NO_PARTITIONS, Partitions
 from odradek.group.consumer.topics import metadata_hash
+from odradek.group.refusals import unknown_member
 from odradek.group.share.assignor import simple_assignor
 from odradek.group.share.group import ShareMember
 from odradek.group.share.records import (
@@ -88,7 +89,7 @@ def beat(
         sentence = f"The share group has reached its maximum capacity of {settings.max_size} members."
         return Beaten(Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, sentence))
     if known is None and request.member_epoch != JOINING_EPOCH:
-        return Beaten(_unknown_member(group, request.member_id))
+        return Beaten(unknown_member(group.group_id, request.member_id))
     before = known or ShareMember(request.member_id)
     refusal = _refusal_of_epoch(before, request.member_epoch)
     if refusal is not None:
@@ -106,7 +107,7 @@ def beat(
     new = missing(group, names, topics)
     if new:
         records.append(states_record(group.group_id, begun(group.states, new)))
-    group.deadlines[member.member_id] = now + settings.session_timeout_ms
+    group.times.set(member.member_id, now + settings.session_timeout_ms)
     reply = ShareGroupHeartbeatResponse(
         member_id=after.member_id, member_epoch=after.epoch, heartbeat_interval_ms=settings.heartbeat_interval_ms
     )
@@ -115,10 +116,6 @@ def beat(
         reply.assignment = _assignment(after.assigned)
     decision = Proposed(tuple(records), reply) if records else Answered(reply)
     return Beaten(decision, epoch if new else None)
-
-
-def _unknown_member(group: ShareGroup, member_id: str) -> Refused:
-    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
 
 
 def _refusal_of_epoch(member: ShareMember, epoch: int) -> Refused | None:

@@ -171,7 +171,7 @@ def fold(group: ShareGroup, key: ShareKey, value: msgspec.Struct | None) -> bool
             )
         case ShareGroupMemberMetadataKey(), None:
             group.members.pop(key.member_id, None)
-            group.deadlines.pop(key.member_id, None)
+            group.times.drop(key.member_id)
         case ShareGroupTargetAssignmentMetadataKey(), ShareGroupTargetAssignmentMetadataValue():
             group.assignment_epoch, group.assignment_timestamp = value.assignment_epoch, value.assignment_timestamp
         case ShareGroupTargetAssignmentMetadataKey(), None:

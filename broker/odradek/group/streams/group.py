@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.group.modern import ModernGroup
 from odradek.group.streams.member import LEAVING_EPOCH, MemberState, StreamsMember
 from odradek.group.streams.tasks import NO_HELD_TASKS, NO_TASKS, HeldTasks, Tasks, pairs
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_OFFSETS", "NO_TOPOLOGY_EPOCH", "StreamsGroup", "StreamsGroupState", "TaskOffsets", "Timer"]
 
-FIRST_EPOCH = 1
 NO_TOPOLOGY_EPOCH = -1
 
 
@@ -61,49 +61,32 @@ class TaskOffsets(Struct, frozen=True):
 NO_OFFSETS = TaskOffsets()
 
 
-class StreamsGroup:
-    """Members, their targets, the topology, and the epochs of all three."""
+class StreamsGroup(ModernGroup[StreamsMember, Tasks, Timer]):
+    """Members, their targets, the topology, and the epochs of all three; the group's own times have the member ""."""
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
+        super().__init__(group_id, NO_TASKS)
         self.validated_topology_epoch = NO_TOPOLOGY_EPOCH
         """Of the topology for which all topics were found."""
         self.description_epochs = NO_TOPOLOGY_EPOCH, NO_TOPOLOGY_EPOCH
         """Of topologies whose description another coordinator has stored, or failed to (KIP-1331); kept as they are."""
         self.assignment_configs: dict[str, str] = {}
         """What the last assignment was made with."""
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp = 0
         self.topology: Topology | None = None
-        self.members: dict[str, StreamsMember] = {}
-        self.static_members: dict[str, str] = {}
-        self.targets: dict[str, Tasks] = {}
 
         self._active: dict[tuple[str, int], str] = {}
         """By task, the process that runs it."""
         self._standby: Counter[tuple[str, int, str]] = Counter()
         self._warmup: Counter[tuple[str, int, str]] = Counter()
 
-        self.deadlines: dict[tuple[str, Timer], int] = {}
-        """When a time is over (ms), by member; the group's own has the member ""."""
-        self.slow_epochs: dict[str, int] = {}
-        """In which epoch a member was asked to give up tasks: another epoch shows that it has."""
         self.configured: ConfiguredTopology | None = None
         """What the topology means for the topics, as of the metadata that was looked at last."""
-        self.hashed_offset: int | None = None
-        """As of which metadata that was."""
         self.offsets: dict[str, TaskOffsets] = {}
         self.shutdown_by: str | None = None
         """The member that wants all of the application to stop."""
         self.endpoint_epoch = 0
 
     # ------------------------------------------------------------------ reading
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
 
     @property
     def state(self) -> StreamsGroupState:
@@ -113,40 +96,11 @@ class StreamsGroup:
             return StreamsGroupState.NOT_READY
         if self.epoch > self.assignment_epoch:
             return StreamsGroupState.ASSIGNING
-        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
-            return StreamsGroupState.STABLE
-        return StreamsGroupState.RECONCILING
+        return StreamsGroupState.STABLE if self.is_reconciled else StreamsGroupState.RECONCILING
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member may be reading this topic."""
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_by_source
-
-    def static_member(self, instance_id: str | None) -> StreamsMember | None:
-        if instance_id is None:
-            return None
-        member_id = self.static_members.get(instance_id)
-        return None if member_id is None else self.members[member_id]
-
-    def members_with(self, updated: StreamsMember) -> dict[str, StreamsMember]:
-        """The members when this one is what it is now, and has taken the place of the static member that it was."""
-        replaced = self.static_member(updated.instance_id)
-        members = dict(self.members)
-        if replaced is not None and replaced.member_id != updated.member_id:
-            members.pop(replaced.member_id)
-        members[updated.member_id] = updated
-        return members
-
-    def target_of(self, member: StreamsMember) -> Tasks:
-        """What a member shall have; one that takes the place of a static member shall have what that had."""
-        return self.targets.get(self._known_id(member), NO_TASKS)
-
-    def has_target(self, member: StreamsMember) -> bool:
-        """Whether the log says what the member shall have, be it nothing."""
-        return self._known_id(member) in self.targets
-
-    def _known_id(self, member: StreamsMember) -> str:
-        known = self.static_member(member.instance_id)
-        return member.member_id if known is None else known.member_id
 
     def active_process(self, subtopology: str, index: int) -> str | None:
         """The process of the member that runs this task, or is still to give it up."""
@@ -172,18 +126,10 @@ class StreamsGroup:
 
     # ------------------------------------------------------------------ times
 
-    def next_deadline(self) -> int | None:
-        """When a time is over."""
-        return min(self.deadlines.values(), default=None)
-
-    def cancel(self, member_id: str, *timers: Timer) -> None:
-        for timer in timers:
-            self.deadlines.pop((member_id, timer), None)
-
     @property
     def initial_delay_runs(self) -> bool:
         """Whether the first assignment still waits for members."""
-        return ("", Timer.INITIAL) in self.deadlines
+        return ("", Timer.INITIAL) in self.times
 
     # ------------------------------------------------------------------ folding
 
@@ -225,12 +171,6 @@ class StreamsGroup:
         if member is not None:
             gone = replace(member, epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH, state=MemberState.STABLE)
             self.fold_member(replace(gone, assigned=NO_HELD_TASKS, revoking=NO_HELD_TASKS))
-
-    def fold_target(self, member_id: str, target: Tasks | None) -> None:
-        if target is None:
-            self.targets.pop(member_id, None)
-        else:
-            self.targets[member_id] = target
 
     def fold_topology(self, topology: Topology | None) -> None:
         self.topology = topology

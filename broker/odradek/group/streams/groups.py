@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from odradek.group.classic import ClassicGroup
 from odradek.group.records import group_tombstone
+from odradek.group.refusals import fenced, unknown_instance, unknown_member
 from odradek.group.states import GroupState
 from odradek.group.streams.describe import described
 from odradek.group.streams.group import StreamsGroup, Timer
@@ -35,7 +36,6 @@ from odradek.group.streams.records import (
 )
 from odradek.group.streams.tasks import NO_HELD_TASKS, HeldTasks
 from odradek.group.streams.validation import refusal_of_heartbeat
-from odradek.group.streams.which_member import fenced, unknown_instance, unknown_member
 from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.records.state import GROUP_RECORDS, Unknown, decode_record
 from odradek.wire.errors import ErrorCode
@@ -56,11 +56,11 @@ LEAVING_EPOCHS = frozenset({LEAVING_EPOCH, LEAVING_STATIC_EPOCH})
 class StreamsGroups:
     """Decides about streams groups and folds their records."""
 
-    def __init__(self, groups: MutableMapping[str, Group], surroundings: Surroundings) -> None:
+    def __init__(self, groups: MutableMapping[str, Group], surroundings: Surroundings, to_begin: set[str]) -> None:
+        """Groups with members whose times have not been set are put into `to_begin`: `fold` does not know the time."""
         self._groups = groups
+        self._to_begin = to_begin
         self._around = surroundings
-        self.to_begin: set[str] = set()
-        """Groups with members whose times have not been set: `fold` does not know the time."""
         self._first_assignments: dict[str, int] = {}
         """When the first assignment is due (ms) of groups that the log does not know yet."""
 
@@ -94,7 +94,7 @@ class StreamsGroups:
         if not is_new or isinstance(decision, Refused):
             return decision
         assert isinstance(decision, Proposed), "a member that joins is told to the log"
-        due = group.deadlines.get(("", Timer.INITIAL))
+        due = group.times.get(("", Timer.INITIAL))
         if due is not None:
             self._first_assignments[group_id] = due
         return Proposed((*records, *decision.records), decision.reply)
@@ -127,7 +127,7 @@ class StreamsGroups:
         instance_id, member_id = request.instance_id, request.member_id
         member = group.members.get(member_id) if instance_id is None else group.static_member(instance_id)
         if member is None:
-            return unknown_member(group, member_id) if instance_id is None else unknown_instance(instance_id)
+            return unknown_member(group.group_id, member_id) if instance_id is None else unknown_instance(instance_id)
         if instance_id is not None:
             refusal = fenced(member, member_id, instance_id)
             if refusal is not None:
@@ -153,26 +153,23 @@ class StreamsGroups:
         """Set the times of members whose times nobody has set: after a failover, or when a group has just come."""
         session_timeout_ms = self._around.streams(group.group_id).session_timeout_ms
         for member_id, member in group.members.items():
-            if (member_id, Timer.SESSION) in group.deadlines:
+            if (member_id, Timer.SESSION) in group.times:
                 continue
-            group.deadlines[member_id, Timer.SESSION] = now + session_timeout_ms
+            group.times.set((member_id, Timer.SESSION), now + session_timeout_ms)
             if member.state is MemberState.UNREVOKED_TASKS:
-                group.deadlines[member_id, Timer.REBALANCE] = now + member.rebalance_timeout_ms
+                group.times.set((member_id, Timer.REBALANCE), now + member.rebalance_timeout_ms)
                 group.slow_epochs[member_id] = member.epoch
 
     def advance(self, group: StreamsGroup, now: int) -> Decision[None]:
         """Drop members whose time is over, and make the first assignment when its time has come."""
         records: list[LogRecord] = []
         gone: dict[str, None] = {}
-        for (member_id, timer), deadline in list(group.deadlines.items()):
-            if deadline > now:
-                continue
-            del group.deadlines[member_id, timer]
+        for member_id, timer in group.times.over(now):
             if timer is Timer.INITIAL:
                 records += initial_targets(group, self._around.streams(group.group_id), now)
                 continue
             member = group.members.get(member_id)
-            if member is not None and (timer is Timer.SESSION or group.slow_epochs.get(member_id) == member.epoch):
+            if member is not None and (timer is Timer.SESSION or group.is_slow(member)):
                 gone[member_id] = None
         if gone:
             records += _dropped(group, gone)
@@ -201,8 +198,8 @@ class StreamsGroups:
             group = self._groups[group_id] = StreamsGroup(group_id)
             due = self._first_assignments.pop(group_id, None)
             if due is not None:
-                group.deadlines["", Timer.INITIAL] = due
-            self.to_begin.add(group_id)
+                group.times.set(("", Timer.INITIAL), due)
+            self._to_begin.add(group_id)
         if not fold(group, key, value):
             del self._groups[group_id]
 

@@ -126,7 +126,7 @@ def beat(
             )
         )
     if group.is_empty and settings.initial_rebalance_delay_ms > 0 and not group.initial_delay_runs:
-        group.deadlines["", Timer.INITIAL] = now + settings.initial_rebalance_delay_ms
+        group.times.set(("", Timer.INITIAL), now + settings.initial_rebalance_delay_ms)
     target_epoch, target = _next_target(group, member, epoch, fit, records, statuses, settings=settings, now=now)
     after = member
     if not member.is_reconciled_to(target_epoch):
@@ -418,11 +418,11 @@ def _untagged(missing: Sequence[str]) -> Problem:
 def _set_times(
     group: StreamsGroup, member: StreamsMember, *, stepped: bool, settings: StreamsSettings, now: int
 ) -> None:
-    group.deadlines[member.member_id, Timer.SESSION] = now + settings.session_timeout_ms
+    group.times.set((member.member_id, Timer.SESSION), now + settings.session_timeout_ms)
     if not stepped:
         return
     if member.state is MemberState.UNREVOKED_TASKS:
-        group.deadlines[member.member_id, Timer.REBALANCE] = now + member.rebalance_timeout_ms
+        group.times.set((member.member_id, Timer.REBALANCE), now + member.rebalance_timeout_ms)
         group.slow_epochs[member.member_id] = member.epoch
     else:
         group.cancel(member.member_id, Timer.REBALANCE)

@@ -6,6 +6,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
+from odradek.group.modern import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_STATIC_EPOCH
 from odradek.group.streams.tasks import NO_HELD_TASKS, HeldTasks
 
 __all__ = [
@@ -16,11 +17,6 @@ __all__ = [
     "MemberState",
     "StreamsMember",
 ]
-
-JOINING_EPOCH = 0
-LEAVING_EPOCH = -1
-LEAVING_STATIC_EPOCH = -2
-"""The epoch of a static member that is away for a while; its tasks wait for it."""
 
 
 class MemberState(IntEnum):

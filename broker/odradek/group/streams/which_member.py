@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.group.refusals import fenced, refusal_of_epoch, unknown_instance, unknown_member, unreleased
 from odradek.group.streams.member import JOINING_EPOCH, LEAVING_STATIC_EPOCH, StreamsMember
 from odradek.group.streams.records import current_record, member_record, member_tombstones, target_record
 from odradek.group.streams.tasks import NO_TASKS, contains
 from odradek.log.machine import LogRecord, Refused
-from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from odradek.group.streams.group import StreamsGroup
     from odradek.wire.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, TaskIds
 
-__all__ = ["Found", "fenced", "member_of", "unknown_instance", "unknown_member"]
+__all__ = ["Found", "member_of"]
 
 
 class Found(Struct, frozen=True):
@@ -38,7 +38,7 @@ def member_of(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Fou
         return _static_member(group, request, request.instance_id, joins=joins)
     member = group.members.get(request.member_id)
     if member is None:
-        return Found(StreamsMember(request.member_id)) if joins else unknown_member(group, request.member_id)
+        return Found(StreamsMember(request.member_id)) if joins else unknown_member(group.group_id, request.member_id)
     return _refusal_of_epoch(member, request) or Found(member)
 
 
@@ -53,11 +53,7 @@ def _static_member(
     if known is None:
         return Found(group.members.get(member_id) or StreamsMember(member_id))
     if known.epoch != LEAVING_STATIC_EPOCH:
-        sentence = (
-            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
-            f"is owned by {known.member_id} member."
-        )
-        return Refused(ErrorCode.UNRELEASED_INSTANCE_ID, sentence)
+        return unreleased(known, member_id, instance_id)
     member = replace(known, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     records = (
         *member_tombstones(group.group_id, known.member_id),
@@ -68,40 +64,8 @@ def _static_member(
     return Found(member, records, None if known.member_id == member_id else known)
 
 
-def unknown_member(group: StreamsGroup, member_id: str) -> Refused:
-    """Nobody is called so."""
-    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
-
-
-def unknown_instance(instance_id: str) -> Refused:
-    """No static member is called so."""
-    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-
-
-def fenced(known: StreamsMember, member_id: str, instance_id: str) -> Refused | None:
-    """Another member has taken the place of this one."""
-    if known.member_id == member_id:
-        return None
-    sentence = f"Static member {member_id} with instance id {instance_id} was fenced by member {known.member_id}."
-    return Refused(ErrorCode.FENCED_INSTANCE_ID, sentence)
-
-
 def _refusal_of_epoch(member: StreamsMember, request: StreamsGroupHeartbeatRequest) -> Refused | None:
-    epoch = request.member_epoch
-    if epoch in (JOINING_EPOCH, member.epoch):
-        return None
-    if epoch > member.epoch:
-        relation = "greater"
-    elif epoch == member.previous_epoch and _has_no_more(request, member):
-        # The answer with the new epoch may have been lost.
-        return None
-    else:
-        relation = "smaller"
-    sentence = (
-        f"The streams group member has a {relation} member epoch ({epoch}) than the one known by the group "
-        f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
-    )
-    return Refused(ErrorCode.FENCED_MEMBER_EPOCH, sentence)
+    return refusal_of_epoch("streams", member, request.member_epoch, lambda: _has_no_more(request, member))
 
 
 def _has_no_more(request: StreamsGroupHeartbeatRequest, member: StreamsMember) -> bool:
