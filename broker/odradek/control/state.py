@@ -246,7 +246,7 @@ def _led(cluster: RunningCluster, topic: str, index: int) -> tuple[Node, Partiti
 def partition_summaries(cluster: RunningCluster) -> list[PartitionSummary]:
     """Every partition that has a leader, but for those of internal topics; by name."""
     led = {
-        (partition.topic, partition.index): (node, partition)
+        partition.key: (node, partition)
         for node in _running(cluster)
         for partition in node.partitions.values()
         if partition.is_leader and partition.topic not in INTERNAL_TOPICS

@@ -401,10 +401,11 @@ class GroupCoordinator(Machine[Work]):
             work.append(ExpireOffsets())
         return work
 
-    def ended(self, work: Work) -> None:
+    def ended(self, work: Work) -> bool:
         """A work is over; if that has not changed what is owed, it is owed again."""
         if isinstance(work, GroupDue):
             self._alarms.arm(work.group_id)
+        return True
 
     def wake_at(self) -> int | None:
         """The next time at which something may have to be done."""

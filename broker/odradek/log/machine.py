@@ -123,8 +123,9 @@ class Machine(Generic[W]):
         """
         return ()
 
-    def ended(self, work: W) -> None:
-        """A work that was listed is no longer under way; if it is owed still it is due again."""
+    def ended(self, work: W) -> bool:
+        """A work that was listed is no longer under way; whether something is due now that was not before."""
+        return True
 
     def wake_at(self) -> int | None:
         """When to ask `due` again (ms), or None while nothing is owed at a known time."""

@@ -68,6 +68,7 @@ class Partition:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
+        self.key = topic, index
         self.log = log
         self.leader_epoch = leader_epoch
         self.leader_since = now
@@ -241,7 +242,7 @@ class Partition:
             return self._appended(self.log.end_offset, NO_TIMESTAMP)
         if self.is_short:
             return NOT_ENOUGH_REPLICAS if self.is_leader else _NOT_LEADER
-        batch = _batch_of(records, now, producer)
+        batch = plain_batch(records, timestamp=now) if producer is None else _transactional(records, now, producer)
         size = batch.size
         if size > self.config.max_message_bytes:
             return Refused(ErrorCode.MESSAGE_TOO_LARGE)
@@ -254,7 +255,7 @@ class Partition:
 
     def append_records(self, records: Sequence[LogRecord], now: int) -> Appended | Refused:
         """Append a batch of the metadata log, which knows no producers and no limit for a batch."""
-        batch = _batch_of(records, now, None)
+        batch = plain_batch(records, timestamp=now)
         self.log.store.shed(batch.size)
         appended = self._append(batch, Origin.COORDINATOR, now, None, False)
         assert not isinstance(appended, Duplicate), "without a producer nothing is a duplicate"
@@ -339,7 +340,9 @@ class Partition:
             return Appended(
                 offset, end, log_append_time, log.start_offset, self.high_watermark, self.last_stable_offset
             )
-        stable = self.last_stable_offset if self.producers.ongoing else end
+        # All replicas have it: what holds back is the oldest transaction that is open, and nothing that has ended.
+        ongoing = self.producers.ongoing
+        stable = max(next(iter(ongoing)), log.start_offset) if ongoing else end
         return Appended(offset, end, log_append_time, log.start_offset, end, stable)
 
     def _duplicate(self, cached: CachedBatch) -> Duplicate:
@@ -452,9 +455,7 @@ class Partition:
         return self._compaction is not None
 
 
-def _batch_of(records: Sequence[LogRecord], now: int, producer: TransactionalAppend | None) -> Batch:
-    if producer is None:
-        return plain_batch(records, timestamp=now)
+def _transactional(records: Sequence[LogRecord], now: int, producer: TransactionalAppend) -> Batch:
     return plain_batch(
         records,
         timestamp=now,

@@ -204,10 +204,9 @@ class ProducerState:
         return producer is not None and self._is_admitted(producer, producer_epoch)
 
     def _is_admitted(self, producer: Producer, epoch: int) -> bool:
-        return self._is_open(producer, epoch) or self.sessions.get(producer.producer_id) == epoch
-
-    def _is_open(self, producer: Producer, epoch: int) -> bool:
-        return producer.first_offset != NO_OFFSET and (producer.epoch == epoch or not self.rules.asks_by_epoch)
+        if producer.first_offset != NO_OFFSET and (producer.epoch == epoch or not self.rules.asks_by_epoch):
+            return True
+        return bool(self.sessions) and self.sessions.get(producer.producer_id) == epoch
 
     def epoch_of(self, producer_id: int) -> int:
         """The epoch of the producer's last batch or marker; -1 if it is not known."""

@@ -70,11 +70,6 @@ class Applicant(Struct):
     guard: Guard | None = None
     refused: Refused | None = None
 
-    @property
-    def key(self) -> TopicPartition:
-        """Topic and index."""
-        return self.partition.topic, self.partition.index
-
 
 Judge = Callable[["TransactionOperation", ErrorCode], Refused]
 """How a verdict of the coordinator is put to the client."""
@@ -130,7 +125,7 @@ class Admission:
                 break
             await node.kernel.sleep(backoff_ms)
         for applicant in asked:
-            failure = failures.get(applicant.key)
+            failure = failures.get(applicant.partition.key)
             if failure is not None:
                 applicant.refused = judge(operation, failure)
 
@@ -165,7 +160,7 @@ class Admission:
     ) -> Failures:
         """Have the partitions verified or added; which of them failed, and how."""
         producer_id, producer_epoch = asked[0].producer_id, asked[0].producer_epoch
-        partitions = [applicant.key for applicant in asked]
+        partitions = [applicant.partition.key for applicant in asked]
         node = self._node
         decision = self.verifier.ask(
             coordinator=self._coordinator(transactional_id),

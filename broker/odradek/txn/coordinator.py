@@ -198,7 +198,7 @@ class TxnCoordinator(Ledger):
         protocol = self._rules.end_protocol(version)
         entry = self.entry(claim.transactional_id)
         pending = claim.transactional_id in self._pending
-        refused = refusal(self._rules.judges[protocol.operation], claim, entry, pending=pending)
+        refused = refusal(protocol.judges, claim, entry, pending=pending)
         if refused is not None:
             return refused
         assert entry is not None
@@ -227,11 +227,12 @@ class TxnCoordinator(Ledger):
     def _prepared_bumping(
         self, entry: Entry, outcome: Outcome, *, now: int, tv: int, ids: ProducerIds
     ) -> Entry | Refused:
-        if entry.owner_epoch == EPOCH_MAX and outcome is Outcome.COMMIT:
+        exhausted = entry.is_exhausted
+        if exhausted and entry.owner_epoch == EPOCH_MAX and outcome is Outcome.COMMIT:
             return Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         if tv == 0:
             return Refused(ErrorCode.UNSUPPORTED_VERSION)
-        next_producer_id = ids.take() if entry.is_exhausted else NONE
+        next_producer_id = ids.take() if exhausted else NONE
         if next_producer_id is None:
             return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         client_version = self._rules.end_client_versions[tv, True]
@@ -271,7 +272,7 @@ class TxnCoordinator(Ledger):
             if work.leader is None or marker_fate(results.get(partition)) is MarkerFate.DONE
         }
         held.owing = tuple(partition for partition in held.owing if partition not in done)
-        if len(done) == len(work.partitions) and held.owing:
+        if held.owing and len(done) == len(work.partitions):
             return Answered(None)
         # Even when all is done: should the record that says so be lost, it is proposed again.
         self._deadlines.put(work.transactional_id, now + MARKER_RETRY_BACKOFF_MS)

@@ -41,7 +41,7 @@ class Deadlines:
         heappush(self._heap, (at, self._count, key))
         # Now and then is often enough: between two looks there come no more stale ones than that.
         if not self._count % _STALE_MAX and len(self._heap) > 2 * len(self._at) + _STALE_MAX:
-            self._heap = [entry for entry in self._heap if self._holds(entry)]
+            self._heap = [entry for entry in self._heap if self._at.get(entry[2]) == entry[:2]]
             heapify(self._heap)
 
     def drop(self, key: str) -> None:
@@ -49,10 +49,12 @@ class Deadlines:
         self._at.pop(key, None)
         self._listed.discard(key)
 
-    def again(self, key: str) -> None:
-        """List a key that was listed and that is still there once more."""
-        if key in self._listed:
-            self.put(key, self._at[key][0])
+    def again(self, key: str) -> bool:
+        """List a key that was listed and that is still there once more; whether it was."""
+        if key not in self._listed:
+            return False
+        self.put(key, self._at[key][0])
+        return True
 
     def due(self, now: int) -> list[str]:
         """The keys whose time has come since they were listed last, by time."""
@@ -60,9 +62,9 @@ class Deadlines:
         if not self._heap or self._heap[0][0] > now:
             return listed
         while self._heap and self._heap[0][0] <= now:
-            entry = heappop(self._heap)
-            if self._holds(entry):
-                listed.append(entry[2])
+            at, count, key = heappop(self._heap)
+            if self._at.get(key) == (at, count):
+                listed.append(key)
         self._listed.update(listed)
         return listed
 
@@ -72,6 +74,3 @@ class Deadlines:
         while heap and held.get(heap[0][2]) != heap[0][:2]:
             heappop(heap)
         return heap[0][0] if heap else None
-
-    def _holds(self, entry: tuple[int, int, str]) -> bool:
-        return self._at.get(entry[2]) == entry[:2]

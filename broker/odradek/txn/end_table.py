@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from odradek.txn.checks import Operation
+from odradek.txn.checks import Judge
 from odradek.txn.states import EpochRelation, Outcome, TxnState
 from odradek.wire.errors import ErrorCode
 
@@ -124,7 +124,7 @@ END_TXN_BUMPING = _end_txn_bumping()
 class EndProtocol(Struct, frozen=True):
     """How the end of a transaction is asked for in one range of versions."""
 
-    operation: Operation
+    judges: tuple[Judge, ...]
     table: EndTable
     bumps: bool
 

@@ -177,7 +177,8 @@ class Ledger(Machine["TxnWork"]):
 
     def _adopt(self, proposal: ProposedEntry[object], offset: int) -> None:
         transactional_id = proposal.transactional_id
-        before, after = self.entry(transactional_id), proposal.entry
+        held, after = self._held.get(transactional_id), proposal.entry
+        before = None if held is None else held.entry
         if after is not None:
             self._rules.transitions.check(before, after)
         self._hold(transactional_id, after, offset)
@@ -255,7 +256,7 @@ class Ledger(Machine["TxnWork"]):
                 works.append(AbortTimedOut(("abort", transactional_id, offset), transactional_id, offset))
         return works
 
-    def _markers(self, held: OwedTransaction, now: int) -> Iterator[WriteMarkers]:
+    def _markers(self, held: OwedTransaction, now: int) -> list[WriteMarkers]:
         by_leader: dict[int | None, list[TopicPartition]] = {}
         for partition in held.owing:
             by_leader.setdefault(self._leader_of(*partition), []).append(partition)
@@ -265,18 +266,20 @@ class Ledger(Machine["TxnWork"]):
             self._deadlines.put(held.entry.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
         elif not by_leader:
             by_leader[None] = []
-        for leader, partitions in by_leader.items():
-            yield write_markers(
+        return [
+            write_markers(
                 held.entry,
                 offset=held.offset,
                 leader=leader,
                 coordinator_epoch=self._coordinator_epoch,
                 partitions=tuple(partitions),
             )
+            for leader, partitions in by_leader.items()
+        ]
 
-    def ended(self, work: TxnWork) -> None:
-        """A work is over; what came of it has been reported, or it was in vain."""
-        self._deadlines.again(work.transactional_id)
+    def ended(self, work: TxnWork) -> bool:
+        """A work is over; what came of it has been reported, or it was in vain and is owed again."""
+        return self._deadlines.again(work.transactional_id)
 
     def wake_at(self) -> int | None:
         """When something more is owed."""

@@ -101,11 +101,11 @@ class Rules(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _keeping(self) -> EndProtocol:
-        return EndProtocol(Operation.END, self.end_txn, bumps=False)
+        return EndProtocol(self.judges[Operation.END], self.end_txn, bumps=False)
 
     @cached_property
     def _bumping(self) -> EndProtocol:
-        return EndProtocol(Operation.END_BUMPING, self.end_txn_bumping, bumps=True)
+        return EndProtocol(self.judges[Operation.END_BUMPING], self.end_txn_bumping, bumps=True)
 
     def verdict(self, operation: TransactionOperation, error: ErrorCode) -> ErrorCode:
         """How the leader reads the coordinator's answer for a partition."""

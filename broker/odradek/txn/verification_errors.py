@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import cached_property
 from itertools import product
 from types import MappingProxyType
 
@@ -42,7 +43,7 @@ class TransactionOperation(Enum):
     GENERIC_ERROR_SUPPORTED = "verify for a client that knows TRANSACTION_ABORTABLE"
     ADD_PARTITION = "add"
 
-    @property
+    @cached_property
     def verifies_only(self) -> bool:
         """The coordinator adds nothing."""
         return self is not TransactionOperation.ADD_PARTITION

@@ -17,7 +17,7 @@ from odradek.records.plain import plain_batch
 from odradek.txn.entry import Entry, encode_entry, encode_id
 from odradek.txn.states import TxnState
 
-CALLS_MAX = 755
+CALLS_MAX = 700
 """Of Python and of C, in the steps of a broker that is its own coordinator; 1,560 before it served itself directly."""
 FEW = 10
 BATCH = 1_000
@@ -28,7 +28,7 @@ def test_a_transaction_of_one_record(capsys: pytest.CaptureFixture[str]) -> None
     calls, steps = cost(cluster, Producer.started(cluster))
     with capsys.disabled():
         print(f" {calls} calls in {steps} steps", end="")
-    assert calls < CALLS_MAX
+    assert calls <= CALLS_MAX
 
 
 @pytest.mark.parametrize("ids", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])

@@ -106,11 +106,10 @@ class Replicas:
         node = self._node
         if partition.log.mark is not None:
             node.replication.appended(partition)
-        topic, index = partition.topic, partition.index
         if node.purgatory.waits:
-            node.purgatory.wake((READABLE, (topic, index)))
-        if topic in INTERNAL_TOPICS:
-            shard = node.coordinators.at(topic, index)
+            node.purgatory.wake((READABLE, partition.key))
+        if partition.topic in INTERNAL_TOPICS:
+            shard = node.coordinators.at(partition.topic, partition.index)
             if shard is not None:
                 shard.advance()
         if partition.facts:
@@ -145,7 +144,7 @@ class Replicas:
 
         Deleted topics and moved leaders are told apart as by Kafka, which looks the partition up again as well.
         """
-        if partition.is_leader and self._node.partitions.get((partition.topic, partition.index)) is partition:
+        if partition.is_leader and self._node.partitions.get(partition.key) is partition:
             return None
         topic = self._node.image.topic(partition.topic)
         if topic is None or partition.index not in topic.partitions:

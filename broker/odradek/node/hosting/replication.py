@@ -116,7 +116,7 @@ class Replication:
 
     def resign(self, partition: Partition) -> None:
         """Leadership is gone: whoever waits for the high watermark learns it."""
-        self._unsure.pop((partition.topic, partition.index), None)
+        self._unsure.pop(partition.key, None)
         self._node.timers.set(_timer(partition), None, _nothing)
         self._node.purgatory.wake((COMMITTED, partition.topic, partition.index))
 
@@ -134,7 +134,7 @@ class Replication:
             await node.purgatory.park([key], deadline=deadline)
 
     def _leads(self, partition: Partition) -> bool:
-        held = self._node.partitions.get((partition.topic, partition.index))
+        held = self._node.partitions.get(partition.key)
         return held is partition and partition.is_leader
 
     # ------------------------------------------------------------------ acknowledgements
@@ -164,7 +164,7 @@ class Replication:
     def _look_again(self, partition: Partition) -> None:
         self._plan(partition)
         if self._wanted(partition) is not None:
-            self._unsure[partition.topic, partition.index] = partition
+            self._unsure[partition.key] = partition
             self._node.pumps.soon(self)
 
     # ------------------------------------------------------------------ who is in sync

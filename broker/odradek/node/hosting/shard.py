@@ -84,7 +84,7 @@ class Shard(ABC, Generic[W]):
             now=self.node.now,
             producer=proposed.transactional,
             guard=guard,
-            verification_enabled=self.node.config.verifies_offsets,
+            verification_enabled=proposed.transactional is not None and self.node.config.verifies_offsets,
         )
         if isinstance(appended, Refused):
             self.settle()
@@ -104,7 +104,7 @@ class Shard(ABC, Generic[W]):
             now=node.now,
             producer=proposed.transactional,
             guard=guard,
-            verification_enabled=node.config.verifies_offsets,
+            verification_enabled=proposed.transactional is not None and node.config.verifies_offsets,
         )
         if isinstance(appended, Refused):
             self.settle()
@@ -177,8 +177,8 @@ class Shard(ABC, Generic[W]):
             await self.perform(work)
         finally:
             self._working.discard(key)
-            self._folding.ended(work)
-        if not self.resigned:
+            more = self._folding.ended(work)
+        if more and not self.resigned:
             self.node.pumps.soon(self)
 
     async def _park(self, token: Hashable) -> object:

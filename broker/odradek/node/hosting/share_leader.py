@@ -142,7 +142,7 @@ class Shares:
         state = await read_state(self._node, key, partition.leader_epoch)
         if isinstance(state, Refused):
             return Refused(_TOLD.get(state.error, ErrorCode.UNKNOWN_SERVER_ERROR))
-        if self._node.partitions.get((partition.topic, partition.index)) is not partition:
+        if self._node.partitions.get(partition.key) is not partition:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         start = self._first_offset(key.group_id, partition) if state.start_offset == NO_OFFSET else state.start_offset
         share = SharePartition(key, state, partition.leader_epoch, start)

@@ -33,6 +33,9 @@ __all__ = ["write_txn_markers"]
 NOBODY = -1
 """The producer id of who has none, and the epoch; markers have both."""
 
+Results = dict[int, dict[str, dict[int, ErrorCode]]]
+"""What became of the markers, by producer id, topic and partition."""
+
 
 class Node(
     HasClock,
@@ -59,23 +62,23 @@ class Unacknowledged(Struct, frozen=True):
 async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
     """Write each marker to each of its partitions; the answer groups the results by producer id."""
     request: WriteTxnMarkersRequest = call.request
-    results: dict[int, dict[tuple[str, int], ErrorCode]] = {}
-    uncommitted: list[tuple[dict[tuple[str, int], ErrorCode], Partition, int]] = []
+    results: Results = {}
+    uncommitted: list[tuple[dict[int, ErrorCode], Partition, int]] = []
     for marker in request.markers:
         if NOBODY in (marker.producer_id, marker.producer_epoch):
             return _all_failed(request)
-        written = results.setdefault(marker.producer_id, {})
+        topics = results.setdefault(marker.producer_id, {})
         for topic in marker.topics:
+            written = topics.setdefault(topic.name, {})
             for index in topic.partition_indexes:
                 outcome = _write(node, marker, topic.name, index)
                 if isinstance(outcome, Unacknowledged):
                     uncommitted.append((written, outcome.partition, outcome.end_offset))
                     outcome = ErrorCode.NONE
-                written[topic.name, index] = outcome
+                written[index] = outcome
     deadline = node.now + node.config.request_timeout_ms
     for written, partition, end_offset in uncommitted:
-        error = await node.replication.committed(partition, end_offset, deadline=deadline)
-        written[partition.topic, partition.index] = error
+        written[partition.index] = await node.replication.committed(partition, end_offset, deadline=deadline)
     return _response(results)
 
 
@@ -84,22 +87,33 @@ def _all_failed(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
 
     Of several markers of one producer id it names the partitions of the last.
     """
-    failed = {
-        marker.producer_id: {
-            (topic.name, index): ErrorCode.UNKNOWN_SERVER_ERROR
-            for topic in marker.topics
-            for index in topic.partition_indexes
-        }
-        for marker in request.markers
-    }
+    failed: Results = {}
+    for marker in request.markers:
+        topics: dict[str, dict[int, ErrorCode]] = {}
+        failed[marker.producer_id] = topics
+        for topic in marker.topics:
+            indexes = dict.fromkeys(topic.partition_indexes, ErrorCode.UNKNOWN_SERVER_ERROR)
+            topics.setdefault(topic.name, {}).update(indexes)
     return _response(failed)
 
 
-def _response(results: dict[int, dict[tuple[str, int], ErrorCode]]) -> WriteTxnMarkersResponse:
+def _response(results: Results) -> WriteTxnMarkersResponse:
     return WriteTxnMarkersResponse(
         markers=[
-            WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(written))
-            for producer_id, written in results.items()
+            WritableTxnMarkerResult(
+                producer_id=producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+                            for index, error in written.items()
+                        ],
+                    )
+                    for name, written in topics.items()
+                ],
+            )
+            for producer_id, topics in results.items()
         ]
     )
 
@@ -129,11 +143,3 @@ def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> Err
     if partition.log.mark is not None:
         return Unacknowledged(partition, appended.next_offset)
     return ErrorCode.NONE
-
-
-def _by_topic(written: dict[tuple[str, int], ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
-    topics: dict[str, WritableTxnMarkerTopicResult] = {}
-    for (topic, index), error in written.items():
-        result = topics.setdefault(topic, WritableTxnMarkerTopicResult(name=topic))
-        result.partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=error))
-    return list(topics.values())

@@ -288,7 +288,7 @@ class _Fetching:
                 return
             keys: list[tuple[str, object]] = []
             for (topic_id, index), partition, _ in ready:
-                keys.append(("readable", (partition.topic, partition.index)))
+                keys.append(("readable", partition.key))
                 keys.append(acquirable(ShareKey(self.group_id, topic_id, index)))
             await node.purgatory.park(keys, deadline=deadline)
 

@@ -140,7 +140,8 @@ async def _add(
         if not node.release.verification.answers_abortable:
             results = {each: _BEFORE_ABORTABLE.get(error, error) for each, error in results.items()}
     else:
-        added = await _added(node, claim, partitions, client_version=_style(node, version))
+        by_broker = version >= BROKER_FORM_SINCE and node.release.has_transaction_version
+        added = await _added(node, claim, partitions, client_version=BROKER_STYLE if by_broker else CLIENT_STYLE)
         if isinstance(added, Refused) and added.error is ErrorCode.UNSUPPORTED_VERSION:
             # The log of a cluster at level 0 cannot hold what a broker adds: as in Kafka the request fails as a whole.
             return added
@@ -174,11 +175,6 @@ async def _added(
         # None: it has waited for an end of the transaction before, and is judged again.
         if added is not None:
             return added
-
-
-def _style(node: Node, version: int) -> int:
-    by_broker = version >= BROKER_FORM_SINCE and node.release.has_transaction_version
-    return BROKER_STYLE if by_broker else CLIENT_STYLE
 
 
 def _not_addable(node: Node, partitions: list[TopicPartition], *, by_client: bool) -> dict[TopicPartition, ErrorCode]:
