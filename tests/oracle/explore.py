@@ -1,6 +1,6 @@
 """Scenarios that nobody thought of: drawn from a seed, played against both brokers, and cut down where they differ.
 
-    python -m tests.oracle explore logs groups --seed 7 --runs 100 --level 2
+    python -m tests.oracle explore logs topics --seed 7 --runs 100 --level 2
 
 Where the brokers differ, steps are left out for as long as they still do; what is printed then can be put into a file
 of scenarios.

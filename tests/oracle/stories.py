@@ -6,44 +6,17 @@ that may begin to end a transaction a story waits for the end, so that its answe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import TypeVar
 
-__all__ = ["KINDS", "Kind"]
+from tests.oracle.classic_stories import Members
+from tests.oracle.telling import PARTITIONS, Kind, mostly, told, wait_for_the_end
+from tests.oracle.topic_stories import Topics
 
-LENGTH = 24
-PARTITIONS = ("t-0", "t-1")
-ENDED = "until transaction_state!=PrepareCommit transaction_state!=PrepareAbort"
+__all__ = ["KINDS"]
+
 LOGS = tuple(f"log {partition}" for partition in PARTITIONS)
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What stories of a kind begin with, which nothing leaves out, how they go on, and what is looked at in the end."""
-
-    begin: Callable[[Random], list[str]]
-    tell: Callable[[Random], Iterator[str]]
-    end: Sequence[str]
-
-    def story(self, seed: int) -> tuple[list[str], list[str]]:
-        """The beginning of the story of this seed, and its steps."""
-        dice = Random(seed)
-        return self.begin(dice), list(self.tell(dice))
-
-
-def told(dice: Random, steps: Mapping[Callable[[], Iterator[str]], int], length: int = LENGTH) -> Iterator[str]:
-    """Steps one after the other, each as often as it says."""
-    for step in dice.choices(list(steps), list(steps.values()), k=length):
-        yield from step()
-
-
-def mostly(dice: Random, usual: Value, *others: Value, weight: int = 12) -> Value:
-    """The usual one, seldom another."""
-    return dice.choices((usual, *others), (weight, *(1 for _ in others)))[0]
-
 
 # ---------------------------------------------------------------------- transactions
 
@@ -51,10 +24,6 @@ PRODUCERS: Mapping[str, tuple[str, str]] = {"one": ("x", "e"), "two": ("y", "f")
 """The transactional ids, and what their producer ids and epochs are called; the last has none."""
 
 INIT_VERSIONS = (2, 3, 4, 5)
-
-
-def wait_for_the_end(name: str) -> str:
-    return f"DescribeTransactions v0 {name} {ENDED}"
 
 
 @dataclass
@@ -155,12 +124,24 @@ class Transactions:
         yield self.dice.choice(
             (
                 "DescribeTransactions v0 one two",
+                "DescribeTransactions v0 one three",
                 "DescribeProducers v0 t-0 t-1",
+                "DescribeProducers v0 t-0 t-9 unknown-0",
+                f"ListTransactions v2 {self.listed()}",
                 "ListOffsets v8 committed t-0 at=-1",
                 "OffsetFetch v7 g t-0",
                 "log t-0",
             )
         )
+
+    def listed(self) -> str:
+        """Filters of ListTransactions; the pattern keeps the ids of other stories out."""
+        more = (
+            ' state_filters=["Ongoing"]',
+            ' state_filters=["CompleteCommit", "CompleteAbort"]',
+            " duration_filter=0",
+        )
+        return f"transactional_id_pattern={self.name()}{mostly(self.dice, '', *more, weight=2)}"
 
     def mark(self) -> Iterator[str]:
         name, outcome = self.name(), self.dice.choice(("commit", "abort"))
@@ -182,13 +163,16 @@ class Logs:
 
     dice: Random
     sequence: int = 0
+    asked: int = 1
+    """The epoch of the fetch session's next request."""
 
     @staticmethod
     def begin(dice: Random) -> list[str]:
         kept = dice.choice(("", " message.timestamp.type=LogAppendTime", " cleanup.policy=compact"))
         first = dice.choice((0, 0, 0, SEQUENCES - 3))
         inits = ("InitProducerId v4 null -> x e", "InitProducerId v4 tid -> y f")
-        return [f"topic t 2 retention.ms=-1{kept}", *inits, f"Produce v9 null x e t-0 sequence={first}"]
+        session = "Fetch v12 session_epoch=0 t-0 t-1 -> s=session_id"
+        return [f"topic t 2 retention.ms=-1{kept}", *inits, f"Produce v9 null x e t-0 sequence={first}", session]
 
     @classmethod
     def tell(cls, dice: Random) -> Iterator[str]:
@@ -200,6 +184,7 @@ class Logs:
             teller.cut: 2,
             teller.list: 4,
             teller.fetch: 5,
+            teller.fetch_in_session: 4,
             teller.epochs: 1,
         }
         return told(dice, steps)
@@ -252,6 +237,20 @@ class Logs:
         more = self.dice.choice(("", "", " bytes=1", " bytes=200", " leader_epoch=0", " leader_epoch=5"))
         version = self.dice.choice((4, 7, 10, 12, 13, 16))
         yield f"Fetch v{version} {committed}{self.partition()} offset={offset}{more if version >= 12 else ''}"
+
+    def fetch_in_session(self) -> Iterator[str]:
+        epoch = mostly(self.dice, self.asked, 0, -1, self.asked + 1, max(1, self.asked - 1), weight=16)
+        self.asked = epoch + 1 if epoch == self.asked else self.asked
+        session = mostly(self.dice, "s", "0", "1", weight=16)
+        changed = self.dice.choice(("", "", f" t-0 offset={self.dice.randrange(8)}", " t-1", " t-9"))
+        forgotten = mostly(self.dice, "", " forgotten_topics_data=[{topic: t, partitions: [1]}]", weight=6)
+        committed = mostly(self.dice, "", "committed ", weight=6)
+        asked = f"{committed}session_id={session} session_epoch={epoch}{forgotten}"
+        yield f"Fetch v{self.dice.choice((7, 12))} {asked}{changed or ' topics=[]'}"
+        if (session, epoch) == ("s", 0):
+            # Nobody knows the id of the new session, so that the next request opens another.
+            yield "Fetch v12 session_epoch=0 t-0 t-1 -> s=session_id"
+            self.asked = 1
 
     def epochs(self) -> Iterator[str]:
         name, _, index = self.partition().rpartition("-")
@@ -353,6 +352,8 @@ KINDS: Mapping[str, Kind] = {
         Transactions.begin, Transactions.tell, (*ended("one", "two"), *LOGS, "OffsetFetch v7 g stable t-0")
     ),
     "logs": Kind(Logs.begin, Logs.tell, LOGS),
+    "classic": Kind(Members.begin, Members.tell, ("DescribeGroups v5 groups=[g]", "OffsetFetch v7 g stable")),
+    "topics": Kind(Topics.begin, Topics.tell, ("settle", "Metadata v12 topics=[{name: t}]", "log t-0")),
     "groups": Kind(Groups.begin, Groups.tell, ("ConsumerGroupDescribe v1 group_ids=[g]", "OffsetFetch v7 g t-0")),
 }
 """What stories may be about."""

@@ -12,7 +12,7 @@ from tests.oracle import shapes
 from tests.oracle.answers import Aliases, find, render
 from tests.oracle.explore import shrunk
 from tests.oracle.language import LanguageError, Scope, split_words
-from tests.oracle.player import java_hash
+from tests.oracle.player import assignment, java_hash, subscription
 from tests.oracle.requests import api_key, build_request
 from tests.oracle.scenario import LEVELS, load_all, parse_file, parse_text
 from tests.oracle.stories import KINDS
@@ -227,15 +227,25 @@ def test_a_seed_tells_one_story(kind: str) -> None:
 
 
 ASKED = {
-    "transactions": {"Produce", "EndTxn", "TxnOffsetCommit", "WriteTxnMarkers", "AddPartitionsToTxn"},
+    "transactions": {
+        "Produce",
+        "EndTxn",
+        "TxnOffsetCommit",
+        "WriteTxnMarkers",
+        "AddPartitionsToTxn",
+        "ListTransactions",
+    },
     "logs": {"Produce", "Fetch", "ListOffsets", "DeleteRecords", "OffsetForLeaderEpoch"},
+    "classic": {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "TxnOffsetCommit"},
+    "topics": {"IncrementalAlterConfigs", "AlterConfigs", "CreatePartitions", "CreateTopics", "DeleteTopics"},
     "groups": {"ConsumerGroupHeartbeat", "OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "DeleteGroups"},
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_request_of_stories_is_known(kind: str) -> None:
-    known = scope(**dict.fromkeys("abefhxyz", 1))
+    known = scope(**dict.fromkeys("abefhnsxyz", 1), m="member")
+    known.functions |= {"assignment": assignment, "subscription": subscription, "id": lambda name: bytes(16)}
     ids = dict.fromkeys(("story-t", "story-u", "story-unknown"), bytes(16))
     asked = set()
     for seed in range(40):
