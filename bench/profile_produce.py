@@ -47,7 +47,7 @@ def node() -> Node:
         log=make_logger(level="error"),
         now=NOW,
     )
-    made.controlling.topics_at_start = (StartTopic("t", 1),)
+    made.controller.topics_at_start = (StartTopic("t", 1),)
     made.step(Started(), NOW)
     made.step(Connected(1, "localhost", 1), NOW)
     return made

@@ -274,16 +274,16 @@ class Clusters:
             self._decide(request.cluster, lambda controller: controller.put_records("Users", records))
         if not is_first:
             controller = cluster.controller
-            controller.act(lambda: controller.node.controlling.admit(spec))
+            controller.act(lambda: controller.node.controller.admit(spec))
         for name, listening in bound.items():
             await cluster.listen(request.broker, listening, name)
 
     def _decide(self, cluster: str, decide: Callable[[Controller], Decision[Any]]) -> None:
         """Have the controller decide, and write what follows from it."""
         driver = self.cluster(cluster).controller
-        office = driver.node.controlling.office
-        assert office is not None, "somebody is in office"
-        shard = office
+        active = driver.node.controller.active
+        assert active is not None, "somebody is active"
+        shard = active
 
         def carry_out() -> None:
             with contextlib.suppress(StopIteration):

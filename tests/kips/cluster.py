@@ -140,12 +140,12 @@ class Cluster(View):
 
     def fence(self, node_id: int) -> None:
         """A broker is gone: what it led has no leader."""
-        self.do(partial(self.world.nodes[self.world.spec.controller_id].controlling.fence, node_id))
+        self.do(partial(self.world.nodes[self.world.spec.controller_id].controller.fence, node_id))
 
     def unfence(self, node_id: int) -> None:
         """It is back."""
         spec = next(broker for broker in self.world.spec.brokers if broker.node_id == node_id)
-        self.do(partial(self.world.nodes[self.world.spec.controller_id].controlling.admit, spec))
+        self.do(partial(self.world.nodes[self.world.spec.controller_id].controller.admit, spec))
 
     def force_epoch(self, transactional_id: str, epoch: int) -> None:
         """Have an id at an epoch that would take thousands of transactions to reach."""

@@ -333,7 +333,7 @@ def test_markers_are_sent_until_they_are_acknowledged(level: int, reply_only: bo
 
 def deafen(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, node_id: int) -> None:
     """The broker hears nothing of the metadata any more."""
-    monkeypatch.setattr(cluster.node(node_id).controlling, "advance", lambda offset: None)
+    monkeypatch.setattr(cluster.node(node_id).controller, "advance", lambda offset: None)
 
 
 @every_level

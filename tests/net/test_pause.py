@@ -209,7 +209,7 @@ def test_a_paused_controller_is_replaced_and_learns_it() -> None:
         cluster.resume_broker(1)
         cluster.move_leader("t", 0, to=1)
         served(cluster)
-        assert cluster._node(1).controlling.office is None
+        assert cluster._node(1).controller.active is None
         assert {1, 2, 3} == brokers_of(cluster)
 
 

@@ -71,7 +71,7 @@ class Controls:
         """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log."""
         self.leader(topic, partition)
         self.known(to)
-        error = self._cluster.decide(lambda controlling: controlling.move_leader(topic, partition, to))
+        error = self._cluster.decide(lambda controller: controller.move_leader(topic, partition, to))
         if error is not ErrorCode.NONE:
             raise RuntimeError(f"the leader of {topic}-{partition} cannot be moved to broker {to}: {error.name}")
 
@@ -108,13 +108,13 @@ class Controls:
         """Finalize another level of a feature, up or down, as an operator would (UpdateFeatures)."""
         if self.node().image.feature(name) == level:
             return
-        error = self._cluster.decide(lambda controlling: controlling.set_feature(name, level))
+        error = self._cluster.decide(lambda controller: controller.set_feature(name, level))
         if error is not None:
             raise ValueError(error)
 
     def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> None:
         """Set configs as an operator would (IncrementalAlterConfigs); None takes one back."""
-        error = self._cluster.decide(lambda controlling: controlling.alter_configs(resource_type, name, changes))
+        error = self._cluster.decide(lambda controller: controller.alter_configs(resource_type, name, changes))
         if error is not None:
             raise ValueError(error)
 
@@ -138,7 +138,7 @@ class Controls:
     def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
         """From now on the replicas of a broker take so long to acknowledge; None: for ever."""
         node_id = self.known(broker)
-        self._cluster.decide(lambda controlling: controlling.set_replica_lag(node_id, milliseconds))
+        self._cluster.decide(lambda controller: controller.set_replica_lag(node_id, milliseconds))
 
     def pause_broker(self, broker: int) -> None:
         """Have a broker hear nothing of clients or of other brokers, while its connections stay open, until fenced."""

@@ -196,7 +196,7 @@ class RunningCluster:
         after = replace(before, host=told[0].host, port=told[0].port, endpoints=told)
         self.spec.brokers = tuple(after if each.node_id == node_id else each for each in self.spec.brokers)
         if node_id in self._running:
-            self.decide(lambda controlling: _told(controlling.change_addresses(after)))
+            self.decide(lambda controller: _told(controller.change_addresses(after)))
 
     def reload_certificates(self) -> None:
         """Read the keys and certificates of every listener again, for the connections to come. Raises `TlsError`."""
@@ -293,7 +293,7 @@ class RunningCluster:
 
     def _act(self, node_id: int, act: Callable[[ControllerRole], T]) -> T:
         driver = self.drivers[node_id]
-        return driver.act(lambda: act(driver.node.controlling))
+        return driver.act(lambda: act(driver.node.controller))
 
     def _act_on(self, node_id: int, act: Callable[[], None]) -> None:
         driver = self.drivers[node_id]
@@ -416,7 +416,7 @@ async def start_cluster(
         for broker in spec.brokers:
             node = cluster.make_node(broker.node_id)
             cluster.drivers[broker.node_id] = cluster.drive(node)
-        cluster.controller.node.controlling.topics_at_start = tuple(topics)
+        cluster.controller.node.controller.topics_at_start = tuple(topics)
         for driver in cluster.drivers.values():
             driver.start()
     except (ListenError, StartRefused, RulesError, LoginsRefused) as refused:

@@ -138,7 +138,7 @@ class Stopping(Struct):
 
 
 class Command(Struct):
-    """Whoever runs the cluster acts on the node: a leader is moved, a fault is lifted, the controller takes office."""
+    """Whoever runs the cluster acts on the node: a leader is moved, a fault is lifted, a controller becomes active."""
 
     act: Callable[[], None]
 

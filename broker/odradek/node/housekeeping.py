@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from odradek.node.hosting.controller import HasControlling
+from odradek.node.hosting.controller import HasController
 from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasPartitions, HasTimers
 from odradek.node.transport.exchange import HasConnections
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Housekeeping"]
 
 
-class Node(HasClock, HasConfig, HasConnections, HasControlling, HasMetadata, HasPartitions, HasTimers, Protocol):
+class Node(HasClock, HasConfig, HasConnections, HasController, HasMetadata, HasPartitions, HasTimers, Protocol):
     """What the chores touch of their broker."""
 
 
@@ -103,7 +103,7 @@ class Housekeeping:
     def forget_tokens(self) -> None:
         """Forget the delegation tokens whose time is over, where this node is the controller."""
         if self._node.image.tokens:
-            self._node.controlling.forget_tokens()
+            self._node.controller.forget_tokens()
 
     def forget_producers(self) -> None:
         """Forget the producers that have written nothing for `producer.id.expiration.ms`."""

@@ -146,7 +146,7 @@ class Node:
         self.replicas = Replicas(self)
         self.image: MetadataImage = EMPTY
         """The metadata this broker has published to itself."""
-        self.controlling = ControllerRole(self, self._published)
+        self.controller = ControllerRole(self, self._published)
         self.housekeeping = Housekeeping(self)
         self._steps: dict[type, Callable[[Any], None]] = {
             Started: self._started,
@@ -211,7 +211,7 @@ class Node:
 
     def _started(self, event: Started) -> None:
         try:
-            self.controlling.start()
+            self.controller.start()
         except StartRefused as refused:
             self.start_refused = refused
             return
@@ -310,7 +310,7 @@ class Node:
             connection.drained()
 
     def _metadata_advanced(self, event: MetadataAdvanced) -> None:
-        self.controlling.advance(event.offset)
+        self.controller.advance(event.offset)
 
     def _stopping(self, event: Stopping) -> None:
         if self.faults is not None:

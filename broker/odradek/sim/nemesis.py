@@ -170,13 +170,13 @@ class Nemesis:
             return "nobody else may go"
         node_id = self.random.choice(self.world.running)
         self._gone.add(node_id)
-        self._do(partial(self._controller.controlling.fence, node_id))
+        self._do(partial(self._controller.controller.fence, node_id))
         return f"broker {node_id} is gone"
 
     def return_a_broker(self) -> str:
         for node_id in sorted(self._gone):
             self._gone.discard(node_id)
-            self._do(partial(self._controller.controlling.admit, self.world.spec.broker(node_id)))
+            self._do(partial(self._controller.controller.admit, self.world.spec.broker(node_id)))
             return f"broker {node_id} is back"
         return "nobody was gone"
 
@@ -223,16 +223,16 @@ class Nemesis:
         if node_id in self._deaf or node_id == self.world.spec.controller_id:
             return f"broker {node_id} hears what it has to"
         self._deaf[node_id] = self.world.now + self.random.choice((100, 500, 2_000))
-        self.world.nodes[node_id].controlling.advance = _hear_nothing  # type: ignore[method-assign]
+        self.world.nodes[node_id].controller.advance = _hear_nothing  # type: ignore[method-assign]
         return f"broker {node_id} is deaf"
 
     def _let_hear(self, *, now: int) -> None:
         for node_id, until in list(self._deaf.items()):
             if until <= now:
                 del self._deaf[node_id]
-                del self.world.nodes[node_id].controlling.advance
+                del self.world.nodes[node_id].controller.advance
                 log_end = self._controller.image.offset
-                self._do(partial(self.world.nodes[node_id].controlling.advance, log_end), node_id=node_id)
+                self._do(partial(self.world.nodes[node_id].controller.advance, log_end), node_id=node_id)
                 self._did(f"broker {node_id} hears")
 
     def change_a_lag(self) -> str:

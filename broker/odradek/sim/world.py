@@ -161,7 +161,7 @@ class World:
         """What is to happen to which requests."""
         for broker in self.spec.brokers:
             self.nodes[broker.node_id] = self._make_node(broker.node_id)
-        self.nodes[ids[0]].controlling.topics_at_start = tuple(StartTopic.parse(text) for text in topics)
+        self.nodes[ids[0]].controller.topics_at_start = tuple(StartTopic.parse(text) for text in topics)
         for node_id in self.nodes:
             self._step(node_id, Started())
             refused = self.nodes[node_id].start_refused
@@ -257,10 +257,10 @@ class World:
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Give a partition to another leader, or to the same one in a new leader epoch."""
-        controlling = self.nodes[self.spec.controller_id].controlling
+        controller = self.nodes[self.spec.controller_id].controller
 
         def move() -> None:
-            error = controlling.move_leader(topic, partition, to)
+            error = controller.move_leader(topic, partition, to)
             assert error is ErrorCode.NONE, error
 
         self._step(self.spec.controller_id, Command(move))
@@ -268,8 +268,8 @@ class World:
 
     def set_replica_lag(self, node_id: int, milliseconds: int | None) -> None:
         """The replicas of a node take so long to acknowledge what their leaders append; None: for ever."""
-        controlling = self.nodes[self.spec.controller_id].controlling
-        self._step(self.spec.controller_id, Command(lambda: controlling.set_replica_lag(node_id, milliseconds)))
+        controller = self.nodes[self.spec.controller_id].controller
+        self._step(self.spec.controller_id, Command(lambda: controller.set_replica_lag(node_id, milliseconds)))
         self.run()
 
     # ------------------------------------------------------------------ brokers that die and come back
@@ -338,7 +338,7 @@ class World:
             self._step(node_id, Command(act))
 
     def _act(self, node_id: int, act: Callable[[ControllerRole], None]) -> None:
-        self._step(node_id, Command(partial(act, self.nodes[node_id].controlling)))
+        self._step(node_id, Command(partial(act, self.nodes[node_id].controller)))
 
     # ------------------------------------------------------------------ the network
 

@@ -49,7 +49,7 @@ def records(world: World) -> list[str]:
 
 def write_half(world: World, name: str) -> None:
     """The controller appends the first half of a long operation; every broker reads it."""
-    shard = world.nodes[1].controlling.shard
+    shard = world.nodes[1].controller.shard
     assert shard is not None
     controller: Controller = shard.machine
     decision = controller.create_topics(creation(name))
@@ -66,7 +66,7 @@ def write_half(world: World, name: str) -> None:
 def take_over(world: World, node: int) -> None:
     """Another node becomes the controller."""
     world.spec.controller_id = node
-    world.post(node, Command(world.nodes[node].controlling.take_office))
+    world.post(node, Command(world.nodes[node].controller.activate))
     world.run()
 
 

@@ -310,7 +310,7 @@ def test_a_client_may_see_the_new_level_before_other_brokers_do(
     cluster = Cluster(1, brokers=2)
     tid, partition = cluster.coordinator_on(coordinator), cluster.partition_on(leader)
     with monkeypatch.context() as patch:
-        patch.setattr(cluster.node(2).controlling, "advance", lambda offset: None)
+        patch.setattr(cluster.node(2).controller, "advance", lambda offset: None)
         cluster.set_level(2)
         assert [2, 1] == [cluster.node(node_id).image.transaction_version for node_id in (1, 2)]
         producer = Producer.started(cluster, NEW, tid=tid)

@@ -139,7 +139,7 @@ def test_describe_cluster_knows_no_other_endpoints(world: World) -> None:
 
 def test_fenced_brokers_are_shown_on_demand() -> None:
     world = World(brokers=2)
-    world.post(1, Command(lambda: world.nodes[1].controlling.fence(2)))
+    world.post(1, Command(lambda: world.nodes[1].controller.fence(2)))
     client = world.client()
 
     hidden = client.ask(DescribeClusterRequest(), 2)

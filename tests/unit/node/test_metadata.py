@@ -165,7 +165,7 @@ def fenced_world() -> World:
         for name, replicas in (("t", [2]), ("u", [2, 1]))
     ]
     world.client().ask(CreateTopicsRequest(topics=topics), 7)
-    world.post(1, Command(lambda: world.nodes[1].controlling.fence(2)))
+    world.post(1, Command(lambda: world.nodes[1].controller.fence(2)))
     world.run()
     return world
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from odradek.node.hosting.controller import HasControlling
+from odradek.node.hosting.controller import HasController
 from odradek.node.seams import HasClock, HasConfig, HasKernel, HasMetadata
 from odradek.node.transport.peers import HasPeers
 from odradek.node.transport.router import HasRouter
@@ -12,5 +12,5 @@ from odradek.node.transport.router import HasRouter
 __all__ = ["AsksShares"]
 
 
-class AsksShares(HasClock, HasConfig, HasControlling, HasKernel, HasMetadata, HasPeers, HasRouter, Protocol):
+class AsksShares(HasClock, HasConfig, HasController, HasKernel, HasMetadata, HasPeers, HasRouter, Protocol):
     """Calls to whichever broker coordinates the share partition, whose topic is made by the first who asks."""

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from odradek.node.cluster_spec import BrokerSpec
     from odradek.node.transport.outbox import Outbox
 
-__all__ = ["ControllerShard", "ControllerRole", "HasControlling", "StartRefused", "StartTopic", "internal_topic"]
+__all__ = ["ControllerShard", "ControllerRole", "HasController", "StartRefused", "StartTopic", "internal_topic"]
 
 
-class HasControlling(Protocol):
+class HasController(Protocol):
     """The broker's part in the metadata, and the controller if it is this broker."""
 
     @property
-    def controlling(self) -> ControllerRole: ...
+    def controller(self) -> ControllerRole: ...
 
 
 class Node(
@@ -96,26 +96,26 @@ class ControllerRole:
         self._log = node.store.open(METADATA_TOPIC_ID, 0, METADATA_CONFIG)
 
     @property
-    def office(self) -> ControllerShard | None:
-        """The controller, if it is this node, and no other one has taken office since."""
+    def active(self) -> ControllerShard | None:
+        """The controller, if it is this node, and no other one has become active since."""
         return self.shard if self.shard is not None and self.shard.partition.is_leader else None
 
     # ------------------------------------------------------------------ start
 
     def start(self) -> None:
-        """Catch up with the log; the controller takes office first, and brings a new cluster into being."""
+        """Catch up with the log; the controller becomes active first, and brings a new cluster into being."""
         if self._node.cluster.controller_id != self._node.node_id:
             self.advance(self._log.end_offset)
             return
         is_new = self._log.end_offset == 0
-        self.take_office()
+        self.activate()
         if is_new:
             for broker in self._node.cluster.brokers:
                 self.admit(broker)
             self._create_users_at_start()
             self._create_topics_at_start()
 
-    def take_office(self) -> None:
+    def activate(self) -> None:
         """Become the controller: read the rest of the log, abort what the one before left open, write from now on."""
         node = self._node
         self.advance(self._log.end_offset)
@@ -258,11 +258,11 @@ class ControllerRole:
         records = [record for user, password in users.items() for record in password_records(user, password, salt)]
         if records:
             put = _at_once(self.shard.carry_out(self.shard.machine.put_records("Users", records)))
-            assert not isinstance(put, Refused), "the controller is in office"
+            assert not isinstance(put, Refused), "the controller is active"
 
     def forget_tokens(self) -> None:
         """Remove the delegation tokens whose time is over, if this is the controller."""
-        shard = self.office
+        shard = self.active
         if shard is not None:
             _at_once(shard.carry_out(shard.machine.remove_expired_tokens(self._node.now)))
 
@@ -305,7 +305,7 @@ class ControllerRole:
             return
         request = CreateTopicsRequest(topics=topics, timeout_ms=START_TIMEOUT_MS)
         created = _at_once(self.shard.carry_out(self.shard.machine.create_topics(request)))
-        assert not isinstance(created, Refused), "the controller is in office"
+        assert not isinstance(created, Refused), "the controller is active"
         for result in created.topics:
             if result.error_code != ErrorCode.NONE:
                 reason = result.error_message or ErrorCode(result.error_code).name
@@ -326,10 +326,10 @@ class ControllerRole:
 
         Who has missed much goes straight to the latest image, as a broker that starts does.
         """
-        if self.office is not None:
+        if self.active is not None:
             return
         if self.shard is not None:
-            # Another one has taken office, and we hear of it by what it writes.
+            # Another one has become active, and we hear of it by what it writes.
             self.shard.resign()
             self.shard = None
         images: list[MetadataImage] = []

@@ -1,7 +1,7 @@
 """What a broker's going and coming mean for the rest of its cluster: who controls it, and who is in service.
 
 The same for brokers on real sockets and simulated ones: a driver ends or starts the node, and calls this with a way to
-act on the controlling part of a node that runs.
+act on the controller role of a node that runs.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def see_off(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act)
         return
     if spec.controller_id not in running:
         spec.controller_id = min(running)
-        act(spec.controller_id, lambda controlling: controlling.take_office())
-    act(spec.controller_id, lambda controlling: controlling.fence(node_id))
+        act(spec.controller_id, lambda controller: controller.activate())
+    act(spec.controller_id, lambda controller: controller.fence(node_id))
 
 
 def hear_from(spec: ClusterSpec, node_ids: Collection[int], act: Act) -> None:
     """These nodes are heard of: those that were silent for too long are in service again."""
     for node_id in node_ids:
-        act(spec.controller_id, lambda controlling, node_id=node_id: controlling.hear_from(node_id))  # type: ignore[misc]
+        act(spec.controller_id, lambda controller, node_id=node_id: controller.hear_from(node_id))  # type: ignore[misc]
 
 
 def choose_controller(spec: ClusterSpec, node_id: int, running: Collection[int]) -> None:
@@ -48,9 +48,9 @@ def let_in(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act) 
     """
     gone = [broker.node_id for broker in spec.brokers if broker.node_id not in running]
 
-    def register(controlling: ControllerRole) -> None:
+    def register(controller: ControllerRole) -> None:
         for each in (*gone, node_id):
-            controlling.fence(each)
-        controlling.admit(spec.broker(node_id))
+            controller.fence(each)
+        controller.admit(spec.broker(node_id))
 
     act(spec.controller_id, register)

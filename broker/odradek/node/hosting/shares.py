@@ -213,7 +213,7 @@ async def _coordinator(node: AsksShares, key: ShareKey) -> int | None:
     kind = CoordinatorKind.SHARE
     topic = node.image.topic(kind.topic)
     if topic is None:
-        await node.controlling.create_internal_topic(kind.topic)
+        await node.controller.create_internal_topic(kind.topic)
         topic = node.image.topic(kind.topic)
     if topic is None:
         return None

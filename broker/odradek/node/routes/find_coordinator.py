@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.node.coordinators import CoordinatorKind, partition_for
-from odradek.node.hosting.controller import HasControlling
+from odradek.node.hosting.controller import HasController
 from odradek.node.seams import HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["find_coordinator"]
 
 
-class Node(HasControlling, HasMetadata, HasTurns, Protocol):
+class Node(HasController, HasMetadata, HasTurns, Protocol):
     """What this route touches of its broker."""
 
 
@@ -58,7 +58,7 @@ async def _find(node: Node, key_type: int, key: str, call: Call) -> Coordinator:
         return _nowhere(key, ErrorCode.INVALID_REQUEST, version, tells=key_type != SHARE)
     topic = node.image.topic(kind.topic)
     if topic is None:
-        await node.controlling.create_internal_topic(kind.topic)
+        await node.controller.create_internal_topic(kind.topic)
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, version)
     partition = topic.partitions[partition_for(key, len(topic.partitions))]
     broker = node.image.brokers.get(partition.leader)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec import Struct
 
 from odradek.log.machine import Decision, Refused
-from odradek.node.hosting.controller import HasControlling
+from odradek.node.hosting.controller import HasController
 from odradek.node.quotas.piece import HasQuotas
 from odradek.node.seams import HasConfig
 from odradek.node.transport.peers import HasPeers
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["AsksController", "ask_controller"]
 
 
-class AsksController(HasConfig, HasControlling, HasPeers, HasQuotas, Protocol):
+class AsksController(HasConfig, HasController, HasPeers, HasQuotas, Protocol):
     """The controller, here or at another broker."""
 
 
@@ -44,7 +44,7 @@ async def ask_controller(
     request: Struct | None = None,
 ) -> R:
     """The controller's response to the call, or to the part of it that is given; refusals in the response's shape."""
-    shard = node.controlling.office
+    shard = node.controller.active
     if shard is not None:
         reply = await shard.carry_out(decide(shard.machine))
         return refuse(reply.error, reply.message) if isinstance(reply, Refused) else reply

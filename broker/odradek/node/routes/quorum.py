@@ -196,7 +196,7 @@ async def unregister_broker(node: Node, call: Call) -> UnregisterBrokerResponse:
 
 
 async def unregister_controller(node: Node, call: Call) -> UnregisterControllerResponse:
-    """UnregisterController (key 94), version 0: there is one controller, which is in office."""
+    """UnregisterController (key 94), version 0: there is one controller, which is active."""
     request: UnregisterControllerRequest = call.request
     if request.controller_id == node.cluster.controller_id:
         error, message = ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."

@@ -50,7 +50,7 @@ async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
     for topic in request.topics:
         named.setdefault(topic.name, []).append(topic)
     quota = _quota(node, call)
-    if node.controlling.office is None:
+    if node.controller.active is None:
         # It is passed on as a whole, and shared out there.
         return await ask_controller(
             node, call, partial(_create, request, request, quota), partial(refuse, request), CreateTopicsResponse
@@ -72,7 +72,7 @@ def _create(
 
 def _quota(node: Node, call: Call) -> MutationQuota | None:
     """What the client may change (KIP-599): the controller counts, for whoever it was that asked."""
-    if node.quotas is None or node.controlling.office is None or (call.is_broker and not call.passed_on):
+    if node.quotas is None or node.controller.active is None or (call.is_broker and not call.passed_on):
         return None
     return node.quotas.of_mutations(call)
 

@@ -42,14 +42,14 @@ def test_another_one_takes_office_and_the_image_goes_on() -> None:
     before = {node_id: node.image for node_id, node in world.nodes.items()}
     world.stop_broker(1)
     assert 2 == world.spec.controller_id
-    assert world.nodes[2].controlling.office is not None
+    assert world.nodes[2].controller.active is not None
     assert 1 not in leaders(world, 2)
     assert leaders(world, 2) == leaders(world, 3)
     assert all(world.nodes[each].image.offset > before[each].offset for each in (2, 3))
     create(world, "later")
     world.start_broker(1)
     assert 2 == world.spec.controller_id
-    assert world.nodes[1].controlling.office is None
+    assert world.nodes[1].controller.active is None
     assert world.nodes[2].image == world.nodes[1].image == world.nodes[3].image
     assert [1, 2, 3] == sorted(in_service(world, 1))
 
@@ -57,10 +57,10 @@ def test_another_one_takes_office_and_the_image_goes_on() -> None:
 def test_a_controller_that_was_replaced_reads_what_its_successor_writes() -> None:
     world = new_world()
     world.spec.controller_id = 2
-    world.post(2, Command(world.nodes[2].controlling.take_office))
+    world.post(2, Command(world.nodes[2].controller.activate))
     world.run()
     create(world, "later")
-    assert world.nodes[1].controlling.office is None
+    assert world.nodes[1].controller.active is None
     assert world.nodes[1].image == world.nodes[2].image
     assert world.nodes[1].image.topic("later") is not None
 
@@ -110,6 +110,6 @@ def test_only_the_removal_of_a_topic_ends_its_log() -> None:
 
 
 def test_an_image_that_was_shown_is_not_shown_again() -> None:
-    controlling = new_world().nodes[2].controlling
+    controller = new_world().nodes[2].controller
     with pytest.raises(AssertionError, match="an image never goes back"):
-        controlling.show([controlling.image])
+        controller.show([controller.image])
