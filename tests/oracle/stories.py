@@ -353,7 +353,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "logs": Kind(Logs.begin, Logs.tell, LOGS),
     "classic": Kind(Members.begin, Members.tell, ("DescribeGroups v5 groups=[g]", "OffsetFetch v7 g stable")),
-    "topics": Kind(Topics.begin, Topics.tell, ("settle", "Metadata v12 topics=[{name: t}]", "log t-0")),
+    "topics": Kind(Topics.begin, Topics.tell, ("settle", "Fetch v12 t-0", "Fetch v12 t-1")),
     "groups": Kind(Groups.begin, Groups.tell, ("ConsumerGroupDescribe v1 group_ids=[g]", "OffsetFetch v7 g t-0")),
 }
 """What stories may be about."""

@@ -49,7 +49,8 @@ def _lines() -> Iterator[str]:
     yield from _end(END_TXN, (EpochRelation.CURRENT,))
     yield "## EndTxn v5 after its checks (KIP-890)\n"
     yield "The epoch of the request, set against the present one, is the relation:"
-    yield "_bumped retry_ is one below, _overflow retry_ is the last epoch of the producer id before.\n"
+    yield "_bumped retry_ is one below, _overflow retry_ is the last epoch of the producer id before,"
+    yield "_one behind_ is one below an epoch that the end of its transaction has kept.\n"
     yield from _end(END_TXN_BUMPING, tuple(EpochRelation))
     yield from _markers()
     yield from _errors()

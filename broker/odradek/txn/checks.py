@@ -115,9 +115,8 @@ def epoch_relation(claim: Claim, entry: Entry) -> EpochRelation:
         return EpochRelation.OVERFLOW_RETRY
     if present == epoch:
         return EpochRelation.CURRENT
-    # An end that kept its epoch has bumped nothing: who is one below is an older instance, and must not learn of it.
-    if present == epoch + 1 and not entry.epoch_used:
-        return EpochRelation.BUMPED_RETRY
+    if present == epoch + 1:
+        return EpochRelation.ONE_BEHIND if entry.epoch_used else EpochRelation.BUMPED_RETRY
     return EpochRelation.STALE if epoch < present else EpochRelation.FUTURE
 
 

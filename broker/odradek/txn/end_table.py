@@ -103,6 +103,10 @@ def _end_txn_bumping() -> EndTable:
         (TxnState.DEAD, _ABORT, _CURRENT): _NEVER,
         (TxnState.PREPARE_EPOCH_FENCE, _COMMIT, _CURRENT): _NEVER,
         (TxnState.PREPARE_EPOCH_FENCE, _ABORT, _CURRENT): _NEVER,
+        # An end that kept its epoch has bumped nothing: the other outcome is refused as to a retry, and the same one,
+        # which Kafka takes for a retry, as to the older instance that asks: it must not learn of its successor's epoch.
+        (TxnState.COMPLETE_COMMIT, _ABORT, EpochRelation.ONE_BEHIND): _WRONG_STATE,
+        (TxnState.COMPLETE_ABORT, _COMMIT, EpochRelation.ONE_BEHIND): _WRONG_STATE,
     }
     for retry in (_BUMPED, _OVERFLOW):
         answers |= {

@@ -65,6 +65,8 @@ class EpochRelation(Enum):
     """One below: the transaction that this request ended has bumped the epoch."""
     OVERFLOW_RETRY = "overflow retry"
     """The last epoch of the previous producer id: ending that transaction moved on to the present producer id."""
+    ONE_BEHIND = "one behind"
+    """One below, and no retry: the transaction that ended last was made in the present epoch, which it kept."""
     STALE = "stale"
     FUTURE = "future"
 

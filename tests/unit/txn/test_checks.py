@@ -71,7 +71,8 @@ def test_relations_of_the_same_producer(epoch: int) -> None:
 def test_after_an_end_that_kept_its_epoch_one_below_is_no_retry() -> None:
     entry = replace(ENTRY, producer_epoch=5, epoch_used=True)
     assert EpochRelation.CURRENT is epoch_relation(Claim("x", 10, 5), entry)
-    assert EpochRelation.STALE is epoch_relation(Claim("x", 10, 4), entry)
+    assert EpochRelation.ONE_BEHIND is epoch_relation(Claim("x", 10, 4), entry)
+    assert EpochRelation.STALE is epoch_relation(Claim("x", 10, 3), entry)
 
 
 def test_an_overflow_retry_names_the_last_epoch_of_the_id_before() -> None:

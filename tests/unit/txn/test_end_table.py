@@ -63,6 +63,10 @@ def test_old_end_txn(state: TxnState, answers: list[EndAnswer]) -> None:
 def test_bumping_end_txn(state: TxnState, answers: list[EndAnswer]) -> None:
     for (outcome, relation), answer in zip(product((Outcome.COMMIT, Outcome.ABORT), RETRIES), answers, strict=True):
         assert answer is END_TXN_BUMPING[state, outcome, relation]
+    behind = {(TxnState.COMPLETE_COMMIT, Outcome.ABORT), (TxnState.COMPLETE_ABORT, Outcome.COMMIT)}
+    for outcome in Outcome:
+        expected = ErrorCode.INVALID_TXN_STATE if (state, outcome) in behind else ErrorCode.PRODUCER_FENCED
+        assert expected is END_TXN_BUMPING[state, outcome, EpochRelation.ONE_BEHIND]
     for outcome, relation in product(Outcome, (EpochRelation.STALE, EpochRelation.FUTURE)):
         assert ErrorCode.PRODUCER_FENCED is END_TXN_BUMPING[state, outcome, relation]
 
