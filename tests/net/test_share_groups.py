@@ -23,7 +23,7 @@ CONFIG = {
     "share.coordinator.state.topic.replication.factor": 1,
     "odradek.internal.topics.at.start": True,
 }
-ACCEPT, RELEASE = 1, 2
+ACCEPT, RELEASE, RENEW = 1, 2, 4
 GROUP_RESOURCE = 32
 
 
@@ -70,6 +70,11 @@ class Member:
 
         assert wait_until(assigned, limit_s=30.0), "nothing is assigned"
 
+    def leave(self) -> None:
+        coordinator = self.ask(ApiKey.FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": ["g"]})
+        fields = {"group_id": "g", "member_id": self.member_id, "member_epoch": -1}
+        self.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, fields, broker=coordinator.coordinators[0].node_id)
+
     def fetch(self, *, broker: int = 1, wait_ms: int = 0) -> list[tuple[int, int, int]] | ErrorCode:
         partition = {"partition_index": 0, "acknowledgement_batches": []}
         fields = {
@@ -96,13 +101,14 @@ class Member:
         failed = [each.error_code for topic in answer.responses for each in topic.partitions if each.error_code]
         return ErrorCode(failed[0]) if failed else got
 
-    def acknowledge(self, first: int, last: int, kind: int, *, broker: int = 1) -> ErrorCode:
+    def acknowledge(self, first: int, last: int, kind: int, *, broker: int = 1, renews: bool = False) -> ErrorCode:
         said = {"first_offset": first, "last_offset": last, "acknowledge_types": [kind]}
         partition = {"partition_index": 0, "acknowledgement_batches": [said]}
         fields = {
             "group_id": "g",
             "member_id": self.member_id,
             "share_session_epoch": self.epoch,
+            "is_renew_ack": renews,
             "topics": [{"topic_id": self.topic_id, "partitions": [partition]}],
         }
         answer = self.ask(ApiKey.SHARE_ACKNOWLEDGE, 2, fields, broker=broker)
@@ -230,3 +236,33 @@ def test_without_the_feature_members_are_refused() -> None:
         answer = member.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, fields)
         assert ErrorCode.UNSUPPORTED_VERSION == answer.error_code
         member.close()
+
+
+def test_locks_are_not_renewed_where_the_group_does_not_allow_it() -> None:
+    with members("a") as (_, (a,)):
+        a.produce(2)
+        a.fetch()
+        fields = {"name": "share.renew.acknowledge.enable", "config_operation": 0, "value": "false"}
+        resource = {"resource_type": GROUP_RESOURCE, "resource_name": "g", "configs": [fields]}
+        a.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource]})
+
+        assert ErrorCode.INVALID_RECORD_STATE is a.acknowledge(0, 1, RENEW, renews=True)
+        assert ErrorCode.NONE is a.acknowledge(0, 1, ACCEPT, renews=True)
+
+
+def test_offsets_that_were_deleted_are_read_again_by_who_comes_next() -> None:
+    with members("a") as (cluster, (a,)):
+        a.produce(3)
+        a.fetch()
+        assert ErrorCode.NONE is a.acknowledge(0, 2, ACCEPT)
+        a.leave()
+        a.close()
+        b = Member(cluster, "b")
+        try:
+            deleted = b.ask(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, {"group_id": "g", "topics": [{"topic_name": "t"}]})
+            assert ErrorCode.NONE == deleted.responses[0].error_code
+            b.join()
+
+            assert [(0, 2, 1)] == b.fetch()
+        finally:
+            b.close()

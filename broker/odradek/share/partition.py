@@ -31,6 +31,7 @@ BATCH_NOT_ACQUIRED = Refused(
     "The batch cannot be acknowledged. The batch is not in the acquired state.",
 )
 NOT_ACQUIRED = Refused(ErrorCode.INVALID_RECORD_STATE, "The offset cannot be acknowledged. The offset is not acquired.")
+NOT_RENEWABLE = Refused(ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group.")
 
 
 class AckType(IntEnum):
@@ -68,6 +69,8 @@ class Limits(Struct, frozen=True):
     """How often a record is delivered before it is given up."""
     locks: int
     """How many records are on their way at most; whole batches may be a few more."""
+    renews: bool = True
+    """Whether members may prolong their locks (KIP-1222)."""
 
 
 class Acquired(Struct):
@@ -242,6 +245,8 @@ class SharePartition:
                     if stretch.member != member:
                         return NOT_OWNER
                     if kind is AckType.RENEW:
+                        if not limits.renews:
+                            return NOT_RENEWABLE
                         renewed.append(stretch)
                     else:
                         changed[id(stretch)] = stretch, _outcome(kind, stretch, limits)

@@ -40,6 +40,8 @@ class ShareSessions:
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], ShareSession] = {}
+        self._begun: dict[object, set[str]] = {}
+        """The groups of the sessions that ever began over a connection."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -50,6 +52,7 @@ class ShareSessions:
         if key not in self._sessions and len(self._sessions) >= at_most:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         session = self._sessions[key] = ShareSession(group_id, member_id, connection)
+        self._begun.setdefault(connection, set()).add(group_id)
         return session
 
     def find(self, group_id: str, member_id: str, epoch: int) -> ShareSession | ErrorCode:
@@ -73,3 +76,11 @@ class ShareSessions:
     def of_connection(self, connection: object) -> list[ShareSession]:
         """The sessions that began over this connection."""
         return [each for each in self._sessions.values() if each.connection is connection]
+
+    def forget(self, connection: object) -> list[str]:
+        """The connection is gone: the groups it had sessions of, in order."""
+        return sorted(self._begun.pop(connection, ()))
+
+    def has_any(self, group_id: str) -> bool:
+        """Whether a member of the group has a session."""
+        return any(each == group_id for each, _ in self._sessions)

@@ -102,7 +102,12 @@ def beat(
     target = _next_target(group, member, members, epoch, topics, settings, now, records)
     after = member
     if member.epoch != target.epoch:
-        after = replace(member, epoch=target.epoch, previous_epoch=member.epoch, assigned=target.partitions)
+        assigned = _wanted(target.partitions, member, topics)
+        after = replace(member, epoch=target.epoch, previous_epoch=member.epoch, assigned=assigned)
+    elif epoch != group.epoch:
+        # It need not wait for the next assignment to be rid of what it does not want, or what is not there any more.
+        after = replace(member, assigned=_wanted(target.partitions, member, topics))
+    if after != member:
         records.append(current_record(group.group_id, after))
     new = missing(group, names, topics)
     if new:
@@ -199,6 +204,12 @@ def _next_target(
     ]
     records.append(assignment_epoch_record(group.group_id, epoch, now))
     return _Target(epoch, targets[member.member_id])
+
+
+def _wanted(target: Partitions, member: ShareMember, topics: Topics) -> Partitions:
+    """What of a target is of topics that the member has subscribed to, and that are there."""
+    ids = {topic.id for name in member.topic_names if (topic := topics.topic(name)) is not None}
+    return {topic_id: indexes for topic_id, indexes in target.items() if topic_id in ids}
 
 
 def _assignment(assigned: Partitions) -> Assignment:

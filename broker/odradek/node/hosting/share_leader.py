@@ -5,6 +5,7 @@ Locks end by the node's own time. What becomes of records goes to the share coor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -101,16 +102,13 @@ class Shares:
                 config.group_share_min_partition_max_record_locks,
                 config.group_share_max_partition_max_record_locks,
             ),
+            renews=own.get("share.renew.acknowledge.enable") != "false",
         )
 
     def reads_committed(self, group_id: str) -> bool:
         """Whether a group is spared what is not decided, and what was aborted."""
         own = self._node.image.config(ResourceType.GROUP, group_id)
         return own.get("share.isolation.level") == "read_committed"
-
-    def renews(self, group_id: str) -> bool:
-        """Whether members may prolong their locks (KIP-1222)."""
-        return self._node.image.config(ResourceType.GROUP, group_id).get("share.renew.acknowledge.enable") != "false"
 
     # ------------------------------------------------------------------ share partitions
 
@@ -222,9 +220,18 @@ class Shares:
 
     def disconnected(self, connection: int) -> None:
         """A client is gone, and with it the sessions that it began."""
-        for session in self.sessions.of_connection(connection):
+        ended = self.sessions.of_connection(connection)
+        for session in ended:
             self.sessions.close(session)
-            self._node.kernel.spawn(self._ended(session))
+        group_ids = self.sessions.forget(connection)
+        if group_ids:
+            self._node.kernel.spawn(self._ended(ended, group_ids))
 
-    async def _ended(self, session: ShareSession) -> None:
-        await self.release(session.group_id, session.member_id)
+    async def _ended(self, ended: Sequence[ShareSession], group_ids: Sequence[str]) -> None:
+        for session in ended:
+            await self.release(session.group_id, session.member_id)
+        for group_id in group_ids:
+            if not self.sessions.has_any(group_id):
+                # Nobody reads: offsets may be altered or deleted now, so who comes next has them read again.
+                for key in [key for key in self._held if key.group_id == group_id]:
+                    self._drop(key)

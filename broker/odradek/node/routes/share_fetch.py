@@ -80,7 +80,7 @@ async def share_fetch(node: Node, call: Call) -> ShareFetchResponse:
     shares, group_id, member_id = node.shares, request.group_id, request.member_id
     if group_id is None or not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    asked = list(_asked(request.topics, renews=request.is_renew_ack and shares.renews(group_id)))
+    asked = list(_asked(request.topics, renews=request.is_renew_ack))
     if _makes_no_sense(request, asked):
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     session = _session(node, call, request, asked)
@@ -140,7 +140,7 @@ async def share_acknowledge(node: Node, call: Call) -> ShareAcknowledgeResponse:
     session = shares.sessions.find(group_id, member_id, request.share_session_epoch)
     if isinstance(session, ErrorCode):
         return ShareAcknowledgeResponse(error_code=session)
-    asked = list(_asked(request.topics, renews=request.is_renew_ack and shares.renews(group_id)))
+    asked = list(_asked(request.topics, renews=request.is_renew_ack))
     outcomes = await _acknowledge_all(node, call, group_id, member_id, asked)
     if request.share_session_epoch == FINAL_EPOCH:
         shares.sessions.close(session)
