@@ -180,7 +180,7 @@ node.id  The id of the broker.
 process.roles  Whether the process is a broker, or the controller as well.
 odradek.as.kafka  The release of Kafka that the broker is served as.
 odradek.log.memory.bytes.max  The memory for all logs of the process; the oldest segments go first.
-odradek.internal.topics.at.start  Whether the coordinators' topics exist from the start.
+odradek.internal.topics.at.start  Whether the coordinators' topics, and producer ids to give out, are there from the start.
 replica.lag.time.max.ms  A replica that lacks something for longer than this is out of sync.
 odradek.replica.lag.ms  How long the replicas of a broker take to acknowledge what their leaders append; -1 is for ever.
 odradek.telemetry  Whether the metrics that clients push are taken, and clients are told so.

@@ -1,6 +1,7 @@
 """The producer ids that a broker may give out: blocks it gets from the controller (Kafka's `RPCProducerIdManager`).
 
-The next block is asked for when most of the present one is used.
+The next block is asked for when most of the present one is used; the first one when the broker starts, or as Kafka
+does it, when somebody needs an id.
 Without an id in hand the client hears COORDINATOR_LOAD_IN_PROGRESS and asks again.
 """
 
@@ -24,14 +25,17 @@ class AllocateProducerIds(Struct, frozen=True):
 
 
 class ProducerIds:
-    """The ids in hand: what is left of one block, and perhaps the next block whole."""
+    """The ids in hand: what is left of one block, and perhaps the next block whole.
 
-    def __init__(self) -> None:
+    `at_start` says whether the first block is due before somebody has asked for an id.
+    """
+
+    def __init__(self, *, at_start: bool = True) -> None:
         self._next = 0
         self._end = 0
         self._size = 0
         self._following: tuple[int, int] | None = None
-        self._wanted = True
+        self._wanted = at_start
         self._not_before: int | None = None
 
     def take(self) -> int | None:

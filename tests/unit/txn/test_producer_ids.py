@@ -16,6 +16,15 @@ def test_a_new_broker_asks_for_a_block_and_has_no_id_before_it_comes() -> None:
     assert [3000, 3001] == [ids.take(), ids.take()]
 
 
+def test_a_broker_that_starts_bare_asks_when_somebody_needs_an_id() -> None:
+    ids = ProducerIds(at_start=False)
+    assert not wants(ids)
+    assert ids.take() is None
+    assert wants(ids)
+    ids.granted(3000, BLOCK_SIZE)
+    assert 3000 == ids.take()
+
+
 def test_the_next_block_is_asked_for_at_nine_tenths() -> None:
     ids = ProducerIds()
     ids.granted(0, 1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from odradek.node.seams import HasClock, HasIdentity, HasKernel, HasMetadata, HasTimers
+from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasMetadata, HasTimers
 from odradek.node.transport.peers import HasPeers
 from odradek.txn.producer_ids import ProducerIds
 from odradek.wire.errors import ErrorCode
@@ -22,15 +22,15 @@ class HasProducerIds(Protocol):
     def producer_ids(self) -> ProducerIdSupply: ...
 
 
-class Node(HasClock, HasIdentity, HasKernel, HasMetadata, HasPeers, HasTimers, Protocol):
+class Node(HasClock, HasConfig, HasIdentity, HasKernel, HasMetadata, HasPeers, HasTimers, Protocol):
     """What the supply of producer ids touches of its broker."""
 
 
 class ProducerIdSupply(ProducerIds):
-    """Blocks of ids that are fetched before they are needed."""
+    """Blocks of ids that are fetched before they are needed; the first one too, unless the cluster starts bare."""
 
     def __init__(self, node: Node) -> None:
-        super().__init__()
+        super().__init__(at_start=node.config.odradek_internal_topics_at_start)
         self._node = node
         self._asking = False
 
