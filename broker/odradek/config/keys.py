@@ -33,6 +33,7 @@ __all__ = [
     "listing",
     "long",
     "name_of",
+    "parse_value",
     "short",
     "string",
     "text_of",
@@ -115,7 +116,7 @@ class Key(Struct, frozen=True):
 
     def parse(self, text: str) -> Value:
         """The value of a text; raises `BadValue` as Kafka's `ConfigDef.parseType` and the key's validator do."""
-        value = _parse(self.name, self.rule.kind, text.strip())
+        value = parse_value(self.name, self.rule.kind, text.strip())
         words = self.rule.words
         for word in (value if isinstance(value, tuple) else (value,)) if words else ():
             if word not in words:
@@ -265,7 +266,8 @@ _BITS = {Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}
 _BOOLEANS = {"true": True, "false": False}
 
 
-def _parse(name: str, kind: Kind, text: str) -> Value:
+def parse_value(name: str, kind: Kind, text: str) -> Value:
+    """The value that a text has as one of a kind; raises `BadValue`, which names the key."""
     bits = _BITS.get(kind)
     if bits is not None:
         number = whole_number(text, bits)

@@ -19,6 +19,7 @@ from odradek.metadata.client_metrics import invalid_client_metrics
 from odradek.metadata.features import ELIGIBLE_REPLICAS, MIN_INSYNC
 from odradek.metadata.group_configs import invalid_group_configs
 from odradek.metadata.image import MetadataImage, ResourceType
+from odradek.metadata.inert_configs import invalid_inert_configs
 from odradek.metadata.topic_configs import invalid_topic_configs
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs_response, incremental_alter_configs_response
@@ -252,7 +253,8 @@ def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: C
                 BROKER_KEYS[key].parse(values[key])
             except BadValue as error:
                 return _refused(str(error))
-    return _invalid_connection_limits(values, touched, config)
+    inert = invalid_inert_configs(values, touched, config)
+    return _refused(inert) if inert is not None else _invalid_connection_limits(values, touched, config)
 
 
 def _invalid_connection_limits(values: Values, touched: Sequence[str], config: Config) -> Failure | None:

@@ -167,6 +167,32 @@ def test_validate_only_writes_nothing() -> None:
             "Invalid value -5 for configuration message.max.bytes: Value must be at least 0",
         ),
         (
+            resource("", ("log.cleaner.threads", SET, "many"), kind=BROKER),
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value many for configuration log.cleaner.threads: Not a number of type INT",
+        ),
+        (
+            resource("", ("num.io.threads", SET, "0"), kind=BROKER),
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value 0 for configuration num.io.threads: Value must be at least 1",
+        ),
+        (
+            resource(
+                "", ("log.cleaner.threads", SET, "2"), ("log.cleaner.dedupe.buffer.size", SET, f"{2**21}"), kind=4
+            ),
+            ErrorCode.INVALID_REQUEST,
+            "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+        ),
+        (
+            resource("", ("background.threads", SET, "21"), kind=BROKER),
+            ErrorCode.INVALID_REQUEST,
+            (
+                "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation "
+                "failed for background.threads=21, value should not be greater than double the current value 10 "
+                "for configuration Invalid dynamic configuration"
+            ),
+        ),
+        (
             resource("", ("consumer.session.timeout.ms", SET, "46000"), kind=GROUP),
             ErrorCode.INVALID_REQUEST,
             "Default group resources are not allowed.",
