@@ -199,6 +199,10 @@ class Release(Struct, frozen=True, kw_only=True):
     """Who adds partitions with an old epoch hears so while markers are owed; since 4.0 CONCURRENT_TRANSACTIONS."""
     verification: Verification = Verification()
     producers: ProducerRules = ProducerRules()
+    first_group_epoch: int = 1
+    """Of a group of the consumer protocol before its first member joins."""
+    commits_with_older_epochs: bool = True
+    """Whether a member may commit with an epoch since which it has had all that it commits (KIP-1251)."""
     defaults: Mapping[str, str] = {}
     """Broker configuration that is another unless it is given."""
     rules: Rules | None = None
@@ -212,6 +216,11 @@ class Release(Struct, frozen=True, kw_only=True):
     def has_transaction_version(self) -> bool:
         """Whether there is the feature, and with it transactions that know what kind of client theirs is."""
         return _TRANSACTIONS in self.features
+
+    @property
+    def has_group_version(self) -> bool:
+        """Whether groups of the consumer protocol are more than a preview, which is off."""
+        return _GROUPS in self.features
 
     @property
     def is_latest(self) -> bool:
@@ -291,6 +300,9 @@ RELEASES: Mapping[str, Release] = {
         features={name: levels for name, levels in _LATEST_FEATURES.items() if name not in _SINCE_4_4}
         | {_METADATA: (7, 25)},
         levels={_GROUPS: 1, _METADATA: 25, _TRANSACTIONS: 2},
+        first_group_epoch=0,
+        commits_with_older_epochs=False,
+        defaults={"group.consumer.assignment.interval.ms": "0"},  # KIP-1263 came later
         producers=ProducerRules(refuses_older_epochs=False, begins_at_zero=False),
     ),
     "4.4": Release(

@@ -52,12 +52,12 @@ K = TypeVar("K")
 class ModernGroup(Generic[M, T, K]):
     """Members `M`, the target `T` of each, the epochs of both; times are of a member for a reason `K`."""
 
-    def __init__(self, group_id: str, no_target: T) -> None:
+    def __init__(self, group_id: str, no_target: T, *, first_epoch: int = FIRST_EPOCH) -> None:
         self.group_id = group_id
         self._no_target = no_target
-        self.epoch = FIRST_EPOCH
+        self.epoch = first_epoch
         self.metadata_hash = 0
-        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_epoch = first_epoch
         self.assignment_timestamp = 0
         self.members: dict[str, M] = {}
         self.static_members: dict[str, str] = {}

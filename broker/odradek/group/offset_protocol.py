@@ -73,7 +73,7 @@ class OffsetProtocol:
         self, group: Group | None, request: OffsetCommitRequest, *, version: int, now: int
     ) -> Decision[OffsetCommitResponse]:
         """Commit offsets for a member of this generation, or for a consumer that no group manages."""
-        known_error = version >= GROUP_ID_NOT_FOUND_FROM
+        known_error = version >= GROUP_ID_NOT_FOUND_FROM and self._config.release.has_group_version
         refusal = self._refusal_of_commit(group, request, known_error=known_error)
         if refusal is not None:
             return Refused(refusal)
@@ -138,7 +138,14 @@ class OffsetProtocol:
         if isinstance(group, ShareGroup):
             return ErrorCode.GROUP_ID_NOT_FOUND
         if isinstance(group, ConsumerGroup):
-            return _error_of(of_consumers.refusal_of_commit(group, request, known_error=known_error))
+            return _error_of(
+                of_consumers.refusal_of_commit(
+                    group,
+                    request,
+                    known_error=known_error,
+                    with_older_epochs=self._config.release.commits_with_older_epochs,
+                )
+            )
         if isinstance(group, StreamsGroup):
             return _error_of(of_streams.refusal_of_commit(group, request, known_error=known_error))
         if group.state is GroupState.DEAD:

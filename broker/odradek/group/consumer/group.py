@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.group.consumer.member import LEAVING_EPOCH, NO_PARTITIONS, ConsumerMember, MemberState, Partitions
-from odradek.group.modern import ModernGroup
+from odradek.group.modern import FIRST_EPOCH, ModernGroup
 
 __all__ = ["ConsumerGroup", "ConsumerGroupState", "ResolvedPattern", "Timer"]
 
@@ -51,8 +51,8 @@ class ResolvedPattern(Struct, frozen=True):
 class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
     """Members, their targets, and the epochs of both."""
 
-    def __init__(self, group_id: str) -> None:
-        super().__init__(group_id, NO_PARTITIONS)
+    def __init__(self, group_id: str, *, first_epoch: int = FIRST_EPOCH) -> None:
+        super().__init__(group_id, NO_PARTITIONS, first_epoch=first_epoch)
         self.patterns: dict[str, ResolvedPattern] = {}
         self.has_partition_metadata = False
         """Whether an older coordinator has left a record of partitions, which the hash is instead of."""

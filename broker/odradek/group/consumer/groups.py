@@ -118,14 +118,17 @@ class ConsumerGroups:
             return group, []
         if group is None:
             if joins:
-                return ConsumerGroup(group_id), []
+                return self._new_group(group_id), []
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if not joins or not isinstance(group, ClassicGroup):
             return _not_consumer(group_id)
         if group.state is GroupState.EMPTY:
-            return ConsumerGroup(group_id), [group_tombstone(group_id)]
+            return self._new_group(group_id), [group_tombstone(group_id)]
         modern = upgraded(group, self._around.topics(), self._around.settings(group_id))
         return modern if isinstance(modern, Refused) else (modern, [group_tombstone(group_id), *records_of(modern)])
+
+    def _new_group(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id, first_epoch=self._around.settings(group_id).first_epoch)
 
     def _leave(self, request: ConsumerGroupHeartbeatRequest, now: int) -> Decision[ConsumerGroupHeartbeatResponse]:
         group = self._consumer_group(request.group_id)

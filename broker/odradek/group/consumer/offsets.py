@@ -18,12 +18,16 @@ __all__ = ["refusal_of_commit", "refusal_of_fetch"]
 
 
 def refusal_of_commit(
-    group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, *, known_error: bool
+    group: ConsumerGroup,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    *,
+    known_error: bool,
+    with_older_epochs: bool,
 ) -> Refused | None:
-    """Why the whole commit is refused; None if it may be done."""
+    """Why the whole commit is refused; None if it may be done, in some releases `with_older_epochs` too (KIP-1251)."""
 
     def has_had_since(member: ConsumerMember, epoch: int) -> bool:
-        return all(
+        return with_older_epochs and all(
             (since := member.assignment_epoch_of(topic.topic_id, partition.partition_index)) is not None
             and epoch >= since
             for topic in request.topics

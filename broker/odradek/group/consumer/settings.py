@@ -8,6 +8,7 @@ from enum import Enum
 from msgspec import Struct
 
 from odradek.group.consumer.topics import Topics
+from odradek.group.modern import FIRST_EPOCH
 from odradek.group.share.settings import ShareSettings
 from odradek.group.streams.settings import StreamsSettings
 
@@ -43,6 +44,8 @@ class ConsumerSettings(Struct, frozen=True):
     assignors: tuple[str, ...] = ("uniform", "range")
     """In the order of preference; the first is that of members which prefer none."""
     migration: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    first_epoch: int = FIRST_EPOCH
+    """The epoch of a group before its first member."""
 
 
 class Surroundings(Struct, frozen=True):

@@ -156,4 +156,5 @@ def consumer_settings(config: Config, own: Mapping[str, str]) -> ConsumerSetting
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         assignors=config.group_consumer_assignors,
         migration=MigrationPolicy(config.group_consumer_migration_policy.lower()),
+        first_epoch=config.release.first_group_epoch,
     )
