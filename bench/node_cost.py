@@ -5,8 +5,9 @@
 Two simulated brokers. A Produce that joins a transaction whose coordinator is the other broker, and the EndTxn of that
 transaction until its marker is written. Counted are distinct files below `broker/odradek` without what is generated and
 what simulates, Python calls in them, and consecutive calls in different files.
-Then the time of a whole transaction of one record in the steps of one broker that is its own coordinator, as the least
-of many: what else a machine does makes times longer, never shorter.
+Then the time of a whole transaction of one record in the steps of one broker that is its own coordinator, that of its
+EndTxn alone, and the bound: the bytes that have to be read, checked, written and appended, in a loop with nothing
+around it. Each is the least of many: what else a machine does makes times longer, never shorter.
 """
 
 from __future__ import annotations
@@ -25,9 +26,24 @@ from tests.kips.helpers import OK, P
 from tests.kips.producer import Producer
 
 import odradek
+from odradek.config.table import TopicConfig
+from odradek.log.log import Log
+from odradek.log.log_store import LogStore
+from odradek.log.machine import LogRecord
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.events import Effect, Event
 from odradek.node.node import Node
+from odradek.records.control import end_txn_marker
+from odradek.records.plain import plain_batch
+from odradek.records.record import Record, build_batch
+from odradek.records.validate import TopicRules, Validated, validate_produce
+from odradek.txn.entry import Entry, encode_entry, encode_id
+from odradek.txn.states import TxnState
+from odradek.wire.messages.end_txn_request import EndTxnRequest
+from odradek.wire.messages.end_txn_response import EndTxnResponse
+from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from odradek.wire.registry import decode, encode
 
 __all__ = ["Cost", "costs", "least_us"]
 
@@ -87,8 +103,8 @@ def costs() -> dict[str, Cost]:
     }
 
 
-def least_us(rounds: int = ROUNDS) -> float:
-    """The least time of a transaction of one record in the steps of a broker that asks itself."""
+def least_us(rounds: int = ROUNDS) -> tuple[float, float]:
+    """The least time of a transaction of one record in the steps of a broker that asks itself, and of its EndTxn."""
     cluster = Cluster(calls_itself=True, tells=False)
     producer = Producer.started(cluster)
     spent: list[int] = []
@@ -102,10 +118,64 @@ def least_us(rounds: int = ROUNDS) -> float:
 
     with mock.patch.object(Node, "step", timed):
         for _ in range(rounds):
-            spent.append(0)
-            _do(cluster, lambda: producer.send(P))
-            _do(cluster, producer.commit)
-    return min(spent) / 1_000
+            for act in (lambda: producer.send(P), producer.commit):
+                spent.append(0)
+                _do(cluster, act)
+    produces, ends = spent[::2], spent[1::2]
+    return min(map(sum, zip(produces, ends, strict=True))) / 1_000, min(ends) / 1_000
+
+
+def bare_us(rounds: int = ROUNDS) -> tuple[float, float]:
+    """The same for the work on bytes alone: two requests, five appends with four records of ours, two responses."""
+    log = Log(LogStore(bytes_max=1 << 28), topic_id=bytes(16), index=0, config=TopicConfig())
+    log.leader_epoch = 0
+    rules = TopicRules(name="t")
+    batch = build_batch(
+        [Record(timestamp=1, value=b"v")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    produce = encode(_produce(batch), 13)
+    end = encode(EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True), 5)
+    entry = Entry("x", 1, 0, 60_000, TxnState.ONGOING, 1, 1, (P,))
+    answer = ProduceResponse(
+        responses=[TopicProduceResponse(topic_id=bytes(16), partition_responses=[PartitionProduceResponse()])]
+    )
+
+    def append(key: bytes, value: bytes) -> None:
+        log.append(plain_batch((LogRecord(key, value),), timestamp=1), leader_epoch=0, now=1)
+
+    def of_produce() -> None:
+        request = decode(ProduceRequest, produce, 13)
+        records = request.topic_data[0].partition_data[0].records
+        assert isinstance(records, memoryview)
+        validated = validate_produce(records, produce_version=13, topic=rules, now=1, at_once=True)
+        assert isinstance(validated, Validated)
+        append(encode_id("x"), encode_entry(entry, 1))
+        log.append(validated.batch, leader_epoch=0, now=1)
+        encode(answer, 13)
+
+    def of_end() -> None:
+        request = decode(EndTxnRequest, end, 5)
+        append(encode_id(request.transactional_id), encode_entry(entry, 1))
+        marker = end_txn_marker(producer_id=1, producer_epoch=1, commit=True, coordinator_epoch=0, timestamp=1)
+        log.append(marker, leader_epoch=0, now=1)
+        append(encode_id(request.transactional_id), encode_entry(entry, 1))
+        encode(EndTxnResponse(producer_id=1, producer_epoch=1), 5)
+
+    times = [(_timed(of_produce), _timed(of_end)) for _ in range(rounds)]
+    return min(map(sum, times)) / 1_000, min(end for _, end in times) / 1_000
+
+
+def _produce(batch: bytes) -> ProduceRequest:
+    data = TopicProduceData(
+        topic_id=bytes(16), partition_data=[PartitionProduceData(index=0, records=memoryview(batch))]
+    )
+    return ProduceRequest(transactional_id="x", acks=-1, timeout_ms=1, topic_data=[data])
+
+
+def _timed(act: Callable[[], None]) -> int:
+    began = perf_counter_ns()
+    act()
+    return perf_counter_ns() - began
 
 
 def coordinates(tid: str) -> tuple[str, int]:
@@ -122,4 +192,5 @@ if __name__ == "__main__":
     print("| request | modules | calls | changes of file |\n| --- | ---: | ---: | ---: |")
     for name, each in costs().items():
         print(f"| {name} | {each.modules} | {each.calls} | {each.changes_of_file} |")
-    print(f"\n{least_us():.0f} µs for a transaction of one record, the least of {ROUNDS:,}")
+    for name, (whole, end) in (("in a broker", least_us()), ("the bytes alone", bare_us())):
+        print(f"\n{name}: {whole:.0f} µs for a transaction of one record, {end:.0f} of them for its EndTxn")
