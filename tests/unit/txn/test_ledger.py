@@ -111,8 +111,16 @@ class TestMarkers:
         machine = ending().machine
         first, second = machine.due(START)
         assert [] == list(machine.due(START))
-        machine.ended(first)
+        assert machine.ended(first)
         assert [first, second] == list(machine.due(START)), "as many works as the transaction owes"
+
+    def test_nothing_is_due_again_when_it_has_been_reported(self) -> None:
+        shard = ending()
+        works = shard.markers()
+        for work in works:
+            shard.report(work)
+        assert "CompleteCommit" == shard.state()
+        assert not any(shard.machine.ended(work) for work in works)
 
     def test_a_partition_that_nobody_leads_is_looked_at_again_after_a_while(self) -> None:
         shard = ending()
