@@ -12,7 +12,9 @@ from tests.hub.helpers import Till, made
 
 from odradek.commands import Commands
 from odradek.control.client import HubClient
-from odradek.control.ctl import add_commands, duration_ms, table
+from odradek.control.ctl import add_commands
+from odradek.control.ctl.given import duration_ms
+from odradek.control.ctl.tables import table
 from odradek.usage import Unmet, UsageError
 
 Ctl = Callable[..., str]

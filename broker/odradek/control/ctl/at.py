@@ -1,0 +1,83 @@
+"""Which hub and which cluster a command is about, and how it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from os import environ
+from typing import Annotated, Any
+
+from odradek.commands import Argument, Option
+from odradek.control.client import HubClient, HubRefused, HubUnreachable
+from odradek.usage import UsageError
+
+__all__ = ["AsJson", "At", "Broker", "Cluster", "Url", "hub_at", "told"]
+
+DEFAULT_URL = "http://127.0.0.1:9644"
+Url = Annotated[str | None, Option(metavar="URL", help=f"The hub; else $ODRADEK_HUB, or {DEFAULT_URL}.")]
+Cluster = Annotated[str | None, Option(metavar="ID", help="The cluster; else $ODRADEK_CLUSTER, or the only one.")]
+AsJson = Annotated[bool, Option(name="--json", help="Print what the hub answers.")]
+Broker = Annotated[int, Argument(help="The id of the broker.")]
+
+
+class At:
+    """A cluster of the hub that a command is about."""
+
+    def __init__(self, url: str | None, cluster: str | None) -> None:
+        self.hub = hub_at(url)
+        self._named = cluster or environ.get("ODRADEK_CLUSTER")
+        self._found: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        if self._found is None:
+            self._found = self._named or self._only()
+        return self._found
+
+    def _only(self) -> str:
+        names = [str(each["id"]) for each in self.hub.get("clusters")]
+        if len(names) != 1:
+            there = f"there are {', '.join(names)}: give --cluster" if names else "there is none: odradek ctl make"
+            raise UsageError(f"Which cluster? {there}.")
+        return names[0]
+
+    def get(self, *parts: str | int, **query: str | int) -> Any:
+        """Read something of it."""
+        return self.hub.get("clusters", self.id, *parts, **query)
+
+    def post(self, *parts: str | int, body: object = None, timeout_s: float | None = None) -> Any:
+        """Do something to it."""
+        return self.hub.post("clusters", self.id, *parts, body=body, timeout_s=timeout_s)
+
+    def delete(self, *parts: str | int) -> Any:
+        """Remove something of it, or it."""
+        return self.hub.delete("clusters", self.id, *parts)
+
+
+def hub_at(url: str | None) -> HubClient:
+    """The hub that is meant."""
+    return HubClient(url or environ.get("ODRADEK_HUB") or DEFAULT_URL, token=environ.get("ODRADEK_HUB_TOKEN"))
+
+
+@contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    """What the hub refuses, and that there is none, is what a command ends with."""
+    try:
+        yield
+    except (HubRefused, HubUnreachable) as error:
+        raise UsageError(str(error)) from None
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise SystemExit(0) from None
+
+
+def told(run: Callable[..., None]) -> Callable[..., None]:
+    """A command whose failures are sentences."""
+    from functools import wraps
+
+    @wraps(run)
+    def in_a_sentence(**arguments: Any) -> None:
+        with _in_a_sentence():
+            run(**arguments)
+
+    return in_a_sentence
