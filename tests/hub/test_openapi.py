@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.hub.helpers import Till, made
+from tests.hub.test_telemetry import ON, Pushing
 
 from odradek.control.client import HubClient
 from odradek.control.endpoints import ENDPOINTS
@@ -35,7 +36,9 @@ def test_every_call_is_in_it_and_described(openapi: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_what_is_answered_is_what_it_says(hub: HubClient, openapi: dict[str, Any]) -> None:
     """Every GET of a cluster in which something is going on."""
-    cluster, bootstrap = made(hub, topics=["t"])
+    cluster, bootstrap = made(hub, topics=["t"], config=ON)
+    with Pushing(bootstrap, client_id="orders").subscribe() as client:
+        client.push(a_rate=2.5)
     assert openapi == hub.get("openapi.json")
     hub.post(
         "clusters", cluster, "rules", body={"name": "r", "match": {"api": "WRITE_TXN_MARKERS"}, "act": {"hold": True}}

@@ -13,10 +13,12 @@ from odradek.control.messages import (
     ForGroup,
     ForPartition,
     ForRule,
+    ForTelemetry,
     ForTransaction,
     WaitBody,
 )
 from odradek.control.state import group_view, partition_view, transaction_view
+from odradek.control.telemetry import matches, push_view, pushes
 
 if TYPE_CHECKING:
     from odradek.control.events import EventRing
@@ -27,6 +29,7 @@ __all__ = ["NotYet", "TookTooLong", "wait_for"]
 LOOK_S = 0.005
 """How often state is looked at that no event tells of."""
 FORGOTTEN = "none"
+NAMED = "an event, a rule, a transaction, a partition, a group or telemetry"
 
 
 class NotYet(Struct, frozen=True):
@@ -53,11 +56,14 @@ async def wait_for(body: WaitBody, cluster: RunningCluster, events: EventRing) -
     Raises:
         ValueError: nothing is asked for.
         LookupError: there is no such rule, or the cluster is removed meanwhile.
+        RuntimeError: no broker takes metrics of clients.
         TookTooLong: after `timeout_ms`.
     """
     looks = list(_looks(body, cluster, events))
     if not looks:
-        raise ValueError("There is nothing to wait for: name an event, a rule, a transaction, a partition or a group.")
+        raise ValueError(
+            "There is nothing to wait for: name an event, a rule, a transaction, a partition, a group or telemetry."
+        )
     began = cluster.loop.time()
     ends = began + body.timeout_ms / 1000
     while True:
@@ -85,6 +91,8 @@ def _looks(body: WaitBody, cluster: RunningCluster, events: EventRing) -> list[L
         found.append(lambda: _partition(partition, cluster))
     if (group := body.group) is not None:
         found.append(lambda: _group(group, cluster))
+    if (telemetry := body.telemetry) is not None:
+        found.append(lambda: _telemetry(telemetry, cluster))
     return found
 
 
@@ -176,3 +184,12 @@ def _group(wanted: ForGroup, cluster: RunningCluster) -> Any:
     if wanted.state not in (None, view.state) or wanted.members not in (None, len(view.members)):
         return NotYet(f"group {wanted.id} is in {view.state} with {len(view.members)} member(s)", view)
     return view
+
+
+def _telemetry(wanted: ForTelemetry, cluster: RunningCluster) -> object:
+    taken = pushes(cluster)
+    found = [each for each in taken if matches(each[1], wanted.metric, wanted.client_id, wanted.terminating)]
+    if len(found) >= wanted.count:
+        return push_view(*found[wanted.count - 1], wanted.metric)
+    nearest = push_view(*taken[-1], wanted.metric) if taken else None
+    return NotYet(f"{len(found)} of {wanted.count} push(es) came that are so, {len(taken)} in all", nearest)

@@ -31,6 +31,7 @@ from odradek.control.messages import (
     ParkedView,
     PartitionSummary,
     PartitionView,
+    PushView,
     ReleaseBody,
     Released,
     RuleSummary,
@@ -52,6 +53,7 @@ from odradek.control.state import (
     transaction_view,
     transaction_views,
 )
+from odradek.control.telemetry import matches, push_view, pushes
 from odradek.metadata.image import ResourceType
 from odradek.node.coordinators import CoordinatorKind
 from odradek.node.rules.armed import RuleReport
@@ -297,6 +299,25 @@ async def list_parked(asked: Asked) -> list[ParkedView]:
     return parked_views(asked.hosted.running)
 
 
+async def list_telemetry(asked: Asked) -> list[PushView]:
+    """What clients have pushed of their metrics, the oldest first: the last thousand of each broker."""
+    metric, client_id = asked.query.get("metric", ""), asked.query.get("client_id")
+    terminating = truth_of(asked.query, "terminating")
+    return [
+        push_view(broker, push, metric)
+        for broker, push in pushes(asked.hosted.running)
+        if matches(push, metric, client_id, terminating)
+    ]
+
+
+def truth_of(query: Mapping[str, str], name: str) -> bool | None:
+    """A part of the query that is true or false. Raises ValueError for what is neither."""
+    text = query.get(name)
+    if text not in (None, "true", "false"):
+        raise ValueError(f"{name} is true or false, not {text}")
+    return None if text is None else text == "true"
+
+
 # ---------------------------------------------------------------------- what is done to brokers
 
 
@@ -438,6 +459,12 @@ EVENTS_QUERY = (
     Parameter("follow", "Answer with server-sent events, those to come included.", "boolean"),
 )
 
+TELEMETRY_QUERY = (
+    Parameter("metric", "Pushes with a metric whose name begins so, and of each only those metrics."),
+    Parameter("client_id", "Of this client."),
+    Parameter("terminating", "Only those that are the last of a client, or only the others.", "boolean"),
+)
+
 ENDPOINTS: tuple[Endpoint, ...] = (
     _row("GET", "/", overview),
     _row("GET", "/clusters", list_clusters),
@@ -463,6 +490,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _row("GET", CLUSTER + "/partitions", list_partitions),
     _row("GET", CLUSTER + "/partitions/{topic}/{partition}", show_partition),
     _row("GET", CLUSTER + "/parked", list_parked),
+    _row("GET", CLUSTER + "/telemetry", list_telemetry, query=TELEMETRY_QUERY),
     _row("POST", CLUSTER + "/brokers/{broker}/stop", stop_broker),
     _row("POST", CLUSTER + "/brokers/{broker}/start", start_broker),
     _row("POST", CLUSTER + "/brokers/{broker}/pause", pause_broker),

@@ -27,6 +27,7 @@ __all__ = [
     "OffsetView",
     "Overview",
     "Problem",
+    "PushView",
     "Released",
     "ReleaseBody",
     "TimeBody",
@@ -316,6 +317,40 @@ class PartitionView(View):
     """The newest ten, oldest first."""
 
 
+class MetricView(View):
+    """One value of a metric that a client has pushed."""
+
+    name: str
+    kind: str
+    """`gauge`, `sum`, `histogram`, `exponential_histogram` or `summary`."""
+    value: float | None
+    """Of a histogram and a summary the sum; null for none, and for what is no number."""
+    count: int | None
+    """How many values a histogram or a summary is made of."""
+    attributes: dict[str, str]
+
+
+class PushView(View):
+    """What a client has pushed of its metrics (KIP-714)."""
+
+    broker: int
+    at_ms: int
+    """By the broker's clock."""
+    client_instance_id: str
+    client_id: str
+    client_software_name: str
+    client_software_version: str
+    subscription_id: int
+    terminating: bool
+    """Whether it is the client's last."""
+    compression: str
+    compressed_bytes: int
+    labels: dict[str, str]
+    """What the client says of itself, such as `group_id`."""
+    metrics: list[MetricView]
+    """Those whose names begin as was asked for."""
+
+
 class ParkedView(View):
     """A request that waits for something."""
 
@@ -491,6 +526,15 @@ class ForGroup(Body):
     members: Annotated[int, Meta(ge=0)] | None = None
 
 
+class ForTelemetry(Body):
+    """So many pushes of clients with a metric whose name begins so, of this client, as its last or not (KIP-714)."""
+
+    metric: str = ""
+    client_id: str | None = None
+    terminating: bool | None = None
+    count: Annotated[int, Meta(ge=1)] = 1
+
+
 class WaitBody(Body):
     """What to wait for: one of these, or several that have to be so at once."""
 
@@ -499,6 +543,7 @@ class WaitBody(Body):
     transaction: ForTransaction | None = None
     partition: ForPartition | None = None
     group: ForGroup | None = None
+    telemetry: ForTelemetry | None = None
     timeout_ms: Annotated[int, Meta(ge=0, le=600_000)] = 10_000
 
 
@@ -507,4 +552,4 @@ class Came(View):
 
     waited_ms: int
     found: list[Any]
-    """The event, the rule, the transaction, the partition and the group, of those that were asked for."""
+    """The event, the rule, the transaction, the partition, the group and the push, of those that were asked for."""

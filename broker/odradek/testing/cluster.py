@@ -27,7 +27,7 @@ from odradek.node.node import EventSink, Logger, Node
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import Rule
 from odradek.releases import Release
-from odradek.testing import proof, telemetry
+from odradek.testing import proof
 from odradek.testing.arguments import checked_topics, checked_types
 
 if TYPE_CHECKING:
@@ -254,22 +254,33 @@ class Cluster:
         transaction: Mapping[str, object] | None = None,
         partition: Mapping[str, object] | None = None,
         group: Mapping[str, object] | None = None,
+        telemetry: Mapping[str, object] | None = None,
         timeout_s: float = 10,
     ) -> list[object]:
         """Return as soon as all of these are so, and what was found; they are data, as in the hub's `wait`.
 
         `rule`: `name`, and `held` or `hits`; `transaction`: `id` and `state`; `partition`: `topic`, `partition`, and a
-        `last_stable_offset` or `high_watermark` to come to; `group`: `id`, and a `state` or so many `members`.
+        `last_stable_offset` or `high_watermark` to come to; `group`: `id`, and a `state` or so many `members`;
+        `telemetry`: a push with a `metric` that begins so, of a `client_id`, `terminating` or not, or the `count`-th.
 
         Raises:
             ValueError: nothing is asked for, or what there is not.
             LookupError: there is no such rule.
+            RuntimeError: no broker takes metrics of clients.
             TimeoutError: after so long; it says how things stand instead.
         """
         self._refuse_to_block("wait")
         from odradek.testing.waiting import wait  # most tests do not load the words of the hub
 
-        return wait(self._running, timeout_s, rule=rule, transaction=transaction, partition=partition, group=group)
+        return wait(
+            self._running,
+            timeout_s,
+            rule=rule,
+            transaction=transaction,
+            partition=partition,
+            group=group,
+            telemetry=telemetry,
+        )
 
     def wait_for(self, condition: Callable[[], object], *, timeout_s: float = 10) -> None:
         """Return as soon as the condition is true, which is asked in the test's thread; TimeoutError after so long.
@@ -382,7 +393,9 @@ class Cluster:
 
         Raises RuntimeError without `config={"odradek.telemetry": True}`.
         """
-        return self._call(lambda: telemetry.pushes(self._running))
+        from odradek.control.telemetry import pushes  # most tests do not load the words of the hub
+
+        return [push for _, push in self._call(lambda: pushes(self._running))]
 
     def wait_for_telemetry(
         self,
@@ -396,10 +409,12 @@ class Cluster:
 
         `client_id` and `terminating`, whether it is the last of a client, narrow it down. Not for `async with`.
         """
+        from odradek.control.telemetry import matches
+
         found: list[Push] = []
 
         def is_there() -> bool:
-            found[:] = [each for each in self.telemetry() if telemetry.matches(each, metric, client_id, terminating)]
+            found[:] = [each for each in self.telemetry() if matches(each, metric, client_id, terminating)]
             return bool(found)
 
         self.wait_for(is_there, timeout_s=timeout_s)

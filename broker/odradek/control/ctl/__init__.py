@@ -11,6 +11,7 @@ from odradek.control.ctl.brokers import config, disconnect, epoch, feature, move
 from odradek.control.ctl.clusters import clusters, make, remove, reset, show
 from odradek.control.ctl.rules import arm, disarm, release, verify
 from odradek.control.ctl.tables import listing
+from odradek.control.ctl.telemetry import telemetry
 from odradek.control.ctl.time import time
 from odradek.control.ctl.waiting import events, wait
 
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "groups": listing("groups", "List the groups, with members and offsets."),
     "partitions": listing("partitions", "List the partitions of topics that are not internal."),
     "parked": listing("parked", "List the requests that wait for something, the oldest first."),
+    "telemetry": telemetry,
     "move-leader": move_leader,
     "move-coordinator": move_coordinator,
     "epoch": epoch,

@@ -1,0 +1,62 @@
+"""The metrics that clients have pushed to a cluster (KIP-714)."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from odradek.control.messages import MetricView, PushView
+
+if TYPE_CHECKING:
+    from odradek.net.cluster import RunningCluster
+    from odradek.node.telemetry.sink import Metric, Push
+
+__all__ = ["matches", "push_view", "pushes"]
+
+
+def pushes(cluster: RunningCluster) -> list[tuple[int, Push]]:
+    """What every broker has taken, oldest first, and which it was. Raises RuntimeError where none takes any."""
+    nodes = [driver.node for driver in cluster.drivers.values()]
+    if not any(node.config.odradek_telemetry for node in nodes):
+        raise RuntimeError("Metrics of clients are taken only with odradek.telemetry=true in the configuration.")
+    taken = [(node.node_id, push) for node in nodes if node.has_telemetry for push in node.telemetry.pushes]
+    return sorted(taken, key=lambda each: each[1].at_ms)
+
+
+def matches(push: Push, metric: str, client_id: str | None, terminating: bool | None) -> bool:
+    """Whether a push has a metric whose name begins so, of this client, as its last or not."""
+    return (
+        client_id in (None, push.client_id)
+        and terminating in (None, push.terminating)
+        and (not metric or any(each.name.startswith(metric) for each in push.metrics))
+    )
+
+
+def push_view(broker: int, push: Push, metric: str = "") -> PushView:
+    """A push for the hub, with the metrics whose names begin so."""
+    return PushView(
+        broker=broker,
+        at_ms=push.at_ms,
+        client_instance_id=push.client_instance_id,
+        client_id=push.client_id,
+        client_software_name=push.client_software_name,
+        client_software_version=push.client_software_version,
+        subscription_id=push.subscription_id,
+        terminating=push.terminating,
+        compression=push.compression,
+        compressed_bytes=push.compressed_bytes,
+        labels=dict(push.content.labels),
+        metrics=[_metric_view(each) for each in push.metrics if each.name.startswith(metric)],
+    )
+
+
+def _metric_view(metric: Metric) -> MetricView:
+    value = metric.value
+    return MetricView(
+        name=metric.name,
+        kind=metric.kind,
+        # JSON has no word for NaN, which is what an average of nothing is.
+        value=value if value is not None and isfinite(value) else None,
+        count=metric.count,
+        attributes=dict(metric.attributes),
+    )
