@@ -128,6 +128,17 @@ def test_certificates_are_read_again(hub: HubClient, tmp_path: Path) -> None:
     assert "server.pem is not in PEM format" in problem["detail"]
     assert after == shown()
 
+    def altered(name: str) -> dict[str, object]:
+        return {"broker": 1, "configs": {"listener.name.ssl.ssl.keystore.location": str(tmp_path / name)}}
+
+    status, problem = refused(lambda: hub.post("clusters", cluster, "config", body=altered("absent.pem")))
+    assert 400 <= status < 500
+    assert "Failed to load PEM SSL keystore" in problem["detail"]
+    assert after == shown()
+    shutil.copy(tmp_path / "next" / "server.pem", tmp_path / "third.pem")
+    hub.post("clusters", cluster, "config", body=altered("third.pem"))
+    assert after == shown()
+
 
 def test_clients_are_told_another_address(hub: HubClient) -> None:
     cluster, bootstrap = made(hub, brokers=2)

@@ -28,7 +28,6 @@ from odradek.logs import make_logger
 from odradek.metadata.controller import Controller
 from odradek.net.cluster import BACKLOG, RunningCluster
 from odradek.net.driver import Driver
-from odradek.net.tls import make_context
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint
 from odradek.node.events import Started
 from odradek.node.hosting.controller import METADATA_CONFIG, METADATA_TOPIC_ID
@@ -264,9 +263,7 @@ class Clusters:
             cluster.config = config
             cluster.spec.brokers = (*cluster.spec.brokers, spec)
         cluster.principals = _principals(request)
-        for each in request.listeners:
-            if SecurityProtocol[each.protocol].uses_tls:
-                cluster.contexts[each.name] = make_context(each.name, config.security(each.name), cluster.log)
+        cluster.encrypted = [each.name for each in request.listeners if SecurityProtocol[each.protocol].uses_tls]
         driver = cluster.drivers[request.broker] = cluster.drive(cluster.make_node(request.broker))
         driver.step(Started())
         if is_first and request.credentials:

@@ -6,14 +6,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 from tests.oracle.real_kafka import RealKafka, free_port
+from tests.security import stores
 from tests.security.signed import CONFIG, JWKS
 
 from odradek.testing import Cluster
 
-__all__ = ["RECORDED", "odradek", "real"]
+__all__ = ["RECORDED", "odradek", "real", "stores_of_a_real_one"]
 
 RECORDED = Path(__file__).parent / "recorded"
 Addresses = Mapping[str, tuple[str, int]]
@@ -102,6 +103,33 @@ def real() -> Iterator[Addresses]:
                 ended(raw, token.hmac)
             ports = (kafka.port, kafka.sasl_port, kafka.signed_port)
             yield {name: ("127.0.0.1", port) for name, port in zip(LISTENERS, ports, strict=True)}
+
+
+class TlsKafka(RealKafka):
+    """A real broker with the listeners whose certificates change."""
+
+    def addresses(self) -> dict[str, str]:
+        self.ports = {name: self.port if name == "PLAINTEXT" else free_port() for name in stores.LISTENERS}
+        told = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
+        return {
+            **super().addresses(),
+            "listeners": f"{told},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": told,
+            "listener.security.protocol.map": f"{stores.PROTOCOLS},CONTROLLER:PLAINTEXT",
+        }
+
+
+def stores_of_a_real_one() -> dict[str, list[str]]:
+    """The stories of certificates that change, as the real broker plays them."""
+    from tests.security.wire import Raw
+
+    Raw.settle_s = 1.5
+    with TemporaryDirectory() as path:
+        folder = Path(path)
+        stores.make_stores(folder)
+        kafka = TlsKafka(properties=stores.config(folder))
+        with kafka:
+            return {story: stores.play(story, folder, kafka.ports) for story in stores.STORES}
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from odradek.config.keys import Key, Kind, Rule, boolean, choices, integer, keys_of, listing, long, string
 
-__all__ = ["KEYS", "LISTENER_PREFIX", "PER_MECHANISM", "SecurityConfig", "is_listener_key", "key_of"]
+__all__ = ["KEYS", "LISTENER_PREFIX", "PER_MECHANISM", "RECONFIGURABLE", "SecurityConfig", "is_listener_key", "key_of"]
 
 LISTENER_PREFIX = "listener.name."
 PER_MECHANISM = frozenset({"sasl.jaas.config", "connections.max.reauth.ms", "sasl.server.max.receive.size"})
@@ -53,6 +53,8 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
     ssl_truststore_location: Annotated[str | None, string()] = None
     ssl_truststore_password: Annotated[str | None, password()] = None
     ssl_truststore_certificates: Annotated[str | None, password()] = None
+    ssl_allow_dn_changes: Annotated[bool, boolean()] = False
+    ssl_allow_san_changes: Annotated[bool, boolean()] = False
     ssl_client_auth: Annotated[str, choices("required", "requested", "none")] = "none"
     ssl_enabled_protocols: Annotated[tuple[str, ...], listing(*_TLS_VERSIONS)] = _TLS_VERSIONS
     ssl_principal_mapping_rules: Annotated[str, string()] = "DEFAULT"
@@ -106,6 +108,16 @@ class SecurityConfig(Struct, frozen=True, kw_only=True):
                 if text is not None:
                     values[key.attribute] = key.parse(text)
         return cls(**values)
+
+
+RECONFIGURABLE = frozenset(
+    f"ssl.{name}"
+    for name in (
+        "keystore.type", "keystore.location", "keystore.password", "keystore.key", "keystore.certificate.chain",
+        "key.password", "truststore.type", "truststore.location", "truststore.password", "truststore.certificates",
+    )
+)  # fmt: skip
+"""Of a listener that is open, these may become others: its key, its certificates and whom it trusts (KIP-226)."""
 
 
 def is_listener_key(name: str) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
+from odradek.metadata.configs import Operation, Step
 from odradek.metadata.image import ResourceType
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.hosting.epochs import force_epoch
+from odradek.node.routes.listener_certificates import unusable_certificates
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -114,6 +116,14 @@ class Controls:
 
     def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> None:
         """Set configs as an operator would (IncrementalAlterConfigs); None takes one back."""
+        if resource_type == ResourceType.BROKER and name:
+            # The controller cannot know which certificates a broker has; the broker does.
+            steps = [
+                Step(key, Operation.DELETE if value is None else Operation.SET, value) for key, value in changes.items()
+            ]
+            failure = unusable_certificates(self.node(int(name)), steps)
+            if failure is not None:
+                raise ValueError(failure.message)
         error = self._cluster.decide(lambda controller: controller.alter_configs(resource_type, name, changes))
         if error is not None:
             raise ValueError(error)

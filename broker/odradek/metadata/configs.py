@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from odradek.config.addresses import parse_overrides
 from odradek.config.keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_of, whole_number
-from odradek.config.security import LISTENER_PREFIX, key_of
+from odradek.config.security import LISTENER_PREFIX, RECONFIGURABLE, key_of
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
 from odradek.metadata.change import Change, Failure
@@ -31,7 +31,15 @@ if TYPE_CHECKING:
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
-__all__ = ["Operation", "Step", "alter_configs", "incremental_alter_configs", "malformed", "misdirected"]
+__all__ = [
+    "Operation",
+    "Step",
+    "alter_configs",
+    "incremental_alter_configs",
+    "malformed",
+    "misdirected",
+    "overrides_after",
+]
 
 Values = dict[str, str]
 R = TypeVar("R")
@@ -130,9 +138,20 @@ def _alter_all(
     return results, records
 
 
+def overrides_after(
+    resource_type: int, name: str, steps: list[Step], image: MetadataImage, config: Config, *, replaces: bool = False
+) -> Values | Failure:
+    """What a resource would be given besides its defaults after these changes, or why they are refused."""
+    return _alter(Alteration(resource_type, name, steps, replaces), image, config)
+
+
 def _records(target: tuple[int, str], before: Mapping[str, str], after: Mapping[str, str]) -> list[Struct]:
     resource_type, resource_name = target
-    changed: dict[str, str | None] = {name: value for name, value in after.items() if before.get(name) != value}
+    # A broker reads files of its configuration again when it is given the same path once more.
+    told_again = set(after) if resource_type == ResourceType.BROKER else frozenset[str]()
+    changed: dict[str, str | None] = {
+        name: value for name, value in after.items() if before.get(name) != value or name in told_again
+    }
     changed |= {name: None for name in before if name not in after}
     return [
         ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
@@ -231,6 +250,12 @@ def _is_of_listener(key: str) -> bool:
     return key.startswith(LISTENER_PREFIX) and key_of(key) is not None
 
 
+def _of_open_listener(name: str) -> Key | None:
+    """What a key of a listener has to be; of its certificates the broker that has them to use says more."""
+    key = key_of(name) if name.startswith(LISTENER_PREFIX) else None
+    return None if key is None or key.name in RECONFIGURABLE else key
+
+
 def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
     """Only what is dynamic can change; keys that nobody knows are kept, as Kafka keeps them for plug-ins."""
     of_listener = [key for key in touched if key in INERT_PER_LISTENER_KEYS]
@@ -248,9 +273,10 @@ def _invalid_broker(values: Values, touched: Sequence[str], name: str, config: C
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
         )
     for key in touched:
-        if key in BROKER_KEYS:
+        checked = BROKER_KEYS.get(key) or _of_open_listener(key)
+        if checked is not None:
             try:
-                BROKER_KEYS[key].parse(values[key])
+                checked.parse(values[key])
             except BadValue as error:
                 return _refused(str(error))
     inert = invalid_inert_configs(values, touched, config)

@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
-__all__ = ["Certificates", "make_certificates", "pem_of_pkcs12"]
+__all__ = ["Certificates", "facts_of", "make_certificates", "pem_of_pkcs12"]
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 DAYS = 3650
@@ -115,15 +115,59 @@ def make_certificates(
     return made
 
 
-def pem_of_pkcs12(data: bytes, password: str | None) -> str:
-    """Key and certificates of a store, as PEM. Raises ValueError where it cannot be read."""
+def pem_of_pkcs12(data: bytes, password: str | None) -> tuple[str, str]:
+    """Key and certificates of a store as PEM, and what the key is called. Raises ValueError where it is none."""
     store = load_pkcs12(data, None if password is None else password.encode())
     parts = []
     if store.key is not None:
         parts.append(store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     held = ([store.cert] if store.cert is not None else []) + list(store.additional_certs)
     parts += [each.certificate.public_bytes(Encoding.PEM) for each in held]
-    return b"".join(parts).decode()
+    name = None if store.cert is None else store.cert.friendly_name
+    # Java knows its entries in lower case, and those without a name by their number.
+    return b"".join(parts).decode(), "1" if name is None else name.decode().lower()
+
+
+def facts_of(pem: str) -> tuple[str, frozenset[tuple[int, str]]]:
+    """The distinguished name in the first certificate, and what else it is for, as Java numbers and writes them.
+
+    Raises ValueError where there is none.
+    """
+    certificate = x509.load_pem_x509_certificate(_first_certificate(pem).encode())
+    name = ", ".join(part.rfc4514_string() for part in reversed(certificate.subject.rdns))
+    try:
+        others = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return name, frozenset()
+    return name, frozenset(map(_as_java_writes, others))
+
+
+def _first_certificate(pem: str) -> str:
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    _, found, rest = pem.partition(begin)
+    if not found:
+        raise ValueError("there is no certificate")
+    return begin + rest.partition(end)[0] + end
+
+
+def _as_java_writes(name: x509.GeneralName) -> tuple[int, str]:
+    if isinstance(name, x509.IPAddress):
+        address = name.value
+        if isinstance(address, ipaddress.IPv6Address):
+            groups = (int(group, 16) for group in address.exploded.split(":"))
+            return 7, ":".join(f"{group:x}" for group in groups)
+        return 7, str(address)
+    if isinstance(name, x509.DirectoryName):
+        return 4, name.value.rfc4514_string()
+    if isinstance(name, x509.RegisteredID):
+        return 8, name.value.dotted_string
+    if isinstance(name, x509.OtherName):
+        return 0, f"{name.type_id.dotted_string}={name.value.hex()}"
+    return _KINDS[type(name)], str(name.value)
+
+
+_KINDS: dict[type[x509.GeneralName], int] = {x509.RFC822Name: 1, x509.DNSName: 2, x509.UniformResourceIdentifier: 6}
+"""The numbers of RFC 5280, section 4.2.1.6."""
 
 
 def _make(name: str, *, days: int, issuer: _Signed | None = None, hosts: Sequence[str] = ()) -> _Signed:

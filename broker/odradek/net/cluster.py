@@ -31,9 +31,8 @@ from odradek.usage import UsageError
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-
     from odradek.config.table import Config
+    from odradek.net.listener_tls import ListenerTls
     from odradek.node.rules.rule_set import RuleSet
 
 __all__ = ["ListenError", "RunningCluster", "start_cluster"]
@@ -81,8 +80,10 @@ class RunningCluster:
         self.servers: dict[int, list[asyncio.Server]] = {}
         self.addresses: dict[int, dict[str, tuple[str, int]]] = {}
         """Where each listener of each broker is bound."""
-        self.contexts: dict[str, SSLContext] = {}
-        """The TLS of each listener that has it."""
+        self.encrypted: list[str] = []
+        """The names of the listeners with TLS."""
+        self.certificates: dict[int, ListenerTls] = {}
+        """What each broker shows on them."""
         self._seed = seed
         self._silent_until: dict[int, int] = {}
         """When each node that is paused has been silent for too long (ms)."""
@@ -200,10 +201,8 @@ class RunningCluster:
 
     def reload_certificates(self) -> None:
         """Read the keys and certificates of every listener again, for the connections to come. Raises `TlsError`."""
-        from odradek.net.tls import reload_own  # most clusters have no such listeners
-
-        for name, context in self.contexts.items():
-            reload_own(context, name, self.config.security(name), self.log)
+        for node_id, certificates in self.certificates.items():
+            certificates.reload(self.node(node_id).config)
 
     def pause_broker(self, node_id: int) -> None:
         """Let one node hear nothing: its connections stay open and take no more, its clock goes on.
@@ -313,7 +312,8 @@ class RunningCluster:
         self.addresses.setdefault(node_id, {})[listener] = bound.getsockname()[:2]
         driver = self.drivers[node_id]
         backlog = max(BACKLOG, self.config.socket_listen_backlog_size)
-        context = self.contexts.get(listener)
+        certificates = self.certificates.get(node_id)
+        context = None if certificates is None else certificates.contexts.get(listener)
         server = await self.loop.create_server(
             lambda: ClientProtocol(driver, listener) if context is None else driver.await_client(listener),
             sock=bound,
@@ -328,8 +328,8 @@ class RunningCluster:
             self.servers.setdefault(node_id, []).append(server)
 
     def make_node(self, node_id: int) -> Node:
-        """A node of this cluster, not started yet."""
-        return Node(
+        """A node of this cluster, not started yet. Raises `TlsError`."""
+        node = Node(
             node_id=node_id,
             config=self.config,
             store=self.store,
@@ -341,6 +341,11 @@ class RunningCluster:
             calls_itself=True,
             secrets=SystemRandom(),
         )
+        if self.encrypted:
+            from odradek.net.listener_tls import ListenerTls  # most clusters have no such listeners
+
+            node.certificates = self.certificates[node_id] = ListenerTls(self.encrypted, self.config, self.log)
+        return node
 
     def drive(self, node: Node) -> Driver:
         """A driver for a node of this cluster."""
@@ -389,7 +394,6 @@ async def start_cluster(
     loop = asyncio.get_running_loop()
     random = Random(seed)
     listeners = _listeners(config, host, port, advertised_host, advertised_port)
-    contexts = _contexts(config, listeners, log)
     bound: list[dict[str, socket.socket]] = []
     try:
         for index in range(len(ids)):
@@ -412,14 +416,14 @@ async def start_cluster(
             loop=loop,
             seed=random.getrandbits(64) if seed is None else seed,
         )
-        cluster.contexts = contexts
+        cluster.encrypted = [each.name for each in listeners if each.protocol.uses_tls]
         for broker in spec.brokers:
             node = cluster.make_node(broker.node_id)
             cluster.drivers[broker.node_id] = cluster.drive(node)
         cluster.controller.node.controller.topics_at_start = tuple(topics)
         for driver in cluster.drivers.values():
             driver.start()
-    except (ListenError, StartRefused, RulesError, LoginsRefused) as refused:
+    except (UsageError, StartRefused, RulesError, LoginsRefused) as refused:
         for sockets in bound:
             for each in sockets.values():
                 each.close()
@@ -441,15 +445,6 @@ def _listeners(
         )
     except ListenersError as error:
         raise ListenError(str(error)) from None
-
-
-def _contexts(config: Config, listeners: Sequence[Listener], log: Logger) -> dict[str, SSLContext]:
-    encrypted = [listener.name for listener in listeners if listener.protocol.uses_tls]
-    if not encrypted:
-        return {}
-    from odradek.net.tls import make_context  # most clusters have no such listeners
-
-    return {name: make_context(name, config.security(name), log) for name in encrypted}
 
 
 def _broker(

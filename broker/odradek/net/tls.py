@@ -7,7 +7,10 @@ import ssl
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from odradek.security.principal import distinguished_name
 from odradek.usage import UsageError
@@ -18,37 +21,59 @@ if TYPE_CHECKING:
     from odradek.config.security import SecurityConfig
     from odradek.node.node import Logger
 
-__all__ = ["TlsError", "make_context", "name_of_client", "reload_own"]
+__all__ = ["Identity", "TlsError", "load_identity", "make_context", "name_of_client", "pem_of_trusted", "trust", "use"]
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _UNFINISHED = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_STORE_BYTES_MAX = 1 << 20
+"""More than any file of certificates has."""
+_INVALID = "org.apache.kafka.common.errors.InvalidConfigurationException"
+_FAILED = "org.apache.kafka.common.KafkaException"
 
 
 class TlsError(UsageError):
-    """Certificates that a listener cannot use; the text is one clear sentence, and holds no secret."""
+    """Certificates that a listener cannot use; the text is one clear sentence, and holds no secret.
+
+    `to_clients` is what Kafka says of it to whoever wants to have them used while it runs.
+    """
+
+    def __init__(self, sentence: str, to_clients: str | None = None) -> None:
+        super().__init__(sentence)
+        self.to_clients = to_clients or f"{_INVALID}: {sentence.removesuffix('.')}"
 
 
-def make_context(listener: str, settings: SecurityConfig, log: Logger) -> ssl.SSLContext:
+class Identity(Struct, frozen=True):
+    """A key and its certificates: what a listener shows to clients."""
+
+    pem: str
+    password: str
+    alias: str
+    """What it is called in its store."""
+    source: str
+    refusal: str
+    """What clients hear where OpenSSL cannot use it."""
+
+
+def make_context(
+    listener: str, settings: SecurityConfig, identity: Identity, trusted: str | None, log: Logger
+) -> ssl.SSLContext:
     """The context of a listener; handshakes that fail are told to the log. Raises `TlsError`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     versions = sorted(_VERSIONS[name] for name in settings.ssl_enabled_protocols) or sorted(_VERSIONS.values())
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_mode = _CLIENT_AUTH[settings.ssl_client_auth]
-    _load_own(context, listener, settings)
-    _load_trusted(context, listener, settings)
+    use(context, identity, listener)
+    if trusted is not None:
+        trust(context, trusted, listener, settings)
+    elif settings.ssl_client_auth != "none":
+        raise TlsError(
+            f"Listener {listener} asks for certificates of clients (ssl.client.auth), and has no"
+            " ssl.truststore.location or ssl.truststore.certificates to judge them by."
+        )
     context.sslobject_class = _telling(listener, log)
     return context
-
-
-def reload_own(context: ssl.SSLContext, listener: str, settings: SecurityConfig, log: Logger) -> None:
-    """Take a listener's own key and chain as they are now, for the connections to come.
-
-    Raises `TlsError` where they cannot be used; then those from before stay.
-    """
-    make_context(listener, settings, log)
-    _load_own(context, listener, settings)
 
 
 def name_of_client(ssl_object: ssl.SSLObject) -> str | None:
@@ -80,75 +105,152 @@ def _telling(listener: str, log: Logger) -> type[ssl.SSLObject]:
 # ---------------------------------------------------------------------- certificates
 
 
-def _load_own(context: ssl.SSLContext, listener: str, settings: SecurityConfig) -> None:
-    password = settings.ssl_key_password or settings.ssl_keystore_password or ""
-    location, kind = settings.ssl_keystore_location, settings.ssl_keystore_type
-    if settings.ssl_keystore_certificate_chain is not None or settings.ssl_keystore_key is not None:
-        if location is not None:
+def load_identity(listener: str, settings: SecurityConfig) -> Identity:
+    """The key and certificates that are configured for a listener. Raises `TlsError`."""
+    chain, key = settings.ssl_keystore_certificate_chain, settings.ssl_keystore_key
+    location = settings.ssl_keystore_location
+    if chain is None and key is None:
+        if location is None:
             raise TlsError(
-                f"Listener {listener} has both ssl.keystore.location and a certificate in its configuration."
+                f"Listener {listener} needs a certificate: ssl.keystore.location, or ssl.keystore.certificate.chain"
+                " and ssl.keystore.key; `odradek certs FOLDER` makes one."
             )
-        if settings.ssl_keystore_certificate_chain is None or settings.ssl_keystore_key is None:
-            raise TlsError(
-                f"Listener {listener} needs both ssl.keystore.certificate.chain and ssl.keystore.key, or neither."
-            )
-        pem = _lines(settings.ssl_keystore_key) + "\n" + _lines(settings.ssl_keystore_certificate_chain)
-        with _in_a_file(pem) as path:
-            _load_chain(context, path, password, listener, "ssl.keystore.key and ssl.keystore.certificate.chain")
-        return
-    if location is None:
+        return _identity_in(location, listener, settings)
+    if location is not None:
         raise TlsError(
-            f"Listener {listener} needs a certificate: ssl.keystore.location, or ssl.keystore.certificate.chain and"
-            " ssl.keystore.key; `odradek certs FOLDER` makes one."
+            f"Listener {listener} has both ssl.keystore.location and a certificate in its configuration.",
+            f"{_INVALID}: Both SSL key store location and separate private key are specified.",
         )
-    data = _read(location, listener, "ssl.keystore.location")
-    if _is_pem(data, kind, location):
-        _load_chain(context, location, password, listener, location)
-        return
-    with _in_a_file(_pkcs12(data, settings.ssl_keystore_password, location, kind)) as path:
-        _load_chain(context, path, "", listener, location)
-
-
-def _load_trusted(context: ssl.SSLContext, listener: str, settings: SecurityConfig) -> None:
-    location = settings.ssl_truststore_location
-    try:
-        if settings.ssl_truststore_certificates is not None:
-            context.load_verify_locations(cadata=_lines(settings.ssl_truststore_certificates))
-        elif location is not None:
-            data = _read(location, listener, "ssl.truststore.location")
-            kind = settings.ssl_truststore_type
-            if not _is_pem(data, kind, location):
-                data = _pkcs12(data, settings.ssl_truststore_password, location, kind).encode()
-            context.load_verify_locations(cadata=data.decode())
-        elif settings.ssl_client_auth != "none":
-            raise TlsError(
-                f"Listener {listener} asks for certificates of clients (ssl.client.auth), and has no"
-                " ssl.truststore.location or ssl.truststore.certificates to judge them by."
-            )
-    except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+    if chain is None or key is None:
         raise TlsError(
-            f"The certificates that listener {listener} is to trust cannot be read: {_why(error)}."
+            f"Listener {listener} needs both ssl.keystore.certificate.chain and ssl.keystore.key, or neither.",
+            f"{_INVALID}: SSL certificate chain is specified, but private key is not specified"
+            if key is None
+            else f"{_INVALID}: SSL private key is specified, but certificate chain is not specified.",
+        )
+    if settings.ssl_keystore_password is not None:
+        raise _password_of_pem(listener, ".")
+    return Identity(
+        pem=_lines(key) + "\n" + _lines(chain),
+        password=settings.ssl_key_password or "",
+        alias="kafka",
+        source="ssl.keystore.key and ssl.keystore.certificate.chain",
+        refusal=f"{_INVALID}: Invalid PEM keystore configs",
+    )
+
+
+def _identity_in(location: str, listener: str, settings: SecurityConfig) -> Identity:
+    kind, password = settings.ssl_keystore_type, settings.ssl_keystore_password
+    if kind == "PEM" and password is not None:
+        raise _password_of_pem(listener, "")
+    if kind == "PKCS12" and password is None:
+        raise _no_password(listener, location)
+    data = _read(location, listener, "ssl.keystore.location", kind)
+    if _is_pem(data, kind, location):
+        return Identity(
+            pem=_text(data, location, kind),
+            password=settings.ssl_key_password or password or "",
+            alias="kafka",
+            source=location,
+            refusal=_not_loaded(location, kind),
+        )
+    if password is None:
+        raise _no_password(listener, location)
+    pem, alias = _pkcs12(data, password, location, kind)
+    if settings.ssl_key_password not in (None, password):
+        raise TlsError(
+            f"The key in {location} cannot be read with ssl.key.password.",
+            f"{_FAILED}: java.security.UnrecoverableKeyException: Get Key failed: Given final block not properly"
+            " padded. Such issues can arise if a bad key is used during decryption.",
+        )
+    return Identity(pem=pem, password="", alias=alias, source=location, refusal=_not_loaded(location, kind))
+
+
+def pem_of_trusted(listener: str, settings: SecurityConfig) -> str | None:
+    """The certificates of authorities that a listener trusts; None where none are configured. Raises `TlsError`."""
+    location, texts = settings.ssl_truststore_location, settings.ssl_truststore_certificates
+    if texts is not None and location is not None:
+        raise TlsError(
+            f"Listener {listener} has both ssl.truststore.location and ssl.truststore.certificates.",
+            f"{_INVALID}: Both SSL trust store location and separate trust certificates are specified.",
+        )
+    if texts is not None:
+        if settings.ssl_truststore_password is not None:
+            raise TlsError(
+                f"Listener {listener} has ssl.truststore.password, and certificates in PEM have none.",
+                f"{_INVALID}: SSL trust store password cannot be specified for PEM format.",
+            )
+        return _lines(texts)
+    if location is None:
+        return None
+    kind = settings.ssl_truststore_type
+    data = _read(location, listener, "ssl.truststore.location", kind)
+    if _is_pem(data, kind, location):
+        return _text(data, location, kind)
+    return _pkcs12(data, settings.ssl_truststore_password, location, kind)[0]
+
+
+def use(context: ssl.SSLContext, identity: Identity, listener: str) -> None:
+    """Have a context show these certificates. Raises `TlsError`."""
+    try:
+        with _in_a_file(identity.pem) as path:
+            # Without a password OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(path, password=identity.password.encode())
+    except (ssl.SSLError, OSError, ValueError) as error:
+        raise TlsError(
+            f"The certificate of listener {listener} cannot be read from {identity.source}: {_why(error)}.",
+            identity.refusal,
         ) from None
 
 
-def _load_chain(context: ssl.SSLContext, path: str, password: str, listener: str, what: str) -> None:
+def trust(context: ssl.SSLContext, pem: str, listener: str, settings: SecurityConfig) -> None:
+    """Have a context trust these authorities. Raises `TlsError`."""
+    location = settings.ssl_truststore_location
     try:
-        # Without a password OpenSSL would ask for one at the terminal.
-        context.load_cert_chain(path, password=password.encode())
-    except (ssl.SSLError, OSError, ValueError) as error:
-        raise TlsError(f"The certificate of listener {listener} cannot be read from {what}: {_why(error)}.") from None
+        context.load_verify_locations(cadata=pem)
+    except (ssl.SSLError, ValueError) as error:
+        raise TlsError(
+            f"The certificates that listener {listener} is to trust cannot be read: {_why(error)}.",
+            f"{_INVALID}: No matching CERTIFICATE entries in PEM file"
+            if location is None
+            else _not_loaded(location, settings.ssl_truststore_type),
+        ) from None
+
+
+def _no_password(listener: str, location: str) -> TlsError:
+    return TlsError(
+        f"Listener {listener} needs ssl.keystore.password to read {location}.",
+        f"{_INVALID}: SSL key store is specified, but key store password is not specified.",
+    )
+
+
+def _password_of_pem(listener: str, full_stop: str) -> TlsError:
+    return TlsError(
+        f"Listener {listener} has ssl.keystore.password, and PEM is locked by ssl.key.password.",
+        f"{_INVALID}: SSL key store password cannot be specified with PEM format, only key password may be specified"
+        + full_stop,
+    )
+
+
+def _not_loaded(location: str, kind: str) -> str:
+    if kind == "PEM":
+        return f"{_INVALID}: Failed to load PEM SSL keystore {location}"
+    return f"{_FAILED}: Failed to load SSL keystore {location} of type {kind}"
 
 
 def _is_pem(data: bytes, kind: str, location: str) -> bool:
+    """JKS is Kafka's default, so that most who have PEM and say nothing of it have PEM."""
     if b"-----BEGIN" in data:
+        if kind == "PKCS12":
+            raise TlsError(f"{location} is in PEM format, and not a PKCS12 store.", _not_loaded(location, kind))
         return True
     if kind == "PEM":
-        raise TlsError(f"{location} is not in PEM format.")
+        raise TlsError(f"{location} is not in PEM format.", _not_loaded(location, kind))
     return False
 
 
-def _pkcs12(data: bytes, password: str | None, location: str, kind: str) -> str:
-    """What a store of Java holds, as PEM."""
+def _pkcs12(data: bytes, password: str | None, location: str, kind: str) -> tuple[str, str]:
+    """What a store of Java holds, as PEM, and what its key is called."""
     if data[:4] == b"\xfe\xed\xfe\xed":
         raise TlsError(f"{location} is in Java's old format JKS; PEM and PKCS12 are read (keytool -importkeystore).")
     from odradek.extras import need
@@ -159,15 +261,32 @@ def _pkcs12(data: bytes, password: str | None, location: str, kind: str) -> str:
     try:
         return pem_of_pkcs12(data, password)
     except ValueError:
-        raise TlsError(f"{location} is not a {kind} store, or its password is another one.") from None
+        raise TlsError(
+            f"{location} is not a {kind} store, or its password is another one.", _not_loaded(location, kind)
+        ) from None
 
 
-def _read(location: str, listener: str, key: str) -> bytes:
+def _read(location: str, listener: str, key: str, kind: str) -> bytes:
+    """A file of an ordinary kind and size: others never end, or wait for somebody to write."""
     try:
+        status = os.stat(location)
+        if not S_ISREG(status.st_mode):
+            raise OSError(None, "it is no file")
+        if status.st_size > _STORE_BYTES_MAX:
+            raise OSError(None, f"it has more than {_STORE_BYTES_MAX} bytes")
         return Path(location).read_bytes()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise TlsError(f"{key} of listener {listener}, {location}, cannot be read: {reason}.") from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise TlsError(
+            f"{key} of listener {listener}, {location}, cannot be read: {reason}.", _not_loaded(location, kind)
+        ) from None
+
+
+def _text(data: bytes, location: str, kind: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise TlsError(f"{location} is not in PEM format.", _not_loaded(location, kind)) from None
 
 
 def _why(error: Exception) -> str:

@@ -1,14 +1,17 @@
-"""Where the facts of a node go: to the event log of a test, and those that matter to an operator to the log."""
+"""What a node is given by whoever runs it: where its facts and lines go, and what holds its certificates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Fact
 from odradek.node.loggers import Logger, Loggers
 
-__all__ = ["EventSink", "Facts", "Logger"]
+if TYPE_CHECKING:
+    from odradek.config.table import Config
+
+__all__ = ["Certificates", "EventSink", "Facts", "Logger"]
 
 LOGGED_FACTS = frozenset(
     {
@@ -27,6 +30,16 @@ class EventSink(Protocol):
     """Takes the facts of a node for the event log."""
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None: ...
+
+
+class Certificates(Protocol):
+    """The certificates of the listeners, which whoever opened them holds; files are read on its side."""
+
+    def complaint(self, config: Config) -> str | None:
+        """Why the listeners could not go on with this configuration, in Kafka's words; None if they could."""
+
+    def adopt(self, config: Config) -> None:
+        """Go on with this configuration, and with files that have changed."""
 
 
 class Facts:

@@ -29,7 +29,7 @@ from odradek.node.events import (
     Tick,
     Turn,
 )
-from odradek.node.facts import EventSink, Facts, Logger
+from odradek.node.facts import Certificates, EventSink, Facts, Logger
 from odradek.node.fetch_sessions import FetchSessions
 from odradek.node.hosting import dynamic_config
 from odradek.node.hosting.controller import ControllerRole, StartRefused
@@ -103,6 +103,8 @@ class Node:
         """What nobody may foresee is drawn from here."""
         self.thread_clock: Callable[[], int] = no_time
         """The time that the thread of the node has worked (ns); whoever runs the node may put a clock here."""
+        self.certificates: Certificates | None = None
+        """Those of its listeners; whoever opens them may put them here."""
         self.quotas: Quotas | None = None
         """What clients use, as soon as anything of it is limited."""
         self.connection_limits: ConnectionLimits | None = None

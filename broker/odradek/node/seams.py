@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from odradek.node.authority import Authority
     from odradek.node.cluster_spec import ClusterSpec
     from odradek.node.counters import Counters
-    from odradek.node.facts import Facts, Logger
+    from odradek.node.facts import Certificates, Facts, Logger
     from odradek.node.fetch_sessions import FetchSessions
     from odradek.node.kernel.aside import Aside
     from odradek.node.kernel.flow import Kernel
@@ -41,6 +41,7 @@ __all__ = [
     "HasAuthority",
     "HasClock",
     "HasConfig",
+    "HasCertificates",
     "HasCounters",
     "HasFacts",
     "HasFetchSessions",
@@ -86,6 +87,13 @@ class HasConfig(Protocol):
     def config(self) -> Config: ...
     @property
     def release(self) -> Release: ...
+
+
+class HasCertificates(Protocol):
+    """What its listeners show; None where nobody has given it any."""
+
+    @property
+    def certificates(self) -> Certificates | None: ...
 
 
 class HasStaticConfig(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from odradek.commands import Option
 from odradek.control.ctl.at import AsJson, At, Cluster, Url
@@ -32,10 +32,14 @@ def telemetry(
     elif metric is None:
         show_answer([{**push, "metrics": len(push["metrics"])} for push in answer], False, PUSH_COLUMNS)
     else:
-        rows = [_row(push, each) for push in answer for each in push["metrics"]]
+        rows = [
+            {
+                **each,
+                "at_ms": push["at_ms"],
+                "client_id": push["client_id"],
+                "attributes": [f"{name}={text}" for name, text in each["attributes"].items()],
+            }
+            for push in answer
+            for each in push["metrics"]
+        ]
         show_answer(rows, False, METRIC_COLUMNS)
-
-
-def _row(push: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    attributes = [f"{name}={text}" for name, text in value["attributes"].items()]
-    return {**value, "at_ms": push["at_ms"], "client_id": push["client_id"], "attributes": attributes}

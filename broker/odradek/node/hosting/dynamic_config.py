@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.metadata.image import MetadataImage, ResourceType
-from odradek.node.seams import HasIdentity, HasStaticConfig
+from odradek.node.seams import HasCertificates, HasIdentity, HasStaticConfig
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["adopt"]
 
 
-class Node(HasIdentity, HasStaticConfig, Protocol):
+class Node(HasCertificates, HasIdentity, HasStaticConfig, Protocol):
     """A broker whose configuration may become another."""
 
     config: Config
@@ -36,3 +36,6 @@ def adopt(node: Node, before: MetadataImage, after: MetadataImage) -> None:
         node.config = config
         node.housekeeping.adopt()
         node.limit_connections()
+    if node.certificates is not None and broker is not before.config(ResourceType.BROKER, str(node.node_id)):
+        # Whoever sets a path to what it is wants the file read again, which may have been written anew.
+        node.certificates.adopt(config)

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from odradek.config.keys import NODE_ID_BITS, whole_number
 from odradek.metadata import describe
 from odradek.metadata.change import Failure
-from odradek.metadata.configs import Step, misdirected
+from odradek.metadata.configs import Operation, Step, misdirected
 from odradek.metadata.image import ResourceType
 from odradek.metadata.topic_names import invalid_name
-from odradek.node.routes import logger_levels
+from odradek.node.routes import listener_certificates, logger_levels
 from odradek.node.routes.forwarding import AsksController, ask_controller
-from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasTurns
+from odradek.node.seams import HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_configs_response import AlterConfigsResourceResponse as AlteredConfigs
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from odradek.metadata.describe import Entry
     from odradek.node.transport.call import Call
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
+    from odradek.wire.messages.alter_configs_request import AlterConfigsResource as AlterPlainly
     from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
     from odradek.wire.messages.incremental_alter_configs_request import (
         AlterConfigsResource,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
 
 
-class Node(AsksController, HasConfig, HasIdentity, HasMetadata, HasTurns, logger_levels.Node, Protocol):
+class Node(AsksController, HasTurns, listener_certificates.Node, logger_levels.Node, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -184,6 +185,8 @@ async def alter_configs(node: Node, call: Call) -> AlterConfigsResponse:
     """AlterConfigs (key 33), versions 0 to 2; 2 is flexible."""
     request: AlterConfigsRequest = call.request
     here, astray = _split(node, call, request.resources, AlteredConfigs)
+    here, unusable = _usable(node, call, here, AlteredConfigs, _plain_steps, replaces=True)
+    astray += unusable
     part = replace(request, resources=here)
 
     def refuse(error: ErrorCode, message: str | None) -> AlterConfigsResponse:
@@ -201,6 +204,8 @@ async def incremental_alter_configs(node: Node, call: Call) -> IncrementalAlterC
     request: IncrementalAlterConfigsRequest = call.request
     others, answered = _levels_altered(node, request)
     here, astray = _split(node, call, others, IncrementallyAlteredConfigs)
+    here, unusable = _usable(node, call, here, IncrementallyAlteredConfigs, _steps, replaces=False)
+    astray += unusable
     part = replace(request, resources=here)
 
     def refuse(error: ErrorCode, message: str | None) -> IncrementalAlterConfigsResponse:
@@ -230,9 +235,8 @@ def _levels_altered(
         if sum(each.resource_name == resource.resource_name for each in loggers) > 1:
             failure = Failure(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         else:
-            steps = [Step(config.name, config.config_operation, config.value) for config in resource.configs]
             failure = logger_levels.alter_levels(
-                node, resource.resource_name, steps, validate_only=request.validate_only
+                node, resource.resource_name, _steps(resource), validate_only=request.validate_only
             )
         failure = failure or Failure(ErrorCode.NONE)
         answered.append(_failed(IncrementallyAlteredConfigs, resource, failure.error, failure.message))
@@ -257,6 +261,36 @@ def _split(node: Node, call: Call, resources: Iterable[Q], result: Callable[...,
         else:
             astray.append(_failed(result, resource, failure.error, failure.message))
     return here, astray
+
+
+def _plain_steps(resource: AlterPlainly) -> list[Step]:
+    return [Step(config.name, Operation.SET, config.value) for config in resource.configs]
+
+
+def _steps(resource: AlterConfigsResource) -> list[Step]:
+    return [Step(config.name, config.config_operation, config.value) for config in resource.configs]
+
+
+def _usable(
+    node: Node,
+    call: Call,
+    resources: list[Q],
+    result: Callable[..., R],
+    steps_of: Callable[[Q], list[Step]],
+    *,
+    replaces: bool,
+) -> tuple[list[Q], list[R]]:
+    """What this broker can go on with, and refusals of certificates that it cannot: only it has them before it."""
+    usable, refused = [], []
+    for resource in resources:
+        failure = None
+        if resource.resource_type == ResourceType.BROKER and resource.resource_name and not call.is_broker:
+            failure = listener_certificates.unusable_certificates(node, steps_of(resource), replaces=replaces)
+        if failure is None:
+            usable.append(resource)
+        else:
+            refused.append(_failed(result, resource, failure.error, failure.message))
+    return usable, refused
 
 
 def _failed(result: Callable[..., R], resource: _Resource, error: ErrorCode, message: str | None) -> R:
