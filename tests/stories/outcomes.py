@@ -18,8 +18,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "stories"
 OUTCOMES = DOCS / "outcomes.json"
 CLIENTS = {"java": "kafka-clients 4.4.0", "confluent-kafka": "confluent-kafka 2.16", "franz-go": "franz-go 1.22"}
 """The families, and what the docs call them."""
-
-
+HAS_NONE = "-"
+"""In the place of an outcome, where a client has no groups of the kind that a story is about."""
 ON_THE_WIRE = "what the plan does, on the wire"
 PROVOKED = {
     "broker-restarts-with-pending-markers": "what the plan does, on the wire; SIGKILL to the broker, and a new start",
@@ -69,14 +69,24 @@ def readme(text: str, stories: dict[str, Played]) -> str:
     odradek = _table(
         ["story", *CLIENTS.values()],
         [
-            [f"[{name}]({name}.md)", *(story.clients[each].outcome for each in CLIENTS)]
+            [
+                f"[{name}]({name}.md)",
+                *(story.clients[each].outcome if each in story.clients else HAS_NONE for each in CLIENTS),
+            ]
             for name, story in stories.items()
         ],
     )
     real = _table(
         ["story", "provoked by", *CLIENTS.values()],
         [
-            [name, PROVOKED.get(name, ON_THE_WIRE), *(story.real.outcomes.get(each, "not played") for each in CLIENTS)]
+            [
+                name,
+                PROVOKED.get(name, ON_THE_WIRE),
+                *(
+                    story.real.outcomes.get(each, "not played" if each in story.clients else HAS_NONE)
+                    for each in CLIENTS
+                ),
+            ]
             for name, story in stories.items()
             if story.real.outcomes
         ],

@@ -40,7 +40,10 @@ SCENARIOS = {
     "group-changes-protocol": "story-migration",
     "share-lock-expires": "story-share-lock",
     "share-aborted-records": "story-share-aborted",
+    "streams-member-expires": "story-streams-expired",
 }
+OWN_PROGRAMS = {"story-share-": "kafka-share", "story-streams-": "kafka-streams"}
+"""Share consumers of the Java client, which older releases have not, and Kafka Streams."""
 OF_JAVA = {"unstable-offset-commit": "txn-offsets"}
 
 
@@ -49,8 +52,8 @@ def played(family: str, story: str, bootstrap: str, *, topic: str = "played", gr
     scenario = SCENARIOS[story]
     if family == "java":
         scenario = OF_JAVA.get(story, scenario)
-    # Share consumers of the Java client have a program of their own: older releases have none.
-    family = "kafka-share" if family == "java" and scenario.startswith("story-share-") else family
+    if family == "java":
+        family = next((own for start, own in OWN_PROGRAMS.items() if scenario.startswith(start)), family)
     with with_toolchains(family):
         server = bootstrap.split(",")[0]
         return play(

@@ -13,7 +13,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.client]
 
 
 def test_every_story_is_played() -> None:
-    assert set(names()) == set(PLAYED)
+    stories = load()
+    assert set(PLAYED) == {name for name in names() if "confluent-kafka" in stories[name].clients}
 
 
 @pytest.mark.parametrize("story", PLAYED)

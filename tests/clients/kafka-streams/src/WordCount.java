@@ -20,6 +20,8 @@ public class WordCount {
     private static final int VOCABULARY = 40;
     private static final int WORDS = 5; // in each line
     private static final int THIRDS = 3; // of the lines: before, between and after the restarts
+    private static final int CHUNKS = 50; // of the lines, where they come one after another
+    private static final int PAUSE_MS = 200;
 
     private final Main.Options options;
     private final Path temporary;
@@ -43,6 +45,7 @@ public class WordCount {
             scenarios.put(name, Main.unsupported("Kafka Streams only counts words"));
         scenarios.put("word-count", (options, counts) -> wordCount(options, counts, "classic"));
         scenarios.put("streams-protocol", (options, counts) -> wordCount(options, counts, "streams"));
+        scenarios.put("story-streams-expired", WordCount::expiredMember);
         Main.run(arguments, "kafka-streams " + Main.version("kafka-streams"), scenarios);
     }
 
@@ -53,6 +56,35 @@ public class WordCount {
         } finally {
             delete(temporary);
         }
+    }
+
+    /** One instance, which is given lines for ten seconds; meanwhile its member is dropped, in whatever transaction. */
+    private static void expiredMember(Main.Options options, Map<String, Object> counts) throws Exception {
+        Path temporary = Files.createTempDirectory("word-count");
+        try {
+            new WordCount(options, temporary, "streams").goOn(counts);
+        } finally {
+            delete(temporary);
+        }
+    }
+
+    private void goOn(Map<String, Object> counts) throws Exception {
+        Administration.createTopic(options, application.input(), options.partitions());
+        Administration.createTopic(options, application.output(), options.partitions());
+        try (Updates committed = new Updates(options, application.output(), "read_committed");
+             Instance instance = instance()) {
+            for (int chunk = 0; chunk < CHUNKS; chunk++) {
+                try (KafkaProducer<String, String> producer = Records.producer(options)) {
+                    int lines = options.records();
+                    Records.produce(producer, options, lines * chunk / CHUNKS, lines * (chunk + 1) / CHUNKS, this.lines::get);
+                }
+                Thread.sleep(PAUSE_MS);
+            }
+            until("the instance to commit its counts", () -> committed.poll().size() >= options.records() * WORDS);
+            check(committed.counts);
+            counts.put("updates", committed.size());
+        }
+        counts.put("outcome", "survives");
     }
 
     private void run(Map<String, Object> counts) throws Exception {
