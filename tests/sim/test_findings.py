@@ -14,6 +14,9 @@ FINDINGS = [
     (3061, "refusals"),
     # A consumer that was told to stop took an answer from long before for the last one.
     (4003, "idempotent"),
+    (4038, "idempotent"),
+    # An epoch was to be used up of an id that began a transaction just then.
+    (4033, "worn-epochs"),
 ]
 
 

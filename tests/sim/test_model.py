@@ -82,7 +82,6 @@ ACCEPTED = VERIFIED | {"verdict": "accepted", "error": "NONE"}
     [
         ([*COMPLETE, opened(3)], "late record"),
         ([*NEXT[:-1], opened(3, 1)], "late record"),
-        ([*DECIDED, state("PrepareCommit", "CompleteCommit", epoch=1)], "hanging transaction"),
         ([*DECIDED, *ended(0, 2, commit=False)], "wrong marker"),
         ([*MARKED, *ended(3, 4, epoch=0)], "wrong marker"),
         ([*BEGUN, opened(1)], "overlapping transactions"),
@@ -129,6 +128,33 @@ def test_what_was_open_while_its_coordinator_rests_hangs_in_the_end() -> None:
     model.problems.clear()
     model.end()
     assert [each.name for each in model.problems] == ["hanging transaction"]
+
+
+ENDED_BELOW = [*DECIDED, state("PrepareCommit", "CompleteCommit", epoch=1)]
+
+
+def test_what_is_open_when_its_transaction_is_complete_hangs() -> None:
+    model = after([*ENDED_BELOW, *ended(0, 2)])
+    model.end()
+    assert [each.name for each in model.problems] == ["hanging transaction"]
+
+
+def test_what_is_open_in_a_topic_that_is_deleted_does_not_hang() -> None:
+    gone: Event = ("leadership_given_up", {"leader_epoch": 0} | WHERE)
+    model = after([*ENDED_BELOW, gone])
+    model.end()
+    assert model.problems == []
+
+
+def test_a_leader_that_has_not_heard_of_another_topic_of_the_name_speaks_of_its_own() -> None:
+    first: Event = ("leadership_taken", {"topic_id": "one", "leader_epoch": 0} | WHERE)
+    second: Event = ("leadership_taken", {"topic_id": "two", "leader_epoch": 0} | WHERE)
+    model = Model()
+    for node, (kind, fields) in [(1, first), (1, stable(5, 5)), (2, second), (2, stable(1, 1)), (1, stable(6, 6))]:
+        model.take(node, kind, fields)
+    assert model.problems == []
+    model.take(2, *stable(0, 1))
+    assert [each.name for each in model.problems] == ["last stable offset"]
 
 
 def test_a_coordinator_that_takes_over_is_not_judged_by_what_the_one_before_has_said() -> None:

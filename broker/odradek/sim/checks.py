@@ -14,6 +14,7 @@ from odradek.sim.model import Fields
 from odradek.sim.producers import Producer, Transaction
 from odradek.sim.promises import Problem
 from odradek.sim.reader import kind_of
+from odradek.sim.schedule import REMADE
 from odradek.sim.workers import WORK_GROUP
 from odradek.sim.world import World
 from odradek.txn.rules import rules_of
@@ -42,13 +43,20 @@ class Checks:
         journal: Sequence[Transaction],
         *,
         refuses: bool = False,
+        deleted_at: int = 0,
     ) -> None:
-        """`refuses`: a rule has answered for leaders that they do not take a batch, which they have not heard of."""
+        """`refuses`: a rule has answered for leaders that they do not take a batch, which they have not heard of.
+
+        `deleted_at`: when the end of the topic was asked for that is made again, for the last time.
+        """
+        self._deleted_at = deleted_at
         self._world = world
         self._producers = producers
         self._consumers = consumers
         self._journal = journal
         self._refuses = refuses
+        self.committed: dict[TopicPartition, list[bytes | None]] = {}
+        """What there is to be read, once `problems` has looked."""
         self._values: set[bytes | None] = set()
         """Everything that is there to be read."""
         self._read: dict[TopicPartition, list[Batch]] = {}
@@ -65,6 +73,7 @@ class Checks:
                     "hanging transaction", f"{_told(partition)} holds one open at {stable}; its log ends at {end}"
                 )
         values = {partition: found for partition, (found, _, _) in seen.items()}
+        self.committed.update(values)
         self._values = {value for found in values.values() for value in found}
         yield from self._wrong_records(values)
         for consumer in self._consumers:
@@ -75,6 +84,34 @@ class Checks:
                 )
         yield from self._of_logs()
         yield from self._wrong_offsets()
+        yield from self._of_the_remade()
+
+    def _of_the_remade(self) -> Iterator[Problem]:
+        """A topic that was deleted has only what was written since, each committed record once."""
+        if self._world.nodes[self._world.spec.controller_id].image.topic(REMADE) is None:
+            return
+        found, stable, end = read_committed(self._world, (REMADE, 0))
+        if stable != end:
+            yield Problem("hanging transaction", f"{REMADE}-0 holds one open at {stable}; its log ends at {end}")
+        outcomes = {
+            value: transaction.outcome
+            for transaction in self._journal
+            for values in transaction.elsewhere.values()
+            for value in values
+        }
+        deleted = {
+            value
+            for transaction in self._journal
+            for value, at in transaction.told_elsewhere.items()
+            if at < self._deleted_at
+        }
+        for value, times in Counter(found).items():
+            if value is None or value not in outcomes or times > 1:
+                yield Problem("wrong records", f"{value!r} stands {times} times in {REMADE}-0")
+            elif value in deleted:
+                yield Problem("wrong records", f"{value!r} was deleted with {REMADE}, and stands there again")
+            elif outcomes[value] == "aborted":
+                yield Problem("aborted read", f"{value!r} was aborted, and is seen in {REMADE}-0")
 
     def without_rest(self) -> Iterator[Problem]:
         """What is wrong already where something does not come to its end: nobody can say what readers will see."""

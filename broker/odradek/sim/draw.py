@@ -81,6 +81,7 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
         id_expiration_ms=habits.expires_ms,
         sessions=habits.sessions,
         heartbeats=habits.heartbeats,
+        sharers=habits.sharers,
         duration_ms=TROUBLE_MS,
         players=tuple(players),
         consumers=tuple(range(PARTITIONS)),
@@ -160,6 +161,9 @@ def _transaction(dice: Random, habits: Habits, *, works: bool) -> Txn:
         for _ in range(rounds)
         for partition in chosen
     ]
+    if habits.remade and dice.random() < habits.remade:
+        elsewhere = replace(_send(dice, habits, 0, pause_ms=dice.choice((0, 20, 200))), topic="remade")
+        sends.insert(dice.randrange(len(sends) + 1), elsewhere)
     offset = dice.random() < 0.5
     if dice.random() < habits.walks_away:
         return Txn(seed=seed, pause_ms=pause_ms, sends=tuple(sends), offset=offset, ending="walk away")

@@ -278,6 +278,20 @@ HEARTBEATS = _focus(
 )
 """As `working`, with members of the newer protocol (KIP-848), whose epochs tell old members' offsets apart."""
 
+SHARING = _focus(
+    {"delay markers": 3, "delay records": 2, "move a leader": 2, "crash a broker": 1, "restart a broker": 3},
+    habits=Habits(sharers=3, commits=0.5, workers=0),
+    slowest_ms=(0, 5, 40),
+)
+"""Members of a share group (KIP-932) take what is committed, and say what becomes of it, or nothing, or die."""
+
+REMADE = _focus(
+    {"remake a topic": 8, "delay markers": 3, "delay records": 2, "delay verdicts": 2, "deafen a broker": 2},
+    habits=Habits(remade=0.7, gives_up=0.1, workers=0),
+    slowest_ms=(0, 5, 40),
+)
+"""A topic is deleted in the middle of transactions that write to it, and made again before their markers come."""
+
 FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {
         "general": GENERAL,
@@ -305,5 +319,7 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "follow-ups": FOLLOW_UPS,
         "sessions": SESSIONS,
         "heartbeats": HEARTBEATS,
+        "sharing": SHARING,
+        "remade-topics": REMADE,
     }
 )

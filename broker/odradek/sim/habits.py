@@ -35,5 +35,9 @@ class Habits(Struct, frozen=True):
     """After so long an id that is not used is forgotten; 0: as by default, after a week."""
     sessions: bool = False
     """To read in fetch sessions."""
+    remade: float = 0.0
+    """To write to the topic that is deleted and made again as well."""
+    sharers: int = 0
+    """Members of a share group."""
     heartbeats: bool = False
     """To be members of the newer protocol of groups."""

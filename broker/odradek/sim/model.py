@@ -120,7 +120,14 @@ class Model:
         self.problems: list[Problem] = []
         self.events, self.reads = 0, 0
         """How many it has judged; a read is one of a batch."""
-        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._partitions: dict[tuple[TopicPartition, str], _Partition] = {}
+        """By the id of the topic as well, as far as it is known: another topic may get the name."""
+        self._topic_ids: dict[tuple[int, TopicPartition], str] = {}
+        """Which topic a broker means."""
+        self._present: dict[TopicPartition, str] = {}
+        """Which topic has the name, as far as any leader has said."""
+        self._suspects: list[tuple[TopicPartition, str, Problem]] = []
+        """What was open when its transaction was complete: it hangs, unless its topic turns out to be deleted."""
         self._ids: dict[str, _Id] = {}
         self._id_of: dict[int, str] = {}
         self._epochs: dict[int, int] = {}
@@ -165,15 +172,24 @@ class Model:
 
     def end(self) -> None:
         """Nothing more comes: what has ended for its coordinator is open nowhere."""
-        for key, partition in self._partitions.items():
+        hanging = [each for each in self._suspects if self._is_there(each[0], each[1])]
+        self.problems += [problem for _, _, problem in hanging]
+        told = {(key, topic_id) for key, topic_id, _ in hanging}
+        for (key, topic_id), partition in self._partitions.items():
+            if not self._is_there(key, topic_id) or (key, topic_id) in told:
+                continue
             for span in partition.open.values():
                 known = self._known(span.producer_id)
-                if partition.is_led and known is not None and known.is_known and known.state in RESTING:
+                if known is not None and known.is_known and known.state in RESTING:
                     self._say("hanging transaction", f"{_told(key)} holds one of producer {span.producer_id} open")
+
+    def _is_there(self, key: TopicPartition, topic_id: str) -> bool:
+        """Whether the topic still has the name, and is led."""
+        return self._present.get(key, "") == topic_id and self._partitions[key, topic_id].is_led
 
     def read(self, key: TopicPartition, batches: Iterable[ReadBatch]) -> None:
         """What a reader of committed records was given now."""
-        partition = self._of(key)
+        partition = self._named(key, self._present.get(key, ""))
         for batch in batches:
             self.reads += 1
             span = partition.span_at(batch.producer_id, batch.offset)
@@ -189,9 +205,13 @@ class Model:
         self.problems.append(Problem(name, seen))
 
     def _of(self, key: TopicPartition) -> _Partition:
-        found = self._partitions.get(key)
+        """What the broker that speaks means by the name."""
+        return self._named(key, self._topic_ids.get((self._node, key), ""))
+
+    def _named(self, key: TopicPartition, topic_id: str) -> _Partition:
+        found = self._partitions.get((key, topic_id))
         if found is None:
-            found = self._partitions[key] = _Partition()
+            found = self._partitions[key, topic_id] = _Partition()
         return found
 
     def _known(self, producer_id: int) -> _Id | None:
@@ -236,11 +256,12 @@ class Model:
 
     def _completed(self, name: str, found: _Id) -> None:
         """Its markers are written: none of its partitions holds it open any more."""
-        for key, partition in self._partitions.items():
+        for (key, topic_id), partition in self._partitions.items():
             for producer_id in found.producer_ids & partition.open.keys():
-                if partition.is_led:
-                    first = partition.open[producer_id].first
-                    self._say("hanging transaction", f"{name} is complete, and {_told(key)} holds it open at {first}")
+                if self._is_there(key, topic_id):
+                    # The coordinator may have heard of the topic's end before its leader.
+                    seen = f"{name} is complete, and {_told(key)} holds it open at {partition.open[producer_id].first}"
+                    self._suspects.append((key, topic_id, Problem("hanging transaction", seen)))
 
     def _added(self, fields: Fields) -> None:
         found = self._id(fields)
@@ -330,11 +351,12 @@ class Model:
 
     def _taken(self, fields: Fields) -> None:
         key, leader_epoch = (fields["topic"], fields["partition"]), fields["leader_epoch"]
+        topic_id = self._topic_ids[self._node, key] = self._present[key] = fields.get("topic_id", "")
         partition = self._of(key)
         given_up = not partition.is_led and leader_epoch == partition.leader_epoch
         if leader_epoch < partition.leader_epoch or given_up:
             # The topic was deleted, and another one has its name: who leads the same one again has a higher epoch.
-            partition = self._partitions[key] = _Partition()
+            partition = self._partitions[key, topic_id] = _Partition()
         partition.leader_epoch, partition.is_led = leader_epoch, True
         if key[0] == COORDINATORS:
             for known in self._ids.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from random import Random
 from types import MappingProxyType
@@ -20,11 +21,13 @@ from odradek.node.rules.one_line import rule
 from odradek.node.transport.call import Call
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
 from odradek.sim.faults import told
-from odradek.sim.schedule import Deed
+from odradek.sim.schedule import REMADE, Deed
 from odradek.sim.world import World
 from odradek.txn.entry import EPOCH_LAST_USABLE
 from odradek.txn.states import EXPIRABLE
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -65,6 +68,8 @@ class Nemesis:
         self.levels = levels
         self.deeds: list[tuple[int, str]] = []
         """When what was done."""
+        self.deleted_at = 0
+        """When somebody asked for the last time for the end of the topic that is made again."""
         self._schedule = deeds
         self._transactional_ids = list(dict.fromkeys(transactional_ids))
         self._follow_ups: list[tuple[Armed, Deed]] = []
@@ -377,7 +382,7 @@ class Nemesis:
             if isinstance(shard, Refused) or entry is None:
                 continue
             if entry.state in EXPIRABLE and entry.producer_epoch < epoch:
-                self._do(partial(force_epoch, shard, tid, epoch), node_id=node_id)
+                self._do(partial(_force_if_idle, shard, tid, epoch), node_id=node_id)
                 return f"{tid} has epoch {epoch}"
         return f"{tid} is at work"
 
@@ -397,6 +402,31 @@ class Nemesis:
                     return f"{tid} is fenced"
             yield Sleep(self.random.randint(5, 60))
         return f"{tid} could not be fenced"
+
+    def remake_a_topic(self) -> Generator[Sleep | Ask, Any, str]:
+        """The topic that nobody reads is deleted, and some time later there is one of its name."""
+        asked_at = self.world.now
+        gone = yield from self._ask_for(DeleteTopicsRequest(topic_names=[REMADE], timeout_ms=1_000), 3)
+        if gone:
+            self.deleted_at = asked_at
+            if self.random.random() < 0.3:
+                # Until the next time.
+                return f"{REMADE} is gone"
+        yield Sleep(self.random.choice((0, 0, 20, 200)))
+        replicas = self.random.choice((1, len(self.world.nodes)))
+        topic = CreatableTopic(name=REMADE, num_partitions=1, replication_factor=replicas)
+        made = yield from self._ask_for(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), 4)
+        return f"{REMADE} is {'made again' if gone and made else 'perhaps made again'}"
+
+    def _ask_for(self, request: DeleteTopicsRequest | CreateTopicsRequest, version: int) -> Generator[Any, Any, bool]:
+        """Whether the controller says that it has done it; a crashed one is asked again."""
+        for _ in range(FENCES_MAX):
+            response = yield Ask(self.world.spec.controller_id, request, version)
+            if response is not None:
+                topics = response.responses if isinstance(request, DeleteTopicsRequest) else response.topics
+                return bool(topics[0].error_code == ErrorCode.NONE)
+            yield Sleep(self.random.randint(5, 60))
+        return False
 
     def _set_right(self) -> None:
         self.world.loss = 0.0
@@ -419,6 +449,12 @@ class Nemesis:
 
         self.world.post(self.world.spec.controller_id if node_id is None else node_id, Command(command))
         self.world.run()
+
+
+def _force_if_idle(shard: TransactionShard, tid: str, epoch: int) -> None:
+    # What was on its way when the coordinator was looked at comes first: a transaction may be open by now.
+    with suppress(LookupError, ValueError):
+        force_epoch(shard, tid, epoch)
 
 
 def _hear_nothing(offset: int) -> None:
@@ -447,6 +483,7 @@ DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
         "change the level": Nemesis.change_the_level,
         "use up epochs": Nemesis.use_up_epochs,
         "fence a producer": Nemesis.fence_a_producer,
+        "remake a topic": Nemesis.remake_a_topic,
     }
 )
 """What can go wrong besides rules, by its name in a schedule."""

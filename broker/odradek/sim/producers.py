@@ -15,7 +15,7 @@ from msgspec import Struct
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.record import Record, build_batch
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
-from odradek.sim.schedule import Player, Send, Txn
+from odradek.sim.schedule import PARTITIONS, Player, Send, Txn
 from odradek.sim.world import World
 from odradek.txn.rules import rules_of
 from odradek.wire.errors import ErrorCode
@@ -86,6 +86,10 @@ class Transaction(Struct):
     style: str
     pair: tuple[int, int]
     values: dict[TopicPartition, list[bytes]] = {}
+    elsewhere: dict[TopicPartition, list[bytes]] = {}
+    """What it has sent to the topic that is deleted and made again."""
+    told_elsewhere: dict[bytes, int] = {}
+    """When it was told that these are written there."""
     told: list[tuple[TopicPartition, int, list[bytes]]] = []
     """Where a leader says that it has written what."""
     refused: list[tuple[TopicPartition, int]] = []
@@ -193,7 +197,7 @@ class Producer:
     def _transact(self, transaction: Transaction, plan: Txn) -> Script:
         try:
             if not self.new and plan.sends:
-                yield from self._add(list(dict.fromkeys((TOPIC, send.partition) for send in plan.sends)))
+                yield from self._add(list(dict.fromkeys((send.topic, send.partition) for send in plan.sends)))
             for number, send in enumerate(plan.sends):
                 yield from self._produce(transaction, send, number)
                 yield Sleep(send.pause_ms)
@@ -214,7 +218,10 @@ class Producer:
             v3_and_below_transactional_id=self.tid,
             v3_and_below_producer_id=self.pair[0],
             v3_and_below_producer_epoch=self.pair[1],
-            v3_and_below_topics=[AddPartitionsToTxnTopic(TOPIC, [index for _, index in partitions])],
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(topic, [index for name, index in partitions if name == topic])
+                for topic in dict.fromkeys(name for name, _ in partitions)
+            ],
         )
         yield from self._until_done(
             CoordinatorKind.TRANSACTION,
@@ -226,7 +233,7 @@ class Producer:
 
     def _produce(self, transaction: Transaction, send: Send, number: int) -> Script:
         """Send batches to a partition, and again those that were not taken, in the order of their sequences."""
-        partition = (TOPIC, send.partition)
+        partition = (send.topic, send.partition)
         waiting = self._batches(transaction, send, number)
         for _ in range(50):
             leader = self._leader(partition)
@@ -243,14 +250,18 @@ class Producer:
         raise MustAbort
 
     def _batches(self, transaction: Transaction, send: Send, number: int) -> list[_Sent]:
-        partition = (TOPIC, send.partition)
+        partition = (send.topic, send.partition)
+        is_elsewhere = send.topic != TOPIC
+        all_values = transaction.elsewhere if is_elsewhere else transaction.values
         waiting = []
         sequence = self.sequences.get(partition, 0)
         for batch_number, records in enumerate(send.records):
-            name = f"{self.name}/{transaction.number}/{send.partition}/{number}/{batch_number}"
+            name = (
+                f"{self.name}/{transaction.number}/{send.partition + PARTITIONS * is_elsewhere}/{number}/{batch_number}"
+            )
             values = [f"{name}/{each}".encode() for each in range(records)]
             # What is on its way counts: it may be in the log even if nobody says so.
-            transaction.values.setdefault(partition, []).extend(values)
+            all_values.setdefault(partition, []).extend(values)
             waiting.append(_Sent(values, sequence, self._request(partition, values, sequence)))
             sequence += len(values)
         return waiting
@@ -283,12 +294,15 @@ class Producer:
             if answer is not None and error == ErrorCode.NONE:
                 taken.append(sent)
                 self.sequences[partition] = self.sequences.get(partition, 0) + len(sent.values)
-                transaction.told.append((partition, answer.base_offset, sent.values))
+                if partition[0] == TOPIC:
+                    transaction.told.append((partition, answer.base_offset, sent.values))
+                else:
+                    transaction.told_elsewhere.update(dict.fromkeys(sent.values, self.world.now))
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and len(taken) < position:
                 # One before it has not been taken: both are sent again.
                 continue
             elif error is not None and error not in AGAIN:
-                if error == ErrorCode.INVALID_TXN_STATE and self.new:
+                if error == ErrorCode.INVALID_TXN_STATE and self.new and partition[0] == TOPIC:
                     transaction.shut_out.append(partition)
                 if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                     transaction.refused.append((partition, sent.sequence))
@@ -419,9 +433,7 @@ class Producer:
 
     def _leader(self, partition: TopicPartition) -> int:
         registered = self._image().partition(*partition)
-        assert registered is not None
-        leader: int = registered.leader
-        return leader
+        return -1 if registered is None else int(registered.leader)
 
     def _image(self) -> Any:
         """Any broker may be asked, and not all of them know the latest."""

@@ -32,6 +32,8 @@ PROMISES: Mapping[str, str] = MappingProxyType(
         "reused epoch": "An epoch that was fenced off is not given out again (KIP-360).",
         "work not done once": "What is consumed, transformed and produced in transactions is so once (KIP-447).",
         "wrong group offset": "A group has the offset of its last committed transaction (KIP-98).",
+        "broken lock": "A record is with one member of a share group at a time, until its lock is over (KIP-932).",
+        "delivered again": "What a member of a share group has accepted is not delivered again (KIP-932).",
         "last stable offset": "The last stable offset never goes back, nor beyond the high watermark (KIP-98).",
         "unfinished request": "When nothing goes wrong any more, every request is answered.",
         "unfinished transaction": "When nothing goes wrong any more, every transaction ends in its time.",

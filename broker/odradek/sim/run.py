@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from random import Random
 from typing import Any
 
@@ -23,7 +23,9 @@ from odradek.sim.model import Model, ReadBatch
 from odradek.sim.nemesis import Nemesis
 from odradek.sim.producers import Producer, Transaction
 from odradek.sim.promises import PROMISES, Problem, Violation
-from odradek.sim.schedule import Player, Schedule
+from odradek.sim.schedule import REMADE, Player, Schedule
+from odradek.sim.share_checks import share_problems
+from odradek.sim.sharers import SHARE_CONFIG, Sharer, share_group_settings
 from odradek.sim.speakers import Speaker, Store
 from odradek.sim.workers import Worker
 from odradek.sim.world import Livelock, World
@@ -77,6 +79,8 @@ class Run:
             "group.initial.rebalance.delay.ms": 0,
             "transaction.two.phase.commit.enable": schedule.dialect is not None,
         }
+        if schedule.sharers:
+            config |= SHARE_CONFIG | {"share.coordinator.state.topic.replication.factor": schedule.replicas}
         if schedule.heartbeats:
             config["group.consumer.assignment.interval.ms"] = 0
         if schedule.id_expiration_ms:
@@ -84,7 +88,7 @@ class Run:
             config["transaction.remove.expired.transaction.cleanup.interval.ms"] = schedule.id_expiration_ms // 2
         self.world = World(
             brokers=schedule.brokers,
-            topics=[f"t:3:{schedule.replicas}"],
+            topics=[f"t:3:{schedule.replicas}", *([f"{REMADE}:1:{schedule.replicas}"] if schedule.remakes else [])],
             seed=schedule.seed,
             delay_ms=(0, schedule.slowest_ms),
             config=config,
@@ -129,6 +133,12 @@ class Run:
             )
             for index in schedule.consumers
         ]
+        self.sharers = [
+            Sharer(self.world, f"s{number}", seed=f"{schedule.seed} sharer {number}")
+            for number in range(schedule.sharers)
+        ]
+        if self.sharers:
+            self.world.client(self.world.spec.controller_id).ask(share_group_settings(), 1)
         self.nemesis = Nemesis(
             self.world,
             deeds=schedule.deeds,
@@ -190,6 +200,8 @@ class Run:
             stage.add(f"consumer-{consumer.partition[1]}", consumer.script())
         for worker in self.workers:
             stage.add(f"member-{worker.name}", worker.consume())
+        for sharer in self.sharers:
+            stage.add(f"sharer-{sharer.name}", sharer.script())
         nemesis = stage.add("nemesis", self.nemesis.script())
         if not stage.play([nemesis], within_ms=self.schedule.duration_ms + PEACE_MS):
             raise self._violation(Problem("no progress", "what goes wrong does not come to its end"))
@@ -204,14 +216,22 @@ class Run:
         world.advance(15_000)
         for consumer in self.consumers:
             consumer.stopping = True
+        for sharer in self.sharers:
+            sharer.stopping = True
         at_rest = stage.play(stage.actors, within_ms=PEACE_MS)
         world.advance(5_000)
-        checks = Checks(world, self.producers, self.consumers, self.journal, refuses=_refuses(self.schedule))
+        checks = Checks(
+            world,
+            self.producers,
+            self.consumers,
+            self.journal,
+            refuses=_refuses(self.schedule),
+            deleted_at=self.nemesis.deleted_at,
+        )
+        found = chain(checks.problems(), share_problems(self.sharers, checks.committed, self.facts))
         self._watch()
         self.model.end()
-        problems = self.model.problems + list(
-            islice(checks.problems() if at_rest else checks.without_rest(), PROBLEMS_MAX)
-        )
+        problems = self.model.problems + list(islice(found if at_rest else checks.without_rest(), PROBLEMS_MAX))
         if not at_rest and not problems + self.model.problems:
             problems = [Problem("no progress", f"{[each.name for each in stage.actors if not each.done]} are stuck")]
         self._watch()

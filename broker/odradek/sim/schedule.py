@@ -14,8 +14,20 @@ from msgspec import Struct
 
 from odradek.node.rules.model import Rule
 
-__all__ = ["KINDS", "PARTITIONS", "Deed", "Player", "Schedule", "Send", "Txn", "read_schedule", "schedule_text"]
+__all__ = [
+    "KINDS",
+    "PARTITIONS",
+    "REMADE",
+    "Deed",
+    "Player",
+    "Schedule",
+    "Send",
+    "Txn",
+    "read_schedule",
+    "schedule_text",
+]
 
+REMADE = "remade"
 PARTITIONS = 3
 """Of the topic that all of it is about."""
 KINDS = (
@@ -35,6 +47,7 @@ KINDS = (
     "change the level",
     "use up epochs",
     "fence a producer",
+    "remake a topic",
 )
 """What goes wrong besides rules (`odradek.sim.nemesis.DEEDS` says how)."""
 Ending = Literal["commit", "abort", "walk away"]
@@ -44,6 +57,8 @@ class Send(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     """Batches for one partition, sent one behind the other before the first of them is answered."""
 
     partition: int
+    topic: Literal["t", "remade"] = "t"
+    """The one that is deleted and made again has a single partition."""
     records: tuple[int, ...] = (1,)
     """How many records each batch has."""
     patience_ms: int = 3_000
@@ -136,6 +151,8 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     """After so long a transactional id that is not used is forgotten; 0: as by default, after a week."""
     sessions: bool = False
     """Consumers read in fetch sessions (KIP-227)."""
+    sharers: int = 0
+    """Members of a share group, which reads all of it (KIP-932)."""
     heartbeats: bool = False
     """Members belong to a group of the newer protocol (KIP-848)."""
     duration_ms: int = 4_000
@@ -155,10 +172,15 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
             raise ValueError(f"partitions are 0 to {PARTITIONS - 1}")
 
     @property
+    def remakes(self) -> bool:
+        """Whether anything is written to the topic that is deleted and made again."""
+        return any(send.topic != "t" for each in self.players for txn in each.transactions for send in txn.sends)
+
+    @property
     def steps(self) -> int:
         """How many steps it has: what clients send and end, and what goes wrong."""
         sent = sum(len(txn.sends) + txn.offset + 1 for player in self.players for txn in player.transactions)
-        return sent + len(self.deeds) + len(self.consumers)
+        return sent + len(self.deeds) + len(self.consumers) + self.sharers
 
 
 def schedule_text(schedule: Schedule) -> str:

@@ -135,6 +135,7 @@ class _Shrinker:
             {"load_ms": 0},
             {"sessions": False},
             {"heartbeats": False},
+            {"sharers": min(schedule.sharers, 1)},
             {"id_expiration_ms": 0},
             {"levels": schedule.levels[:1]},
             {"duration_ms": last + 500},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.config.table import Config, TopicConfig
@@ -204,7 +205,14 @@ class Replicas:
         node.partitions[key] = partition
         node.replication.adopt(partition, registered)
         if node.facts.told:
-            self._tell("leadership_taken", topic.name, registered.index, leader_epoch=registered.leader_epoch)
+            topic_id = urlsafe_b64encode(topic.id).decode().rstrip("=")
+            self._tell(
+                "leadership_taken",
+                topic.name,
+                registered.index,
+                leader_epoch=registered.leader_epoch,
+                topic_id=topic_id,
+            )
         if partition.lost_offsets:
             # Its successor goes on where its own records end: what only the leader before had is gone.
             end, lost = partition.first_offset, partition.lost_offsets

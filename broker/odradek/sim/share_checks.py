@@ -1,0 +1,55 @@
+"""What a share group has promised to its members (KIP-932), when everything has come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from odradek.log.machine import Fact
+from odradek.sim.model import Fields
+from odradek.sim.promises import Problem
+from odradek.sim.sharers import DELIVERIES_MAX, LOCK_MS, NEVER, TOPIC, Given, Sharer
+
+__all__ = ["share_problems"]
+
+TopicPartition = tuple[str, int]
+
+
+def share_problems(
+    sharers: Sequence[Sharer],
+    values: Mapping[TopicPartition, Sequence[bytes | None]],
+    facts: Iterable[tuple[int, int, Fact]],
+) -> Iterator[Problem]:
+    """Every committed record is delivered at least once, nothing else is, and to one member at a time."""
+    if not sharers:
+        return
+    given: dict[tuple[int, int], list[Given]] = {}
+    for each in sorted((each for sharer in sharers for each in sharer.given), key=lambda each: each.told_at):
+        given.setdefault((each.partition, each.offset), []).append(each)
+    committed = {value for found in values.values() for value in found}
+    delivered = {each.value for of_record in given.values() for each in of_record}
+    for value in sorted(delivered - committed, key=repr):
+        yield Problem("aborted read", f"{value!r} was given to a member of {TOPIC}'s share group")
+    for value in sorted(committed - delivered, key=repr):
+        yield Problem("lost write", f"{value!r} is committed, and no member of the share group was given it")
+    taken_over: dict[int, list[int]] = {}
+    for at, _, fact in facts:
+        fields: Fields = fact.fields
+        if fact.kind == "leadership_taken" and fields["topic"] == TOPIC:
+            taken_over.setdefault(fields["partition"], []).append(at)
+    for (partition, offset), of_record in given.items():
+        where = f"{TOPIC}-{partition} at {offset}"
+        moved = taken_over.get(partition, [])
+        for number, later in enumerate(of_record):
+            if later.count > DELIVERIES_MAX:
+                yield Problem("delivered again", f"{where} was delivered {later.count} times")
+            for earlier in of_record[:number]:
+                yield from _between(where, earlier, later, moved)
+
+
+def _between(where: str, earlier: Given, later: Given, moved: Sequence[int]) -> Iterator[Problem]:
+    if earlier.accepted_at < NEVER and later.asked_at > earlier.accepted_at:
+        yield Problem("delivered again", f"{where} was accepted by {earlier.member}, and given to {later.member}")
+    # Locks are the leader's own: with it they are gone.
+    had_other_leader = any(earlier.asked_at <= at <= later.told_at for at in moved)
+    if later.told_at < min(earlier.asked_at + LOCK_MS, earlier.let_go_at) and not had_other_leader:
+        yield Problem("broken lock", f"{where} was given to {later.member} while {earlier.member} had it")
