@@ -123,7 +123,7 @@ def stores_of_a_real_one() -> dict[str, list[str]]:
     """The stories of certificates that change, as the real broker plays them."""
     from tests.security.wire import Raw
 
-    Raw.settle_s = 1.5
+    Raw.settle_s = 3.0  # what is altered is taken up a while later
     with TemporaryDirectory() as path:
         folder = Path(path)
         stores.make_stores(folder)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 const (
@@ -40,8 +39,7 @@ func (f *franz) Version() string { return scenarios.Release("github.com/twmb/fra
 // options are those of every client; without further ones it is an idempotent producer.
 func (f *franz) options(more ...kgo.Opt) []kgo.Opt {
 	if s := scenarios.Secured(); s != nil {
-		auth := plain.Auth{User: s.Username, Pass: s.Password}
-		more = append(more, kgo.DialTLSConfig(s.TLS), kgo.SASL(auth.AsMechanism()))
+		more = append(more, kgo.DialTLSConfig(s.TLS), kgo.SASL(login(s)))
 	}
 	return append([]kgo.Opt{
 		kgo.SeedBrokers(f.bootstrap),

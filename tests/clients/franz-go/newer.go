@@ -12,7 +12,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
+
+func login(s *scenarios.Security) sasl.Mechanism {
+	if s.Mechanism == "SCRAM-SHA-512" {
+		return scram.Auth{User: s.Username, Pass: s.Password}.AsSha512Mechanism()
+	}
+	return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism()
+}
 
 func within(members context.Context) kgo.Opt { return kgo.WithContext(members) }
 

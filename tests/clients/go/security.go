@@ -6,9 +6,10 @@ import (
 	"os"
 )
 
-// Security is how a client gets in where the broker asks who it is (SASL_SSL, by PLAIN).
+// Security is how a client gets in where the broker asks who it is (SASL_SSL).
 type Security struct {
 	TLS                *tls.Config
+	Mechanism          string // PLAIN or SCRAM-SHA-512
 	Username, Password string
 }
 
@@ -23,6 +24,7 @@ func Secured() *Security {
 		panic("no certificate in " + file)
 	}
 	return &Security{
-		&tls.Config{RootCAs: pool}, os.Getenv("CLIENT_SASL_USERNAME"), os.Getenv("CLIENT_SASL_PASSWORD"),
+		&tls.Config{RootCAs: pool},
+		os.Getenv("CLIENT_SASL_MECHANISM"), os.Getenv("CLIENT_SASL_USERNAME"), os.Getenv("CLIENT_SASL_PASSWORD"),
 	}
 }

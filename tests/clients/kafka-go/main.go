@@ -13,7 +13,9 @@ import (
 	"odradek/scenarios"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
 const (
@@ -145,10 +147,21 @@ func (c *client) Reader(topic string, partitions int, isolation scenarios.Isolat
 	return read(configs...), nil
 }
 
+func login(s *scenarios.Security) sasl.Mechanism {
+	if s.Mechanism == "SCRAM-SHA-512" {
+		mechanism, err := scram.Mechanism(scram.SHA512, s.Username, s.Password)
+		if err != nil {
+			panic(err)
+		}
+		return mechanism
+	}
+	return plain.Mechanism{Username: s.Username, Password: s.Password}
+}
+
 func dialer(clientID string) *kafka.Dialer {
 	made := &kafka.Dialer{ClientID: clientID, Timeout: patience, DualStack: true}
 	if s := scenarios.Secured(); s != nil {
-		made.TLS, made.SASLMechanism = s.TLS, plain.Mechanism{Username: s.Username, Password: s.Password}
+		made.TLS, made.SASLMechanism = s.TLS, login(s)
 	}
 	return made
 }
@@ -219,7 +232,7 @@ func main() {
 	scenarios.Main(func(bootstrap string) (scenarios.Client, error) {
 		transport := &kafka.Transport{MetadataTTL: metadataAge, ClientID: "odradek"}
 		if s := scenarios.Secured(); s != nil {
-			transport.TLS, transport.SASL = s.TLS, plain.Mechanism{Username: s.Username, Password: s.Password}
+			transport.TLS, transport.SASL = s.TLS, login(s)
 		}
 		api := &kafka.Client{Addr: kafka.TCP(bootstrap), Timeout: patience, Transport: transport}
 		return &client{bootstrap: bootstrap, api: api}, nil

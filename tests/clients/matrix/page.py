@@ -34,8 +34,8 @@ INTRODUCTIONS: Mapping[str, str] = {
     "level 1": "transaction.version 1: as 0, with flexible records in the transaction log.",
     "level 2": "transaction.version 2, Kafka's default since 4.0.",
     "SASL_SSL and ACLs": (
-        "The newest clients at level 2, over TLS, logged in by SCRAM-SHA-512 (those in Go by "
-        "PLAIN); an authorizer lets them do what they need, with topics, groups and transactional ids that begin with "
+        "The newest clients at level 2, over TLS, logged in by SCRAM-SHA-512; "
+        "an authorizer lets them do what they need, with topics, groups and transactional ids that begin with "
         "the name of their family."
     ),
     "level changes": (

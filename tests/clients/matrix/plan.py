@@ -108,11 +108,12 @@ CONSUMER_PROTOCOL: Mapping[str, tuple[str, ...]] = {
 """The releases of clients that can join a group of KIP-848."""
 TRANSACTIONAL = ("transactions", "txn-offsets", "zombie", "txn-timeout")
 SERVES_CONSUMER_PROTOCOL = ("level 2", "SASL_SSL and ACLs", "as Kafka 4.0")
+SERVES_NEWER_GROUPS = ("level 2", "SASL_SSL and ACLs")
 MECHANISMS: Mapping[str, str] = {
-    **dict.fromkeys(("java", "confluent-kafka", "kafka-python", "aiokafka"), "SCRAM-SHA-512"),
+    **dict.fromkeys(("java", "kafka-streams", "kafka-share"), "SCRAM-SHA-512"),
+    **dict.fromkeys(("confluent-kafka", "kafka-python", "aiokafka"), "SCRAM-SHA-512"),
+    **dict.fromkeys(("franz-go", "sarama", "kafka-go"), "SCRAM-SHA-512"),
     **dict.fromkeys(("kafkajs", "platformatic"), "SCRAM-SHA-512"),
-    # Their SCRAM is a package of somebody else, or needs one.
-    **dict.fromkeys(("franz-go", "sarama", "kafka-go"), "PLAIN"),
 }
 """How the newest release of each family logs in; those of Rust are built without TLS."""
 OWN: Mapping[str, tuple[str, ...]] = {"kafka-share": (), "kafka-streams": ("word-count",)}
@@ -145,14 +146,15 @@ def _scenarios(client: Client, broker: Broker) -> Iterator[str]:
     # Groups do not depend on transaction.version, and before 4.0 no broker has the protocol.
     if broker.name in SERVES_CONSUMER_PROTOCOL and client.version in CONSUMER_PROTOCOL.get(client.family, ()):
         yield "consumer-protocol"
-    if broker.name == "level 2" and client.version in STREAMS_PROTOCOL.get(client.family, ()):
+    if broker.name in SERVES_NEWER_GROUPS and client.version in STREAMS_PROTOCOL.get(client.family, ()):
         yield "streams-protocol"
-    if broker.name == "level 2" and client.version in SHARES.get(client.family, ()):
+    if broker.name in SERVES_NEWER_GROUPS and client.version in SHARES.get(client.family, ()):
         yield "share"
 
 
 def core() -> Iterator[Cell]:
     """The newest client of each family: all scenarios at level 2, transactions against every other broker."""
     for cell in everything():
-        if cell.client.newest and (cell.broker.name == "level 2" or cell.scenario in CORE_EVERYWHERE):
+        everywhere = ("transactions",) if cell.broker.secured else CORE_EVERYWHERE
+        if cell.client.newest and (cell.broker.name == "level 2" or cell.scenario in everywhere):
             yield cell

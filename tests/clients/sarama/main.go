@@ -53,8 +53,9 @@ func config() *sarama.Config {
 	}
 	if s := scenarios.Secured(); s != nil {
 		config.Net.TLS.Enable, config.Net.TLS.Config = true, s.TLS
-		config.Net.SASL.Enable, config.Net.SASL.Mechanism = true, sarama.SASLTypePlaintext
+		config.Net.SASL.Enable, config.Net.SASL.Mechanism = true, sarama.SASLMechanism(s.Mechanism)
 		config.Net.SASL.User, config.Net.SASL.Password = s.Username, s.Password
+		config.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &conversation{} }
 	}
 	config.Net.MaxOpenRequests = 1 // keeps the order without idempotence, and is the only value allowed with it
 	config.Producer.RequiredAcks = sarama.WaitForAll
