@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 from unittest import mock
 
@@ -16,9 +17,13 @@ from odradek.node.node import Node
 from odradek.records.plain import plain_batch
 from odradek.txn.entry import Entry, encode_entry, encode_id
 from odradek.txn.states import TxnState
+from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
+from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 
 CALLS_MAX = 700
 """Of Python and of C, in the steps of a broker that is its own coordinator; 1,560 before it served itself directly."""
+BEAT_CALLS_MAX = 165
+"""The same of a heartbeat of a consumer group at rest, with its connection; it was 194."""
 FEW = 10
 BATCH = 1_000
 
@@ -78,10 +83,36 @@ def cost_beside_open(transactions: int) -> int:
     return cost(cluster, Producer.started(cluster))[0]
 
 
+def test_a_heartbeat_of_a_consumer_group_at_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster(calls_itself=True, tells=False, brokers=1, group_consumer_assignment_interval_ms=0)
+    [node_id] = cluster.world.nodes
+    cluster.ask(node_id, FindCoordinatorRequest(key_type=0, key="g"), 3)
+    cluster.world.run()
+    joins = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", rebalance_timeout_ms=1000)
+    joins.subscribed_topic_names, joins.topic_partitions = ["t"], []
+    epoch = cluster.ask(node_id, joins, 1).member_epoch
+    owned = [TopicPartitions(topic_id=cluster.topic_id("t"), partitions=[0, 1, 2])]
+
+    def beat() -> None:
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch, topic_partitions=owned)
+        answer = cluster.ask(node_id, request, 1)
+        assert (answer.error_code, answer.member_epoch) == (0, epoch)
+
+    calls, _ = counted(beat)
+    with capsys.disabled():
+        print(f" {calls} calls", end="")
+    assert calls < BEAT_CALLS_MAX
+
+
 def cost(cluster: Cluster, producer: Producer) -> tuple[int, int]:
     """The calls and the steps of a transaction of one record, once everything has been imported."""
+    return counted(lambda: transaction(cluster, producer))
+
+
+def counted(act: Callable[[], None]) -> tuple[int, int]:
+    """The calls and the steps of something that has been done before."""
     for _ in range(3):
-        transaction(cluster, producer)
+        act()
     calls = steps = 0
 
     def entered(frame: FrameType, event: str, argument: object) -> None:
@@ -90,7 +121,7 @@ def cost(cluster: Cluster, producer: Producer) -> tuple[int, int]:
 
     step = Node.step
 
-    def counted(self: Node, *arguments: object) -> object:
+    def profiled(self: Node, *arguments: object) -> object:
         nonlocal steps
         steps += 1
         sys.setprofile(entered)
@@ -99,8 +130,8 @@ def cost(cluster: Cluster, producer: Producer) -> tuple[int, int]:
         finally:
             sys.setprofile(None)
 
-    with mock.patch.object(Node, "step", counted):
-        transaction(cluster, producer)
+    with mock.patch.object(Node, "step", profiled):
+        act()
     return calls, steps
 
 
