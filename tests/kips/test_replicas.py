@@ -409,6 +409,18 @@ def test_an_eligible_replica_leads_although_it_is_out_of_sync(while_it_runs: boo
     assert last is not cluster.partition()
 
 
+def test_with_enough_replicas_in_sync_none_is_eligible_beside_them() -> None:
+    """KIP-966: whoever was in sync may lack what is committed once fewer replicas suffice for that."""
+    cluster = Replicated(min_insync_replicas=1)
+    cluster.set_default("min.insync.replicas", "3")
+    cluster.world.stop_broker(2)
+    assert ((1, 3), (2,)) == (cluster.partition().isr, cluster.partition().eligible_replicas)
+    cluster.set_default("retention.ms", "7")
+    assert (2,) == cluster.partition().eligible_replicas
+    cluster.set_default("min.insync.replicas", "2")
+    assert ((1, 3), ()) == (cluster.partition().isr, cluster.partition().eligible_replicas)
+
+
 @pytest.mark.parametrize(
     ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
 )

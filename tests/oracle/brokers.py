@@ -76,6 +76,13 @@ def create_topic(
     assert created.error_code == ErrorCode.NONE, created.error_message
 
 
+def let_one_suffice(address: tuple[str, int], topic: str) -> None:
+    """One replica in sync is enough for who wants all."""
+    config = {"name": "min.insync.replicas", "config_operation": SET, "value": "1"}
+    resource = {"resource_type": TOPIC, "resource_name": topic, "configs": [config]}
+    ask(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource]})
+
+
 def partitions(address: tuple[str, int], topic: str) -> list[Any]:
     """What Metadata tells of a topic's partitions."""
     found = ask(address, ApiKey.METADATA, 12, {"topics": [{"name": topic}], "allow_auto_topic_creation": False})
@@ -93,6 +100,8 @@ class RealBroker:
         self.neighbour = neighbour
         self.address = ("127.0.0.1", kafka.port)
         self.phantom = self.make_phantom() if neighbour else None
+        self.following: dict[str, ExitStack] = {}
+        """What keeps the phantom in sync, by topic."""
 
     def address_of(self, topic: str) -> tuple[str, int]:
         return self.address
@@ -115,9 +124,27 @@ class RealBroker:
         assert wait_until(lambda: self.in_sync(topic) == [FIRST]), "the phantom stays in sync"
 
     def release(self, topic: str) -> None:
-        config = {"name": "min.insync.replicas", "config_operation": SET, "value": "1"}
-        resource = {"resource_type": TOPIC, "resource_name": topic, "configs": [config]}
-        ask(self.address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource]})
+        if topic in self.following:
+            self.follow_no_more(topic)
+            assert wait_until(lambda: self.in_sync(topic) == [FIRST]), "the phantom stays in sync"
+        else:
+            let_one_suffice(self.address, topic)
+
+    def follow(self, topic: str, *, lagging: bool) -> None:
+        assert self.phantom is not None
+        if not lagging:
+            self.hold(topic)
+            return
+        self.following[topic] = exits = ExitStack()
+        exits.enter_context(self.phantom.awake())
+        create_topic(self.address, topic, replicas=[[FIRST, SECOND]])
+        assert wait_until(lambda: self.in_sync(topic) == [FIRST, SECOND]), "the phantom is not in sync"
+
+    def follow_no_more(self, topic: str) -> None:
+        assert self.phantom is not None
+        if topic in self.following:
+            self.following.pop(topic).close()
+            self.phantom.sleep()
 
     def give_away(self, topic: str) -> None:
         create_topic(self.address, topic, replicas=[[SECOND]])
@@ -175,6 +202,7 @@ class OdradekBroker:
         self.cluster = cluster
         self.neighbour = neighbour
         self.held: dict[str, Armed] = {}
+        self.lagging: set[str] = set()
         hosts = [pair.rsplit(":", 1) for pair in cluster.bootstrap.split(",")]
         self.addresses = {
             broker: (host, int(port)) for broker, (host, port) in zip(cluster.broker_ids, hosts, strict=True)
@@ -215,7 +243,26 @@ class OdradekBroker:
         self.held[topic] = self.cluster.add_rule(markers)
 
     def release(self, topic: str) -> None:
-        self.cluster.remove_rule(self.held[topic])
+        if topic in self.held:
+            self.cluster.remove_rule(self.held[topic])
+        elif topic in self.lagging:
+            self.cluster.stop_broker(SECOND)
+        else:
+            let_one_suffice(self.address, topic)
+
+    def follow(self, topic: str, *, lagging: bool) -> None:
+        if lagging:
+            self.lagging.add(topic)
+            self.cluster.set_replica_lag(SECOND, None)
+            create_topic(self.address, topic, replicas=[[FIRST, SECOND]])
+        else:
+            create_topic(self.address, topic, replicas=[[FIRST, SECOND]], configs={"min.insync.replicas": "2"})
+            self.cluster.stop_broker(SECOND)
+
+    def follow_no_more(self, topic: str) -> None:
+        self.cluster.start_broker(SECOND)
+        if topic in self.lagging:
+            self.cluster.set_replica_lag(SECOND, 0)
 
     def give_away(self, topic: str) -> None:
         create_topic(self.address, topic, replicas=[[SECOND]])
@@ -227,5 +274,12 @@ def odradek(level: int, properties: Mapping[str, str], neighbour: Neighbour) -> 
     from odradek.testing import Cluster
 
     config = {**ALIKE, **properties, "odradek.transaction.version": str(level)}
+    if neighbour is Neighbour.FOLLOWS:
+        config["odradek.internal.topics.at.start"] = "false"
     with Cluster(config=config, brokers=2 if neighbour else 1) as cluster:
-        yield OdradekBroker(cluster, neighbour)
+        broker = OdradekBroker(cluster, neighbour)
+        if neighbour is Neighbour.FOLLOWS:
+            # What the second broker had it would take along when it goes.
+            for name in COORDINATED:
+                create_topic(broker.address, name, replicas=[[FIRST]] * COORDINATOR_PARTITIONS)
+        yield broker

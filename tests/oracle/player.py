@@ -63,6 +63,7 @@ class Neighbour(IntEnum):
     NONE = 0
     HOLDS = 1
     COORDINATES = 2
+    FOLLOWS = 3
 
 
 class Broker(Protocol):
@@ -101,6 +102,16 @@ class Broker(Protocol):
 
     def give_away(self, topic: str) -> None:
         """Create a topic with one partition, which the other broker leads."""
+
+    def follow(self, topic: str, *, lagging: bool) -> None:
+        """Create a topic with one partition, whose other replica is out of sync, or in sync and acknowledges nothing.
+
+        Where it is out of sync, two replicas have to be in sync, until the topic is released; where it lags, it is out
+        of sync from then on.
+        """
+
+    def follow_no_more(self, topic: str) -> None:
+        """The scenario is over."""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,8 @@ def neighbour_of(scenario: Scenario) -> Neighbour:
     """What the scenario needs another broker for."""
     if scenario.two_brokers:
         return Neighbour.COORDINATES
+    if scenario.has("follower"):
+        return Neighbour.FOLLOWS
     return Neighbour.HOLDS if scenario.has("hold") else Neighbour.NONE
 
 

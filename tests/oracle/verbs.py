@@ -78,8 +78,18 @@ def hold(player: Player, step: Step) -> Iterable[str]:
     return []
 
 
+def follower(player: Player, step: Step) -> Iterable[str]:
+    """follower r missing|lagging: a topic with one partition and two replicas; the other one is out of sync, or lags"""
+    name, how = step.words
+    full = player.scope.unique(name)
+    player.broker.follow(full, lagging={"missing": False, "lagging": True}[how])
+    player.undo.append(lambda: player.broker.follow_no_more(full))
+    learn_id(player, name)
+    return []
+
+
 def release(player: Player, step: Step) -> Iterable[str]:
-    """release h: the markers go through"""
+    """release h: the markers go through; release r: one replica is enough"""
     player.broker.release(player.scope.unique(step.words[0]))
     return []
 
@@ -406,6 +416,7 @@ VERBS: Mapping[str, Verb] = {
     "crash": restart,
     "elsewhere": give_away,
     "feature": feature,
+    "follower": follower,
     "group_log": group_log,
     "hold": hold,
     "let": let,

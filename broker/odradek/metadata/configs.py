@@ -165,7 +165,7 @@ def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Valu
     validate = _VALIDATORS.get(resource_type)
     if validate is None:
         return _refused(f"Unknown resource type {resource_type}")
-    failure = malformed(steps) or _absent(resource_type, name, image)
+    failure = malformed(steps) or _nameless(resource_type, name)
     if failure is not None:
         return failure
     before = image.config(resource_type, name)
@@ -179,7 +179,8 @@ def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Valu
         if failure is not None:
             return failure
     touched = [step.name for step in steps if step.operation != Operation.DELETE]
-    return validate(values, touched, name, config) or values
+    # Whether there is such a topic is looked at last.
+    return validate(values, touched, name, config) or _absent(resource_type, name, image) or values
 
 
 def _unfixed_min_insync(
@@ -203,14 +204,17 @@ def malformed(steps: Sequence[Step]) -> Failure | None:
     return None
 
 
-def _absent(resource_type: int, name: str, image: MetadataImage) -> Failure | None:
-    if resource_type == ResourceType.TOPIC:
-        if not name:
-            return _refused("Default topic resources are not allowed.")
-        if name not in image.topics:
-            return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+def _nameless(resource_type: int, name: str) -> Failure | None:
+    if resource_type == ResourceType.TOPIC and not name:
+        return _refused("Default topic resources are not allowed.")
     if resource_type == ResourceType.GROUP and not name:
         return _refused("Default group resources are not allowed.")
+    return None
+
+
+def _absent(resource_type: int, name: str, image: MetadataImage) -> Failure | None:
+    if resource_type == ResourceType.TOPIC and name not in image.topics:
+        return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     return None
 
 

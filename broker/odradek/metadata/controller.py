@@ -244,19 +244,26 @@ class Controller(Machine[Activation]):
     def alter_configs(self, request: AlterConfigsRequest) -> Decision[AlterConfigsResponse]:
         """AlterConfigs."""
         from odradek.metadata.configs import alter_configs
+        from odradek.metadata.eligible import with_eligible
 
-        return self._carry_out("AlterConfigs", lambda: alter_configs(request, self.image, self._effective_config()))
+        def alter() -> Change[AlterConfigsResponse]:
+            change = alter_configs(request, self.image, self._effective_config())
+            return with_eligible(change, self.image, self._rules_of)
+
+        return self._carry_out("AlterConfigs", alter)
 
     def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest
     ) -> Decision[IncrementalAlterConfigsResponse]:
         """IncrementalAlterConfigs."""
         from odradek.metadata.configs import incremental_alter_configs
+        from odradek.metadata.eligible import with_eligible
 
-        return self._carry_out(
-            "IncrementalAlterConfigs",
-            lambda: incremental_alter_configs(request, self.image, self._effective_config()),
-        )
+        def alter() -> Change[IncrementalAlterConfigsResponse]:
+            change = incremental_alter_configs(request, self.image, self._effective_config())
+            return with_eligible(change, self.image, self._rules_of)
+
+        return self._carry_out("IncrementalAlterConfigs", alter)
 
     def update_features(self, request: UpdateFeaturesRequest) -> Decision[UpdateFeaturesResponse]:
         """UpdateFeatures."""
@@ -476,9 +483,12 @@ class Controller(Machine[Activation]):
         return Proposed(encoded, change.reply)
 
     def _election_rules(self) -> ElectionRules:
-        cluster = self.image.config(ResourceType.BROKER, "")
+        return self._rules_of(self.image)
+
+    def _rules_of(self, image: MetadataImage) -> ElectionRules:
+        cluster = image.config(ResourceType.BROKER, "")
         config = self.config.dynamic(cluster=cluster, broker={}) if cluster else self.config
-        return election_rules(self.image, config, eligible_replicas=self.image.feature(ELIGIBLE_REPLICAS) > 0)
+        return election_rules(image, config, eligible_replicas=image.feature(ELIGIBLE_REPLICAS) > 0)
 
     def _effective_config(self) -> Config:
         image = self.image

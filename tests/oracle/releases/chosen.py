@@ -43,7 +43,7 @@ FILES = (
 )
 """The files of `tests/oracle/scenarios` that are played; what is told of topics and configs is 4.4's everywhere."""
 
-NEEDS_CONTROLLER = ("hold", "elsewhere")
+NEEDS_CONTROLLER = ("hold", "elsewhere", "follower")
 """Verbs that take a second broker, which is registered with a KRaft controller."""
 
 

@@ -112,6 +112,11 @@ def test_validate_only_writes_nothing() -> None:
             "The topic 'nope' does not exist.",
         ),
         (
+            resource("nope", ("retention.ms", SET, "x")),
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value x for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
             resource("", ("retention.ms", SET, "1")),
             ErrorCode.INVALID_REQUEST,
             "Default topic resources are not allowed.",

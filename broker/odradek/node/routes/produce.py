@@ -306,7 +306,8 @@ def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduc
     partition = write.partition
     refused = write.refused or node.replicas.lost(partition) or _unwritable(node, partition, call)
     if refused is not None:
-        return _refused(index, refused)
+        start = partition.log_start_offset if refused is NOT_ENOUGH_REPLICAS else -1
+        return _refused(index, refused, log_start_offset=start)
     if write.rejected is not None:
         return _rejected(index, write.rejected, partition)
     batch = write.batch
