@@ -403,3 +403,21 @@ def test_downgrade_2_to_0_while_markers_are_owed(failover: bool, epoch: int) -> 
     assert 0 == cluster.last_written("x").version
     producer.style = OLD
     assert_usable(producer)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_an_id_whose_transaction_timed_out_gets_another_epoch_after_a_downgrade_to_0(level: int) -> None:
+    """What the coordinator has noted of the client has no place in a record of version 0."""
+    cluster = Cluster(level)
+    producer = Producer.started(cluster, timeout_ms=1_000)
+    producer.transact(P, b"first")
+    producer.begin(P)
+    producer.send(P, b"late")
+    cluster.world.advance(60_000)
+    assert "CompleteAbort" == cluster.state("x")
+    cluster.set_level(0)
+
+    cluster.force_epoch("x", 32_000)
+
+    assert 32_000 == cluster.describe("x").producer_epoch
+    assert 0 == cluster.last_written("x").version

@@ -23,6 +23,6 @@ def force_epoch(shard: TransactionShard, transactional_id: str, epoch: int) -> N
     if entry.state not in EXPIRABLE:
         raise ValueError(f"the transactional id {transactional_id} is in state {entry.state.title}")
     version = value_version(shard.node.image.transaction_version)
-    value = shard.node.rules.value.encode(replace(entry, producer_epoch=epoch), version)
+    value = shard.node.rules.value.encode(replace(entry, producer_epoch=epoch).fitting(version), version)
     shard.partition.append_coordinator([LogRecord(encode_id(transactional_id), value)], now=shard.node.now)
     shard.node.replicas.appended(shard.partition)
