@@ -285,8 +285,8 @@ def test_brokers_stop_start_pause_and_resume(hub: HubClient) -> None:
     hub.post("clusters", cluster, "brokers", 1, "stop")
     assert ["stopped", "running"] == states()
     assert (409, "Broker 1 is stopped.") == told(lambda: hub.post("clusters", cluster, "brokers", 1, "pause"))
-    assert (409, "Broker 2 has not been stopped.") == told(lambda: hub.post("clusters", cluster, "brokers", 2, "start"))
-    hub.post("clusters", cluster, "brokers", 1, "start")
+    for broker in (1, 2, 2):
+        hub.post("clusters", cluster, "brokers", broker, "start")
     assert ["running", "running"] == states()
     assert (404, "There is no broker 9: the brokers are [1, 2].") == told(
         lambda: hub.post("clusters", cluster, "brokers", 9, "stop")

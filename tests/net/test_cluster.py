@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +154,26 @@ def test_what_there_is_not_is_said_in_a_sentence() -> None:
         for ask_of in (cluster.stop_broker, cluster.start_broker, cluster.metrics):
             with pytest.raises(LookupError, match=r"there is no broker 9: the brokers are \[1\]"):
                 ask_of(9)
-        with pytest.raises(RuntimeError, match="broker 1 has not been stopped"):
+
+
+def test_what_is_so_already_stays_so() -> None:
+    with Cluster(brokers=2) as cluster:
+        node = cluster._running.node(1)
+        for _ in range(2):
             cluster.start_broker(1)
+            cluster.resume_broker(1)
+        assert cluster._running.node(1) is node
+        for _ in range(2):
+            cluster.pause_broker(1)
+            cluster.advance(timedelta(seconds=5))
+        # It was silent for ten seconds, and not for five of them anew.
+        assert not cluster._node(2).image.is_alive(1)
+        cluster.resume_broker(1)
+        for _ in range(2):
+            cluster.stop_broker(1)
+        for alive in (cluster.pause_broker, cluster.resume_broker):
+            with pytest.raises(RuntimeError, match="broker 1 is stopped"):
+                alive(1)
 
 
 def test_a_fault_hits_as_often_as_it_was_told() -> None:

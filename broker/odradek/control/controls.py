@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
+from odradek.metadata.brokers import may_lead
 from odradek.metadata.configs import Operation, Step
 from odradek.metadata.image import ResourceType
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.hosting.epochs import force_epoch
 from odradek.node.routes.listener_certificates import unusable_certificates
+from odradek.txn.entry import EPOCH_MAX
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
+    from odradek.node.hosting.controller import ControllerRole
     from odradek.node.node import Node
 
 __all__ = ["Controls"]
@@ -56,7 +59,7 @@ class Controls:
         registered = self.node().image.partition(topic, partition)
         if registered is None:
             raise LookupError(f"there is no partition {partition} of topic {topic}")
-        return registered.leader
+        return self._cluster.leads(registered)
 
     def advertise(self, broker: int, *, port: int, host: str | None = None, listener: str | None = None) -> None:
         """Tell clients another address of a broker's listener from now on; it listens where it did."""
@@ -69,35 +72,64 @@ class Controls:
 
     # ------------------------------------------------------------------ leaders and coordinators
 
-    def move_leader(self, topic: str, partition: int, *, to: int) -> None:
-        """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log."""
-        self.leader(topic, partition)
-        self.known(to)
-        error = self._cluster.decide(lambda controller: controller.move_leader(topic, partition, to))
-        if error is not ErrorCode.NONE:
-            raise RuntimeError(f"the leader of {topic}-{partition} cannot be moved to broker {to}: {error.name}")
+    def move_leader(self, topic: str, partition: int, *, to: int | None, unclean: bool = False) -> int:
+        """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log.
 
-    def move_coordinator(self, kind: CoordinatorKind, key: str, *, to: int | None = None) -> int:
-        """Move the coordinator of a group or a transactional id, to the next broker if none is named; where it is."""
+        Without a broker it is the next in sync that runs, by the ids. Raises RuntimeError for one that is out of sync,
+        unless the move may be `unclean`: what that one lacks is lost then, be it committed or not.
+        Returns the broker.
+        """
+        self.leader(topic, partition)
+        if to is None:
+            to = self._next(topic, partition, unclean)
+        elif self._cluster.drivers[self.known(to)].stopped:
+            raise _unmoved(topic, partition, to, Refused(ErrorCode.BROKER_NOT_AVAILABLE))
+        broker = to
+        refused = self._cluster.decide(
+            lambda controller: controller.move_leader(topic, partition, broker, unclean=unclean)
+        )
+        if refused is not None:
+            raise _unmoved(topic, partition, broker, refused)
+        return broker
+
+    def _next(self, topic: str, partition: int, unclean: bool) -> int:
+        """The next broker that can lead a partition; the present leader if there is no other."""
+        registered = self.node().image.partition(topic, partition)
+        assert registered is not None, "it was looked up before"
+        present = registered.leader
+        able = [each for each in self._cluster.heard if unclean or may_lead(registered, each)]
+        # A replica comes before a broker that would have to be given everything first.
+        able.sort(key=lambda each: (each == present, each not in registered.replicas, each < present, each))
+        if not able:
+            isr = sorted(registered.isr)
+            raise RuntimeError(
+                f"the leader of {topic}-{partition} cannot be moved: {ErrorCode.BROKER_NOT_AVAILABLE.name}, "
+                f"no broker in sync runs (the ISR is {isr})"
+            )
+        return able[0]
+
+    def move_coordinator(self, kind: CoordinatorKind, key: str, *, to: int | None = None, unclean: bool = False) -> int:
+        """Move the coordinator of a group or a transactional id, as `move_leader` moves a leader; where it is."""
         topic = self.node().image.topic(kind.topic)
         if topic is None:
             raise LookupError(f"there is no {kind.topic} yet")
         index = partition_for(key, len(topic.partitions))
-        present = self.leader(kind.topic, index)
-        if to is None:
-            alive = [broker for broker in self.broker_ids if not self._cluster.drivers[broker].stopped]
-            to = next((broker for broker in alive if broker != present), present)
-        self.move_leader(kind.topic, index, to=to)
-        return to
+        return self.move_leader(kind.topic, index, to=to, unclean=unclean)
 
     def set_coordinator_load_ms(self, milliseconds: int) -> None:
         """From now on coordinators take this long to load, and answer COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
+        if milliseconds < 0:
+            raise ValueError(f"coordinators take no {milliseconds} ms to load: give 0 or more")
         for node in self.nodes():
             node.coordinators.load_ms = milliseconds
 
     def set_producer_epoch(self, transactional_id: str, epoch: int) -> None:
         """Give an idle transactional id this epoch, as if its producer had been at work for long."""
+        if not 0 <= epoch <= EPOCH_MAX:
+            raise ValueError(f"a producer epoch is a number from 0 to {EPOCH_MAX}, not {epoch}")
         for driver in self._cluster.drivers.values():
+            if driver.stopped:
+                continue
             shard = driver.node.coordinators.transactional(transactional_id)
             if not isinstance(shard, Refused):
                 driver.act(lambda shard=shard: force_epoch(shard, transactional_id, epoch))  # type: ignore[misc]
@@ -108,9 +140,7 @@ class Controls:
 
     def set_feature(self, name: str, level: int) -> None:
         """Finalize another level of a feature, up or down, as an operator would (UpdateFeatures)."""
-        if self.node().image.feature(name) == level:
-            return
-        error = self._cluster.decide(lambda controller: controller.set_feature(name, level))
+        error = self._cluster.decide(lambda controller: _set_feature(controller, name, level))
         if error is not None:
             raise ValueError(error)
 
@@ -140,10 +170,9 @@ class Controls:
         self._cluster.stop_broker(self.known(broker))
 
     def start_broker(self, broker: int) -> None:
-        """Start a broker again that was stopped, at the same address."""
-        if not self._cluster.drivers[self.known(broker)].stopped:
-            raise RuntimeError(f"broker {broker} has not been stopped")
-        self._cluster.start_broker(broker)
+        """Start a broker again that was stopped, at the same address. It may run already."""
+        if self._cluster.drivers[self.known(broker)].stopped:
+            self._cluster.start_broker(broker)
 
     def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
         """From now on the replicas of a broker take so long to acknowledge; None: for ever."""
@@ -151,7 +180,10 @@ class Controls:
         self._cluster.decide(lambda controller: controller.set_replica_lag(node_id, milliseconds))
 
     def pause_broker(self, broker: int) -> None:
-        """Have a broker hear nothing of clients or of other brokers, while its connections stay open, until fenced."""
+        """Have a broker hear nothing of clients or of other brokers, while its connections stay open.
+
+        It may be paused already, and then that goes on as it began.
+        """
         self._cluster.pause_broker(self._alive(broker))
 
     def resume_broker(self, broker: int) -> None:
@@ -162,3 +194,15 @@ class Controls:
         if self._cluster.drivers[self.known(broker)].stopped:
             raise RuntimeError(f"broker {broker} is stopped")
         return broker
+
+
+def _set_feature(controller: ControllerRole, name: str, level: int) -> str | None:
+    """Why a feature cannot be set to a level, or None; the level that it has is no change."""
+    return None if controller.image.feature(name) == level else controller.set_feature(name, level)
+
+
+def _unmoved(topic: str, partition: int, to: int, refused: Refused) -> RuntimeError:
+    why = f"{refused.error.name}, {refused.message}" if refused.message else refused.error.name
+    unclean = refused.error is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    way = "; unclean=True moves it all the same" if unclean else ""
+    return RuntimeError(f"the leader of {topic}-{partition} cannot be moved to broker {to}: {why}{way}")

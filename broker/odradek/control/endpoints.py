@@ -365,8 +365,8 @@ async def disconnect(asked: Asked) -> None:
 async def move_leader(asked: Asked) -> Moved:
     """Have another broker lead a partition, or the same one in a new leader epoch."""
     body: MoveLeader = asked.body
-    asked.hosted.controls.move_leader(asked.path["topic"], asked.number("partition"), to=body.to)
-    return Moved(broker=body.to)
+    topic, partition = asked.path["topic"], asked.number("partition")
+    return Moved(broker=asked.hosted.controls.move_leader(topic, partition, to=body.to, unclean=body.unclean))
 
 
 async def move_coordinator(asked: Asked) -> Moved:
@@ -375,7 +375,8 @@ async def move_coordinator(asked: Asked) -> Moved:
     if kind is None:
         raise LookupError(f"there is no kind of coordinator {asked.path['kind']}: there is transaction and group")
     body: MoveCoordinator = asked.body
-    return Moved(broker=asked.hosted.controls.move_coordinator(kind, asked.path["key"], to=body.to))
+    controls, key = asked.hosted.controls, asked.path["key"]
+    return Moved(broker=controls.move_coordinator(kind, key, to=body.to, unclean=body.unclean))
 
 
 async def set_coordinator_load(asked: Asked) -> None:

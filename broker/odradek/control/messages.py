@@ -39,6 +39,7 @@ __all__ = [
 LEASE_S = 60.0
 Port = Annotated[int, Meta(ge=0, le=65535)]
 BrokerId = Annotated[int, Meta(ge=0)]
+Unclean = Annotated[bool, Meta(description="To a broker that is out of sync, too; what it lacks is lost.")]
 
 
 class Body(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -381,15 +382,17 @@ class AdvertiseBody(Body):
 
 
 class MoveLeader(Body):
-    """Another leader for a partition, or the same one in a new leader epoch."""
+    """Another leader for a partition, or the same one in a new leader epoch; the next in sync if none is named."""
 
-    to: BrokerId
+    to: BrokerId | None = None
+    unclean: Unclean = False
 
 
 class MoveCoordinator(Body):
-    """Another coordinator; the next broker if none is named."""
+    """Another coordinator; the next broker in sync if none is named."""
 
     to: BrokerId | None = None
+    unclean: Unclean = False
 
 
 class Moved(View):

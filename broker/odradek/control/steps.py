@@ -69,8 +69,7 @@ class _Following:
 
     def _move_leader(self, step: Step, request: SeenRequest) -> None:
         topic, partition = str(_first(request, "topic")), int(_first(request, "partition"))
-        present = self._controls.leader(topic, partition)
-        self._controls.move_leader(topic, partition, to=self._other(step.move_leader, than=present))
+        self._controls.move_leader(topic, partition, to=_named(step.move_leader))
 
     def _move_transaction_coordinator(self, step: Step, request: SeenRequest) -> None:
         key = str(_first(request, "transactional_id"))
@@ -93,14 +92,6 @@ class _Following:
 
     def _set_load_ms(self, step: Step) -> None:
         self._controls.set_coordinator_load_ms(step.set_coordinator_load_ms or 0)
-
-    def _other(self, to: int | Literal["next"] | None, *, than: int) -> int:
-        """The broker that is named, or the next one that runs, in the order of the ids."""
-        if isinstance(to, int):
-            return to
-        running = [broker for broker in self._controls.broker_ids if not self._cluster.drivers[broker].stopped]
-        above = [broker for broker in running if broker > than]
-        return next(iter([*above, *running]), than)
 
 
 def _named(to: int | Literal["next"] | None) -> int | None:

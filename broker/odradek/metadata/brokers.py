@@ -33,7 +33,7 @@ from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 if TYPE_CHECKING:
     from odradek.wire.messages.unregister_broker_response import UnregisterBrokerResponse
 
-__all__ = ["fence", "move_leader", "register", "registration", "stale", "unfence", "unregister"]
+__all__ = ["fence", "may_lead", "move_leader", "register", "registration", "stale", "unfence", "unregister"]
 
 FENCE, UNFENCE = 1, -1
 DEFAULTS = ElectionRules()
@@ -132,10 +132,21 @@ def stale(image: MetadataImage, *, broker_id: int, epoch: int) -> ErrorCode:
     return ErrorCode.NONE if broker.epoch == epoch else ErrorCode.STALE_BROKER_EPOCH
 
 
+def may_lead(partition: PartitionImage, broker: int) -> bool:
+    """Whether a partition that is given to this broker keeps all that is committed.
+
+    So it is with whoever is in sync, or eligible (KIP-966), and with a broker that has no replica, if there is a leader
+    to give it everything.
+    """
+    if broker in partition.replicas:
+        return broker in partition.isr or broker in partition.eligible_replicas
+    return partition.leader != NO_LEADER
+
+
 def move_leader(topic: TopicImage, partition: PartitionImage, to: int, image: MetadataImage) -> PartitionChangeRecord:
     """Make a broker the leader; if it has no replica it takes the place of the present leader in the list.
 
-    One that is out of sync leads all the same, and what it has not acknowledged is lost.
+    One that is out of sync leads all the same, and what it has not acknowledged is lost: see `may_lead`.
     """
     record = PartitionChangeRecord(topic_id=topic.id, partition_id=partition.index, leader=to)
     isr = list(partition.isr)
@@ -145,6 +156,10 @@ def move_leader(topic: TopicImage, partition: PartitionImage, to: int, image: Me
         isr = [replica for replica in isr if replica != gone]
     if to not in isr:
         record.isr = [*isr, to]
+    if to in partition.eligible_replicas:
+        record.eligible_leader_replicas = [each for each in partition.eligible_replicas if each != to]
+    if partition.last_known_eligible:
+        record.last_known_elr = []
     return record
 
 

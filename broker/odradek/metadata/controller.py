@@ -451,14 +451,17 @@ class Controller(Machine[Activation]):
         record = broker_record(replace(broker, endpoints=tuple(endpoints)))
         return self._carry_out("AddressChange", lambda: Change(None, [record]))
 
-    def move_leader(self, topic: str, partition: int, to: int) -> Decision[None]:
-        """Give a partition to another leader, or to the same one in a new leader epoch."""
+    def move_leader(self, topic: str, partition: int, to: int, *, unclean: bool = False) -> Decision[None]:
+        """Give a partition to another leader, or to the same one in a new leader epoch; `unclean`: whatever is lost."""
         image = self.image
         topic_image, state = image.topic(topic), image.partition(topic, partition)
         if topic_image is None or state is None:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if not image.is_alive(to):
             return Refused(ErrorCode.BROKER_NOT_AVAILABLE)
+        if not unclean and not brokers.may_lead(state, to):
+            text = f"it is not in sync (the ISR is {sorted(state.isr)}), so that what is committed might be lost"
+            return Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
         record = brokers.move_leader(topic_image, state, to, image)
         return self._carry_out("LeaderMove", lambda: Change(None, [record]))
 

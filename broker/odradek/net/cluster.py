@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from odradek.extras import need
 from odradek.log.log_store import LogStore
+from odradek.metadata.image import NO_LEADER
 from odradek.net.clock import Clock
 from odradek.net.driver import Driver
 from odradek.net.keys import with_keys
@@ -32,6 +33,7 @@ from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
+    from odradek.metadata.image import PartitionImage
     from odradek.net.listener_tls import ListenerTls
     from odradek.node.rules.rule_set import RuleSet
 
@@ -209,6 +211,8 @@ class RunningCluster:
 
         After `broker.session.timeout.ms` it is fenced: others lead what it led and, if need be, control the cluster.
         """
+        if self.drivers[node_id].paused:
+            return
         self.drivers[node_id].pause()
         self._set_unheard(self.spec.unheard | {node_id})
         self._silent_until[node_id] = self.clock.now() + self.config.broker_session_timeout_ms
@@ -274,11 +278,24 @@ class RunningCluster:
         """Those that run and are not paused."""
         return [node_id for node_id in self._running if not self.drivers[node_id].paused]
 
+    @property
+    def heard(self) -> list[int]:
+        """The brokers that run and are not paused."""
+        return sorted(self._heard)
+
+    def leads(self, partition: PartitionImage) -> int:
+        """The broker that leads a partition; -1 if none does, or one that was stopped and that nobody could fence."""
+        driver = self.drivers.get(partition.leader)
+        return NO_LEADER if driver is None or driver.stopped else partition.leader
+
     def decide(self, act: Callable[[ControllerRole], T]) -> T:
         """Have the controller act, as an operator would; brokers that hear know what came of it when this returns.
 
         Whoever decides from outside may go on with a client at once, and that client may ask any broker.
+        Raises RuntimeError when no broker runs, because then there is no controller.
         """
+        if self.controller.stopped:
+            raise RuntimeError("no broker runs, and so there is no controller: start one first")
         outcome = self._act(self.spec.controller_id, act)
         self._show_all()
         return outcome

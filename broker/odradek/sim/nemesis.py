@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from odradek.log.machine import Refused
+from odradek.metadata.brokers import may_lead
 from odradek.node.coordinators import AT_START, CoordinatorKind, partition_for
 from odradek.node.events import Command
 from odradek.node.hosting.epochs import force_epoch
@@ -150,12 +151,10 @@ class Nemesis:
         if index is None:
             index = self.random.choice(sorted(image.partitions))
         partition = image.partitions[index]
-        # A replica that is out of sync would lose what is committed, as in an unclean election.
-        out_of_sync = set(partition.replicas) - {*partition.isr, *partition.eligible_replicas}
         able = [
             node_id
             for node_id in self.world.running
-            if self._controller.image.is_alive(node_id) and node_id not in out_of_sync
+            if self._controller.image.is_alive(node_id) and may_lead(partition, node_id)
         ]
         if not able:
             return "nobody can lead"

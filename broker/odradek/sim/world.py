@@ -50,7 +50,6 @@ from odradek.node.rules.model import Rule
 from odradek.node.rules.rule_set import RuleSet
 from odradek.releases import Release
 from odradek.sim.client import SimClient
-from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import APIS
 from odradek.wire.registry import ApiKey
 
@@ -255,13 +254,13 @@ class World:
         self.rules.release(armed, count)
         self.run()
 
-    def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Give a partition to another leader, or to the same one in a new leader epoch."""
+    def move_leader(self, topic: str, partition: int, to: int, *, unclean: bool = False) -> None:
+        """Give a partition to another leader, or to the same one in a new leader epoch; `unclean`: whatever is lost."""
         controller = self.nodes[self.spec.controller_id].controller
 
         def move() -> None:
-            error = controller.move_leader(topic, partition, to)
-            assert error is ErrorCode.NONE, error
+            refused = controller.move_leader(topic, partition, to, unclean=unclean)
+            assert refused is None, refused
 
         self._step(self.spec.controller_id, Command(move))
         self.run()

@@ -309,17 +309,29 @@ class Cluster:
         """
         self._call(self._controls.reload_certificates)
 
-    def move_leader(self, topic: str, partition: int, *, to: int) -> None:
-        """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log."""
-        self._call(lambda: self._controls.move_leader(topic, partition, to=to))
+    def move_leader(self, topic: str, partition: int, *, to: int | None = None, unclean: bool = False) -> int:
+        """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log.
 
-    def move_transaction_coordinator(self, transactional_id: str, *, to: int | None = None) -> int:
-        """Move the coordinator of a transactional id to another broker, or reload it; the broker it is at now."""
-        return self._call(lambda: self._controls.move_coordinator(CoordinatorKind.TRANSACTION, transactional_id, to=to))
+        Without `to` it is the next broker in sync that runs, or the same if there is no other; the broker it is now.
+        With `unclean` it may be one that is out of sync: what that one lacks is lost, though it be committed and read.
 
-    def move_group_coordinator(self, group_id: str, *, to: int | None = None) -> int:
-        """Move the coordinator of a group to another broker, or reload it; the broker it is at now."""
-        return self._call(lambda: self._controls.move_coordinator(CoordinatorKind.GROUP, group_id, to=to))
+        Raises:
+            LookupError: there is no such partition or broker.
+            RuntimeError: the broker does not run, or is out of sync and `unclean` is not said.
+        """
+        return self._call(lambda: self._controls.move_leader(topic, partition, to=to, unclean=unclean))
+
+    def move_transaction_coordinator(
+        self, transactional_id: str, *, to: int | None = None, unclean: bool = False
+    ) -> int:
+        """Move the coordinator of a transactional id, or reload it, as `move_leader` does; the broker it is at now."""
+        kind = CoordinatorKind.TRANSACTION
+        return self._call(lambda: self._controls.move_coordinator(kind, transactional_id, to=to, unclean=unclean))
+
+    def move_group_coordinator(self, group_id: str, *, to: int | None = None, unclean: bool = False) -> int:
+        """Move the coordinator of a group, or reload it, as `move_leader` does; the broker it is at now."""
+        kind = CoordinatorKind.GROUP
+        return self._call(lambda: self._controls.move_coordinator(kind, group_id, to=to, unclean=unclean))
 
     def set_coordinator_load_ms(self, milliseconds: int) -> None:
         """From now on coordinators take this long to load, and answer COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
@@ -352,7 +364,7 @@ class Cluster:
         self._call(lambda: self._controls.stop_broker(broker))
 
     def start_broker(self, broker: int) -> None:
-        """Start a broker again that was stopped, at the same address."""
+        """Start a broker again that was stopped, at the same address. It may run already."""
         self._call(lambda: self._controls.start_broker(broker))
 
     def pause_broker(self, broker: int) -> None:

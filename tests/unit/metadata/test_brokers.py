@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 from tests.unit.metadata.helpers import CLUSTER, broker, image_of, level, topic
 
-from odradek.metadata.brokers import fence, move_leader, register, registration, unfence
+from odradek.metadata.brokers import fence, may_lead, move_leader, register, registration, unfence
 from odradek.metadata.change import Failure
 from odradek.metadata.image import MetadataImage
 from odradek.wire.errors import ErrorCode
@@ -112,3 +113,25 @@ def test_a_leader_moves_in_a_new_epoch(index: int, to: int, replicas: tuple[int,
     moved = image_of(record, base=before).topics["t"].partitions[index]
     assert (to, 1, replicas) == (moved.leader, moved.leader_epoch, moved.replicas)
     assert set(replicas) == set(moved.isr)
+
+
+@pytest.mark.parametrize(
+    ("broker", "leader", "clean"),
+    [(1, 1, True), (2, 1, True), (3, 1, False), (9, 1, True), (2, -1, True), (3, -1, False), (9, -1, False)],
+)
+def test_who_may_lead_without_a_loss(broker: int, leader: int, clean: bool) -> None:
+    """1 is in sync, 2 is eligible, 3 lags, and 9 has no replica: somebody has to give it everything."""
+    there = replace(three().topics["t"].partitions[0], leader=leader, isr=(1,), eligible_replicas=(2,))
+
+    assert clean is may_lead(there, broker)
+
+
+def test_an_eligible_replica_that_leads_is_in_sync() -> None:
+    before = three()
+    topic = before.topics["t"]
+    waiting = replace(topic.partitions[0], leader=-1, isr=(), eligible_replicas=(2, 3), last_known_eligible=(1,))
+
+    record = move_leader(topic, waiting, 2, before)
+
+    after = [record.isr, record.eligible_leader_replicas, record.last_known_elr]
+    assert [[2], [3], []] == after

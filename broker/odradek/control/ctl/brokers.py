@@ -12,6 +12,10 @@ from odradek.control.ctl.tables import BROKER_COLUMNS, TRANSACTION_COLUMNS, show
 
 __all__ = ["config", "disconnect", "epoch", "feature", "move_coordinator", "move_leader", "of_broker"]
 
+Unclean = Annotated[
+    bool, Option(name="--unclean", help="Move it to a broker out of sync, too; what that one lacks is lost.")
+]
+
 
 def of_broker(action: str, about: str) -> Callable[..., None]:
     """The command that does this to a broker."""
@@ -27,23 +31,25 @@ def move_leader(
     topic: Annotated[str, Argument(help="The topic.")],
     partition: Annotated[int, Argument(help="The partition.")],
     to: Annotated[int, Argument(help="The broker that leads it from now on.")],
+    unclean: Unclean = False,
     hub: Url = None,
     cluster: Cluster = None,
 ) -> None:
     """Have another broker lead a partition, or the same one in a new leader epoch."""
-    At(hub, cluster).post("partitions", topic, partition, "leader", body={"to": to})
+    At(hub, cluster).post("partitions", topic, partition, "leader", body={"to": to, "unclean": unclean})
 
 
 def move_coordinator(
     kind: Annotated[str, Argument(help="transaction or group.")],
     key: Annotated[str, Argument(help="The transactional id, or the group.")],
-    to: Annotated[int | None, Option(help="The broker; else the next one.")] = None,
+    to: Annotated[int | None, Option(help="The broker; else the next one in sync.")] = None,
+    unclean: Unclean = False,
     hub: Url = None,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Have another broker coordinate a transactional id or a group."""
-    body = {} if to is None else {"to": to}
+    body = {"unclean": unclean} | ({} if to is None else {"to": to})
     show_answer(At(hub, cluster).post("coordinators", kind, key, "move", body=body), as_json, ("broker",))
 
 

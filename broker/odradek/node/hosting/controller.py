@@ -212,11 +212,14 @@ class ControllerRole:
         changed = _at_once(self.shard.carry_out(self.shard.machine.change_addresses(broker.node_id, endpoints)))
         return changed.error if isinstance(changed, Refused) else ErrorCode.NONE
 
-    def move_leader(self, topic: str, partition: int, to: int) -> ErrorCode:
-        """Give a partition to another leader, or to the same one in a new leader epoch."""
+    def move_leader(self, topic: str, partition: int, to: int, *, unclean: bool = False) -> Refused | None:
+        """Give a partition to another leader, or to the same one in a new leader epoch; why it cannot be, or None.
+
+        `unclean`: to one that is out of sync, too.
+        """
         assert self.shard is not None, "only the controller moves leaders"
-        moved = _at_once(self.shard.carry_out(self.shard.machine.move_leader(topic, partition, to)))
-        return moved.error if isinstance(moved, Refused) else ErrorCode.NONE
+        machine = self.shard.machine
+        return _at_once(self.shard.carry_out(machine.move_leader(topic, partition, to, unclean=unclean)))
 
     def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
         """How long the replicas of a broker take to acknowledge what their leaders append; None: for ever.
