@@ -145,7 +145,6 @@ replica.fetch.response.max.bytes int = 10485760
 replica.fetch.wait.max.ms int = 500
 replica.high.watermark.checkpoint.interval.ms long = 5000
 replica.lag.time.max.ms long = 30000
-replica.selector.class string
 replica.socket.receive.buffer.bytes int = 65536
 replica.socket.timeout.ms int = 30000
 replication.quota.window.num int = 11

@@ -49,6 +49,10 @@ CLUSTER = Scope.CLUSTER_WIDE
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 _AS_KAFKA = "odradek.as.kafka"
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""Consumers are sent to a replica of their rack (KIP-392)."""
+_RACK = "broker.rack"
+_LEADER = "org.apache.kafka.common.replica.LeaderSelector"
 _REPLICATION_FACTOR = "default.replication.factor"
 _REPLICAS = 3
 """As many as most clusters in production have."""
@@ -105,6 +109,7 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     delete_topic_enable: Annotated[bool, boolean()] = True
     unclean_leader_election_enable: Annotated[bool, boolean(CLUSTER)] = False
     replica_lag_time_max_ms: Annotated[int, long()] = 30_000
+    replica_selector_class: Annotated[str | None, choices(RACK_AWARE, _LEADER)] = None
 
     # logs
     log_cleanup_policy: Annotated[tuple[str, ...], listing("compact", "delete", scope=CLUSTER)] = ("delete",)
@@ -285,6 +290,16 @@ class Config(ShareConfig, frozen=True, kw_only=True):
             return self
         static = (ConfigSource.STATIC_BROKER, {_REPLICATION_FACTOR: str(min(_REPLICAS, brokers))})
         return self._of((*self.layers, static), self.release)
+
+    def in_rack(self, rack: str | None) -> Self:
+        """The same for one broker, where `broker.rack` has the racks of all of them."""
+        if self.broker_rack == rack or self.broker_rack is None:
+            return self
+        layers = [
+            (source, texts | {_RACK: rack or ""} if _RACK in texts else texts)
+            for source, texts in ((source, dict(texts)) for source, texts in self.layers)
+        ]
+        return self._of(tuple(layers), self.release)
 
     @property
     def limits_connections(self) -> bool:

@@ -75,7 +75,7 @@ controller.quota.window.size.seconds  How long each of these windows is.
 request.timeout.ms  How long a broker waits for the answer of another.
 telemetry.max.bytes  The most bytes of metrics that a client may push at once, compressed.
 unstable.api.versions.enable  Whether versions of requests are served that may still change.
-broker.rack  The rack of the broker, by which replicas are spread.
+broker.rack  The rack of the broker, by which replicas are spread and consumers sent to a near one; of several brokers in one process all racks, separated by commas.
 fetch.max.bytes  The most bytes that one fetch gets, but for a first batch that is larger.
 max.incremental.fetch.session.cache.slots  How many incremental fetch sessions are remembered.
 max.request.partition.size.limit  The most partitions on one page of DescribeTopicPartitions.
@@ -181,6 +181,7 @@ process.roles  Whether the process is a broker, or the controller as well.
 odradek.as.kafka  The release of Kafka that the broker is served as.
 odradek.log.memory.bytes.max  The memory for all logs of the process; the oldest segments go first.
 odradek.internal.topics.at.start  Whether the coordinators' topics, and producer ids to give out, are there from the start.
+replica.selector.class  Which replica a consumer is sent to: the leader, unless this is Kafka's RackAwareReplicaSelector, which knows racks.
 replica.lag.time.max.ms  A replica that lacks something for longer than this is out of sync.
 odradek.replica.lag.ms  How long the replicas of a broker take to acknowledge what their leaders append; -1 is for ever.
 odradek.telemetry  Whether the metrics that clients push are taken, and clients are told so.

@@ -53,7 +53,7 @@ remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks re
 remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
 remote.log.storage.system.enable replica.alter.log.dirs.io.max.bytes.per.second replica.fetch.backoff.ms
 replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-replica.high.watermark.checkpoint.interval.ms replica.selector.class replica.socket.receive.buffer.bytes
+replica.high.watermark.checkpoint.interval.ms replica.socket.receive.buffer.bytes
 replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
 sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
 sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
@@ -89,7 +89,7 @@ unclean.leader.election.interval.ms unstable.feature.versions.enable
 
 # In the table, because they are shown and topics inherit them; the mechanism behind them does not exist here (yet).
 _NOMINAL = """
-broker.heartbeat.interval.ms broker.rack compression.gzip.level compression.lz4.level
+broker.heartbeat.interval.ms compression.gzip.level compression.lz4.level
 compression.zstd.level log.cleaner.enable log.flush.interval.messages log.flush.interval.ms
 log.flush.scheduler.interval.ms log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
 log.preallocate log.remote.copy.lag.bytes log.remote.copy.lag.ms log.roll.jitter.hours log.roll.jitter.ms

@@ -42,6 +42,13 @@ class Room(Protocol):
     def shed(self, size: int) -> bool: ...
 
 
+class LeaderOfLog(Protocol):
+    """What the leader of a partition knows of its log besides what is in it."""
+
+    @property
+    def last_stable_offset(self) -> int: ...
+
+
 class Log:
     """Batches of one partition in offset order; made by `LogStore.open`."""
 
@@ -68,6 +75,10 @@ class Log:
         """Producer states to begin a replay from, oldest first."""
         self.take_snapshot: Callable[[], Snapshot] | None = None
         """Set by whoever folds the log: asked before batches go that no snapshot has seen."""
+        self.leader: LeaderOfLog | None = None
+        """Whoever leads the partition, or has led it last."""
+        self.awaited_by: set[int] = set()
+        """Brokers that have a replica, and readers who wait there for more."""
         self.segments: list[Segment] = []
         self._bases: list[int] = []
         self._active: Segment | None = None

@@ -103,6 +103,7 @@ class Partition:
             self.producers.apply(batch, batch.base_offset)
         self.producers.high_watermark_moved(self.high_watermark)
         log.take_snapshot = self._snapshot
+        log.leader = self
 
     def _snapshot(self) -> Snapshot:
         return self.producers.snapshot(self.log.end_offset)

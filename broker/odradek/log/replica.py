@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from odradek.log.answers import ProducerDescription
+from odradek.log.answers import ProducerDescription, ReadResult
+from odradek.log.epochs import NO_EPOCH, NO_OFFSET, EpochEnd
 from odradek.log.log import NO_REPLICA, Log
+from odradek.log.machine import Refused
 from odradek.log.offsets import UNKNOWN, OffsetAnswer, find_offset
 from odradek.log.producers import described
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["Replica", "check_leader_epoch"]
+
+
+_NOTHING = ReadResult(memoryview(b""), 0, 0, 0, None)
 
 
 class Replica(Struct, frozen=True):
@@ -29,13 +34,61 @@ class Replica(Struct, frozen=True):
         """What to answer who believes that this epoch is the current one (KIP-320); -1 believes nothing."""
         return check_leader_epoch(leader_epoch, self.leader_epoch)
 
+    @property
+    def _end(self) -> int:
+        """Where this replica's records end."""
+        log = self.log
+        return 0 if log is None else log.behind.get(self.broker_id, log.end_offset)
+
+    @property
+    def high_watermark(self) -> int:
+        """What is committed, as far as this replica has it."""
+        log = self.log
+        return self._end if log is None or log.mark is None else min(log.mark, self._end)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Everything below is decided, and this replica has it."""
+        log = self.log
+        return 0 if log is None or log.leader is None else min(log.leader.last_stable_offset, self._end)
+
+    @property
+    def log_start_offset(self) -> int:
+        return 0 if self.log is None else self.log.start_offset
+
+    def read(
+        self, offset: int, *, max_bytes: int, read_committed: bool = False, min_one: bool = True
+    ) -> ReadResult | Refused:
+        """Whole batches, as from the leader, at most up to what this replica has of what is committed (KIP-392).
+
+        A replica that has fallen behind what is committed refuses: which of its transactions had ended by then is
+        nowhere told, and a reader finds the leader by asking again.
+        """
+        log = self.log
+        if log is None:
+            return _NOTHING if offset == 0 else Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        end = self._end
+        if log.leader is None or (log.mark is not None and end < log.mark):
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not log.start_offset <= offset <= end:
+            return Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+        mark, stable = self.high_watermark, self.last_stable_offset
+        until = stable if read_committed else mark
+        records = log.read(offset, max_bytes=max_bytes, until=until, min_one=min_one)
+        aborted = log.aborted_in(offset, len(records)) if read_committed else None
+        return ReadResult(records, mark, stable, log.start_offset, aborted)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """Where the records of this leader epoch end."""
+        log = self.log
+        return EpochEnd(NO_EPOCH, NO_OFFSET) if log is None else log.epochs.end_of(epoch, log_end_offset=self._end)
+
     def list_offset(self, timestamp: int) -> OffsetAnswer:
         """The offset for a timestamp, or for one of the special timestamps of ListOffsets, up to the end of the log."""
         log = self.log
         if log is None:
             return UNKNOWN
-        end = log.behind.get(self.broker_id, log.end_offset)
-        return find_offset(log, timestamp, visible_end=end, leader_epoch=self.leader_epoch)
+        return find_offset(log, timestamp, visible_end=self._end, leader_epoch=self.leader_epoch)
 
     def describe_producers(self) -> list[ProducerDescription]:
         """Every producer that the log still knows."""

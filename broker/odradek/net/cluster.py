@@ -20,7 +20,7 @@ from odradek.net.keys import with_keys
 from odradek.net.passing import pass_time
 from odradek.net.post import Post
 from odradek.net.protocol import ClientProtocol
-from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint, node_ids_of
+from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint, node_ids_of, racks_of
 from odradek.node.events import MetadataAdvanced, Stopping
 from odradek.node.hosting import membership
 from odradek.node.hosting.controller import ControllerRole, StartRefused, StartTopic
@@ -348,7 +348,7 @@ class RunningCluster:
         """A node of this cluster, not started yet. Raises `TlsError`."""
         node = Node(
             node_id=node_id,
-            config=self.config,
+            config=self.config.in_rack(self.spec.broker(node_id).rack),
             store=self.store,
             cluster=self.spec,
             random=Random(self.random.getrandbits(64)),
@@ -396,17 +396,17 @@ async def start_cluster(
     seed: int | None = None,
     cluster_id: str | None = None,
     events: EventSink | None = None,
-    racks: Mapping[int, str] | None = None,
 ) -> RunningCluster:
     """Bind the listeners and start the nodes.
 
     The brokers have these ids, or are numbered from 1; the first listens on `port`, the others on those that follow, or
     each on any free one where `port` is 0; `addresses` are those of the listeners of each broker instead.
-    Raises `ListenError` where an address cannot be bound, `ValueError` for ids that no cluster can have.
+    Raises `ListenError` where an address cannot be bound, `ValueError` for ids and racks that no cluster can have.
     """
     if config.odradek_telemetry:
         need("opentelemetry.proto", extra="telemetry")
     ids = node_ids_of(brokers, node_ids)
+    racks = racks_of(config.broker_rack, ids)
     config = with_keys(config.for_brokers(len(ids)))
     loop = asyncio.get_running_loop()
     random = Random(seed)
@@ -420,7 +420,7 @@ async def start_cluster(
             cluster_id=cluster_id or _cluster_id(random),
             controller_id=ids[0],
             brokers=tuple(
-                _broker(node_id, (racks or {}).get(node_id), listeners, bound[index], index)
+                _broker(node_id, racks.get(node_id), listeners, bound[index], index)
                 for index, node_id in enumerate(ids)
             ),
         )

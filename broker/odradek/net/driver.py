@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from odradek.net.protocol import ClientProtocol
 from odradek.node.events import (
+    Advance,
     Announce,
     Command,
     Compute,
@@ -26,6 +27,7 @@ from odradek.node.events import (
     Handed,
     Hangup,
     Hold,
+    LeaderAdvanced,
     MetadataAdvanced,
     NextTurn,
     Resume,
@@ -98,6 +100,7 @@ class Driver:
             Hold: self._hold,
             Resume: self._resume,
             Announce: self._announce,
+            Advance: self._advance,
             NextTurn: self._next_turn,
             Compute: self._compute,
         }
@@ -262,6 +265,11 @@ class Driver:
         for peer in self._peers.values():
             if peer is not self:
                 self._post.send(peer._hear, MetadataAdvanced(effect.offset))
+
+    def _advance(self, effect: Advance) -> None:
+        for node_id in effect.node_ids:
+            if (peer := self._peers.get(node_id)) is not None:
+                self._post.send(peer._hear, LeaderAdvanced(effect.topic, effect.index))
 
     def _next_turn(self, effect: NextTurn) -> None:
         # The loop runs what is due by then, and looks at every socket, before it gets here.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-__all__ = ["BrokerSpec", "ClusterSpec", "Endpoint", "node_ids_of", "read_node_ids"]
+__all__ = ["BrokerSpec", "ClusterSpec", "Endpoint", "node_ids_of", "racks_of", "read_node_ids"]
 
 NODE_ID_MAX = 2**31 - 1
 
@@ -68,6 +68,22 @@ def node_ids_of(brokers: int | None, chosen: Sequence[int] | None) -> tuple[int,
     if brokers is not None and brokers != len(chosen):
         raise ValueError(f"There are to be {brokers} broker(s), and {len(chosen)} node id(s) are given.")
     return tuple(chosen)
+
+
+def racks_of(text: str | None, ids: Sequence[int]) -> dict[int, str]:
+    """The racks by broker, from `broker.rack`: one for all of them, or one for each, separated by commas.
+
+    Raises ValueError, whose text is one clear sentence, for another number of racks.
+    """
+    if not text:
+        return {}
+    names = [name.strip() for name in text.split(",")]
+    if len(names) not in (1, len(ids)):
+        raise ValueError(
+            f"broker.rack is one rack for all brokers, or one for each: there are {len(ids)} brokers "
+            f"and {len(names)} racks."
+        )
+    return dict(zip(ids, names if len(names) > 1 else names * len(ids), strict=True))
 
 
 def read_node_ids(text: str) -> list[int]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from odradek.wire.registry import ApiKey
 
 __all__ = [
+    "Advance",
     "Announce",
     "Clogged",
     "Command",
@@ -133,6 +134,13 @@ class MetadataAdvanced(Struct):
     offset: int
 
 
+class LeaderAdvanced(Struct):
+    """The leader of a partition that this broker has a replica of has more that may be read."""
+
+    topic: str
+    index: int
+
+
 class Stopping(Struct):
     """The node is being stopped: parked requests end, nothing new is taken."""
 
@@ -168,7 +176,9 @@ class Computed(Struct):
 
 
 _OfConnections: TypeAlias = Connected | Dialled | Received | Handed | Disconnected | Clogged | Drained
-Event: TypeAlias = _OfConnections | Started | MetadataAdvanced | Stopping | Command | Computed | Tick | Turn
+Event: TypeAlias = (
+    _OfConnections | Started | MetadataAdvanced | LeaderAdvanced | Stopping | Command | Computed | Tick | Turn
+)
 
 
 class Send(Struct):
@@ -216,6 +226,14 @@ class Announce(Struct):
     offset: int
 
 
+class Advance(Struct):
+    """Tell these brokers that a partition which they have replicas of has more that may be read."""
+
+    node_ids: frozenset[int]
+    topic: str
+    index: int
+
+
 class NextTurn(Struct):
     """There is more to do: send `Turn` when the sockets have been looked at."""
 
@@ -226,4 +244,4 @@ class Compute(Struct):
     work: Work
 
 
-Effect: TypeAlias = Send | Hand | Dial | Hangup | Hold | Resume | Announce | NextTurn | Compute
+Effect: TypeAlias = Send | Hand | Dial | Hangup | Hold | Resume | Announce | Advance | NextTurn | Compute

@@ -22,6 +22,7 @@ from odradek.node.events import (
     Effect,
     Event,
     Handed,
+    LeaderAdvanced,
     MetadataAdvanced,
     Received,
     Started,
@@ -160,6 +161,7 @@ class Node:
             Clogged: self._clogged,
             Drained: self._drained,
             MetadataAdvanced: self._metadata_advanced,
+            LeaderAdvanced: self._leader_advanced,
             Stopping: self._stopping,
             Command: self._command,
             Computed: self._computed,
@@ -313,6 +315,9 @@ class Node:
 
     def _metadata_advanced(self, event: MetadataAdvanced) -> None:
         self.controller.advance(event.offset)
+
+    def _leader_advanced(self, event: LeaderAdvanced) -> None:
+        self.replicas.leader_advanced(event.topic, event.index)
 
     def _stopping(self, event: Stopping) -> None:
         if self.faults is not None:

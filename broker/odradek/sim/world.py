@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 from odradek.config.table import Config
 from odradek.log.log_store import LogStore
 from odradek.log.machine import Fact
-from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of
+from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of, racks_of
 from odradek.node.events import (
+    Advance,
     Announce,
     Command,
     Compute,
@@ -32,6 +33,7 @@ from odradek.node.events import (
     Handed,
     HandedRequest,
     Hangup,
+    LeaderAdvanced,
     Message,
     MetadataAdvanced,
     NextTurn,
@@ -133,11 +135,12 @@ class World:
         self.config = Config.parse({key: _text(value) for key, value in (config or {}).items()}, dialect).for_brokers(
             len(ids)
         )
+        racks = racks_of(self.config.broker_rack, ids)
         self.store = LogStore(bytes_max=self.config.odradek_log_memory_bytes_max)
         self.spec = ClusterSpec(
             cluster_id="simulated-cluster-id-0",
             controller_id=ids[0],
-            brokers=tuple(BrokerSpec(node_id, f"broker-{node_id}", 9092) for node_id in ids),
+            brokers=tuple(BrokerSpec(node_id, f"broker-{node_id}", 9092, racks.get(node_id)) for node_id in ids),
         )
         self.nodes: dict[int, Node] = {}
         self._delay_ms = delay_ms
@@ -171,7 +174,7 @@ class World:
     def _make_node(self, node_id: int) -> Node:
         return Node(
             node_id=node_id,
-            config=self.config,
+            config=self.config.in_rack(self.spec.broker(node_id).rack),
             store=self.store,
             cluster=self.spec,
             random=Random(self.random.getrandbits(64)),
@@ -382,6 +385,9 @@ class World:
                     for other in self.nodes:
                         if other != node_id:
                             self._post_to_peer((node_id, other), other, MetadataAdvanced(offset))
+                case Advance(node_ids=others, topic=topic, index=index):
+                    for other in others:
+                        self._post_to_peer((node_id, other), other, LeaderAdvanced(topic, index))
                 case NextTurn():
                     self.post(node_id, Turn())
                 case Compute(work=work):

@@ -95,10 +95,14 @@ def test_a_fetch_that_waits_learns_that_the_leader_moved() -> None:
     world = World(brokers=2, topics=["t"])
     partition = world.nodes[1].image.partition("t", 0)
     assert partition is not None
-    answer = world.client(partition.leader).send(fetch_request((0, 0), max_wait_ms=500), 11)
+    request = fetch_request((0, 0), max_wait_ms=500)
+    request.topics[0].partitions[0].current_leader_epoch = partition.leader_epoch
+    older = world.client(partition.leader).send(fetch_request((0, 0), max_wait_ms=500), 10)
+    newer = world.client(partition.leader).send(request, 11)
     world.run()
     world.move_leader("t", 0, to=3 - partition.leader)
-    assert ErrorCode.NOT_LEADER_OR_FOLLOWER == only_fetched(answer.response).error_code
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER == only_fetched(older.response).error_code
+    assert ErrorCode.FENCED_LEADER_EPOCH == only_fetched(newer.response).error_code
 
 
 def parted(epoch: int, offset: int, *, last_fetched: int, max_wait_ms: int = 0) -> PartitionData:

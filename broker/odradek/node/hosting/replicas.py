@@ -25,6 +25,7 @@ from odradek.node.seams import (
     HasPurgatory,
     HasStore,
 )
+from odradek.node.transport.outbox import HasOutbox
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Node(
     HasKernel,
     HasLedShares,
     HasMetadata,
+    HasOutbox,
     HasPartitions,
     HasPurgatory,
     HasReplication,
@@ -105,8 +107,12 @@ class Replicas:
     def appended(self, partition: Partition) -> None:
         """Something was appended: wake who waits for it, fold where a machine does what is committed."""
         node = self._node
-        if partition.log.mark is not None:
+        log = partition.log
+        if log.mark is not None:
             node.replication.appended(partition)
+        if log.awaited_by:
+            node.outbox.advance(frozenset(log.awaited_by), partition.topic, partition.index)
+            log.awaited_by.clear()
         if node.purgatory.waits:
             node.purgatory.wake((READABLE, partition.key))
         if partition.topic in INTERNAL_TOPICS:
@@ -120,6 +126,10 @@ class Replicas:
         if store.facts:
             facts, store.facts = store.facts, []
             node.facts.emit(facts)
+
+    def leader_advanced(self, topic: str, index: int) -> None:
+        """The leader of a partition of which this broker has a replica has more that may be read."""
+        self._node.purgatory.wake((READABLE, (topic, index)))
 
     # ------------------------------------------------------------------ a new image
 
@@ -169,8 +179,7 @@ class Replicas:
         for index, registered in topic.partitions.items():
             held = node.partitions.get((topic.name, index))
             if registered.leader != node.node_id:
-                if held is not None:
-                    self._resign(topic.name, index)
+                self._resign(topic.name, index)
             elif held is None or held.leader_epoch != registered.leader_epoch:
                 if held is not None:
                     self._resign(topic.name, index)
@@ -227,6 +236,9 @@ class Replicas:
         key = (topic, index)
         partition = node.partitions.pop(key, None)
         if partition is None:
+            # Another leader, or none: who reads from a replica that does not lead looks again.
+            if node.purgatory.waits:
+                self.leader_advanced(topic, index)
             return
         if node.facts.told:
             self._tell("leadership_given_up", topic, index, leader_epoch=partition.leader_epoch)

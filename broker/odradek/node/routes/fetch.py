@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from odradek.config.table import RACK_AWARE
 from odradek.log.machine import Refused
+from odradek.log.replica import Replica
 from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession, SessionPartition
+from odradek.node.hosting.nearest import nearest_replica
 from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.quotas.piece import HasQuotas
 from odradek.node.routes.leaders import current_leader
@@ -20,6 +23,7 @@ from odradek.node.seams import (
     HasClock,
     HasConfig,
     HasFetchSessions,
+    HasIdentity,
     HasMetadata,
     HasPartitions,
     HasPurgatory,
@@ -52,6 +56,7 @@ class Node(
     HasClock,
     HasConfig,
     HasFetchSessions,
+    HasIdentity,
     HasMetadata,
     HasPartitions,
     HasPurgatory,
@@ -66,9 +71,11 @@ class Node(
 READ_COMMITTED = 1
 BATCHES_SINCE = 4
 ZSTD_SINCE = 10
+RACKS_SINCE = 11
 TOPIC_IDS_SINCE = 13
 LEADERS_SINCE = 16
 NO_EPOCH = -1
+NO_REPLICA = -1
 Key = tuple[object, int]
 
 
@@ -93,6 +100,7 @@ async def fetch(node: Node, call: Call) -> FetchResponse:
         if call.is_long and reading.is_stale():
             continue
         keys = [("readable", (partition.topic, partition.index)) for partition in wanted.values()]
+        reading.await_leaders()
         await node.purgatory.park(keys, deadline=deadline)
     incremental = session is not None and request.session_epoch > EPOCH_INITIAL
     if call.meter is not None and node.quotas is not None:
@@ -185,6 +193,11 @@ class _Reading:
         self.room = min(request.max_bytes, node.config.fetch_max_bytes) if version >= 3 else 2**31 - 1
         self.size = 0
         self.failed = False
+        follows = max(request.replica_id, request.replica_state.replica_id) >= 0
+        self.reads_replicas = version >= RACKS_SINCE and not follows
+        self.selects = self.reads_replicas and node.config.replica_selector_class == RACK_AWARE
+        self.replicas: list[Replica] = []
+        """Those of other leaders that were read."""
         self.results: list[tuple[SessionPartition, PartitionData]] = []
         self.leaders: dict[int, NodeEndpoint] = {}
 
@@ -200,7 +213,7 @@ class _Reading:
     def is_stale(self) -> bool:
         """Whether a partition has grown since it was read: nobody was woken by that, for nobody waited yet."""
         for wanted, data in self.results:
-            partition = self.node.partitions.get((wanted.topic, wanted.index))
+            partition = self._readable(wanted)
             if partition is None or (partition.high_watermark, partition.last_stable_offset) != (
                 data.high_watermark,
                 data.last_stable_offset,
@@ -208,15 +221,36 @@ class _Reading:
                 return True
         return False
 
+    def await_leaders(self) -> None:
+        """Have the leaders say when there is more of what is read from replicas here."""
+        for replica in self.replicas:
+            if replica.log is not None:
+                replica.log.awaited_by.add(self.node.node_id)
+
+    def _readable(self, wanted: SessionPartition) -> Partition | Replica | None:
+        """The partition, led here; or a replica of it, for a consumer that may be sent to one (KIP-392)."""
+        node = self.node
+        partition = node.partitions.get((wanted.topic, wanted.index))
+        if partition is None and self.reads_replicas:
+            held = node.replicas.held(wanted.topic, wanted.index)
+            topic = node.image.topic(wanted.topic)
+            if not isinstance(held, Refused) and topic is not None:
+                return held if self.version < TOPIC_IDS_SINCE or topic.id == wanted.topic_id else None
+        elif partition is not None and self.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id:
+            return None
+        return partition
+
     def _read(self, wanted: SessionPartition) -> PartitionData:
         node = self.node
         is_named = bool(wanted.topic) or self.version < TOPIC_IDS_SINCE
         if node.authority is not None and is_named and not self._may_read(wanted.topic):
             return _failed(wanted.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = node.partitions.get((wanted.topic, wanted.index))
-        if partition is None or (self.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id):
+        partition = self._readable(wanted)
+        if partition is None:
             return self._unavailable(wanted)
-        if self.version < self.zstd_since and partition.config.compression_type == "zstd":
+        if isinstance(partition, Replica):
+            self.replicas.append(partition)
+        elif self.version < self.zstd_since and partition.config.compression_type == "zstd":
             return _failed(wanted.index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         epoch_error = partition.check_leader_epoch(wanted.current_leader_epoch)
         if epoch_error is not ErrorCode.NONE:
@@ -226,6 +260,8 @@ class _Reading:
             return failed
         if wanted.last_fetched_epoch != NO_EPOCH and (parted := self._parted(partition, wanted)) is not None:
             return parted
+        if self.selects and (nearest := self._nearest(partition, wanted)) is not None:
+            return nearest
         result = partition.read(
             wanted.fetch_offset,
             max_bytes=max(0, min(wanted.max_bytes, self.room)),
@@ -254,6 +290,25 @@ class _Reading:
             records=records,
         )
 
+    def _nearest(self, partition: Partition | Replica, wanted: SessionPartition) -> PartitionData | None:
+        """Where the consumer had better read, and nothing else; None if that is here."""
+        rack, listener, offset = self.call.request.rack_id, self.listener, wanted.fetch_offset
+        if isinstance(partition, Replica):
+            return None
+        nearest = nearest_replica(self.node, partition, rack=rack, listener=listener, offset=offset)
+        if nearest is None:
+            return None
+        self.failed = True  # which no reader waits for
+        return PartitionData(
+            partition_index=wanted.index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log_start_offset,
+            aborted_transactions=None,
+            preferred_read_replica=nearest,
+            records=b"",
+        )
+
     def _may_read(self, topic: str) -> bool:
         """Whether the sender may still read it: a session can outlive a permission. A follower reads all or nothing."""
         authority, request = self.node.authority, self.call.request
@@ -263,7 +318,7 @@ class _Reading:
             return authority.allows(self.call, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
         return authority.allows(self.call, AclOperation.READ, AclResource.TOPIC, topic)
 
-    def _parted(self, partition: Partition, wanted: SessionPartition) -> PartitionData | None:
+    def _parted(self, partition: Partition | Replica, wanted: SessionPartition) -> PartitionData | None:
         """What tells a reader where its records and ours part, if they do; asked before the offset is looked at."""
         end = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
         if end.leader_epoch == NO_EPOCH:
@@ -387,6 +442,7 @@ def _is_news(wanted: SessionPartition, data: PartitionData) -> bool:
         data.error_code != ErrorCode.NONE
         or wanted.told_error
         or data.diverging_epoch.epoch != NO_EPOCH
+        or data.preferred_read_replica != NO_REPLICA
         or bool(data.records)
         or data.high_watermark != wanted.told_high_watermark
         or data.last_stable_offset != wanted.told_last_stable_offset

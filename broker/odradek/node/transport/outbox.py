@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from odradek.node.events import (
+    Advance,
     Announce,
     Chunk,
     Compute,
@@ -119,3 +120,7 @@ class Outbox:
     def announce(self, offset: int) -> None:
         """The metadata log is committed up to this offset."""
         self.effects.append(Announce(offset))
+
+    def advance(self, node_ids: frozenset[int], topic: str, index: int) -> None:
+        """There is more of a partition that may be read, and readers wait for it at these replicas."""
+        self.effects.append(Advance(node_ids, topic, index))
