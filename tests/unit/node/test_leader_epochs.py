@@ -41,9 +41,10 @@ def asks_for_its_end(client: SimClient, epoch: int) -> int:
 
 
 def fetches(client: SimClient, epoch: int) -> int:
+    """As a consumer that does not know of racks, and is served by the leader alone (KIP-392)."""
     request = fetch_request((0, 0))
     request.topics[0].partitions[0].current_leader_epoch = epoch
-    return int(only_fetched(client.ask(request, 12)).error_code)
+    return int(only_fetched(client.ask(request, 10)).error_code)
 
 
 @pytest.mark.parametrize("ask", [lists, asks_for_its_end, fetches])
