@@ -131,3 +131,26 @@ def test_the_events_of_a_real_client(name: str, tmp_path: Path, capsys: pytest.C
     code, said = checked(path, capsys)
     assert code == (name == UNDEFENDED), said
     assert ("hanging transaction" in said) == (name == UNDEFENDED)
+
+
+@pytest.mark.slow
+@pytest.mark.client
+@pytest.mark.parametrize("scenario", ["transactions", "txn-offsets"])
+@pytest.mark.parametrize(
+    ("family", "version"), [("java", "4.4.0"), ("java", "3.6.2"), ("confluent-kafka", "2.16.1"), ("franz-go", None)]
+)
+def test_the_events_of_other_families(
+    family: str, version: str | None, scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Newer and older styles of transactions of real clients break no promise."""
+    driver = pytest.importorskip("tests.clients.driver")
+    lacking = pytest.importorskip("tests.clients.lacking")
+    path = tmp_path / "events.jsonl"
+    with lacking.with_toolchains(family), Cluster(brokers=3, events=path) as cluster:
+        bootstrap = cluster.bootstrap.split(",")[0]
+        topic = f"of-{family}"
+        assert driver.play(
+            family, scenario, bootstrap, version=version, topic=topic, records=200, transactions=6, timeout=60
+        ).ok
+    code, said = checked(path, capsys)
+    assert code == 0, said

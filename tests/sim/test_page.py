@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from odradek.sim.focus import FOCUSES
+from odradek.sim.focus import FOCUSES, Focus
 from odradek.sim.promises import PROMISES, Violation
 from odradek.sim.run import run
 from odradek.sim.schedule import KINDS, read_schedule
@@ -37,6 +37,11 @@ def test_its_workload_and_its_checker_are_played(capsys: pytest.CaptureFixture[s
 def test_it_lists_every_workload_and_every_deed() -> None:
     assert [name for name in FOCUSES if f"| `{name}` |" not in PAGE] == []
     assert [kind for kind in KINDS if kind not in PAGE] == []
+
+
+def test_a_fault_that_a_workload_misspells_is_told_with_the_nearest_name() -> None:
+    with pytest.raises(ValueError, match=r"^there is no fault delay recods: did you mean delay records\?$"):
+        Focus({"delay recods": 1})
 
 
 def test_it_names_every_promise() -> None:

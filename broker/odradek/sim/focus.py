@@ -7,13 +7,16 @@ So each of the others turns most of it off and a little of it far up, the client
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from random import Random
 from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.sim.faults import RULES
 from odradek.sim.habits import Habits
+from odradek.sim.schedule import KINDS
 
 __all__ = ["FOCUSES", "GENERAL", "Focus"]
 
@@ -32,6 +35,14 @@ class Focus(Struct, frozen=True):
     """What is done when a rule has hit for the first time, one of them for each rule."""
     swarm: bool = False
     """Each run turns most of it off, some of it far up, and draws habits of its own."""
+
+    def __post_init__(self) -> None:
+        known = [*KINDS, *RULES]
+        for name in self.weights:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                meant = f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}"
+                raise ValueError(f"there is no fault {name}: {meant}")
 
     def drawn(self, dice: Random) -> tuple[Habits, dict[str, int]]:
         """The habits and weights of one run."""

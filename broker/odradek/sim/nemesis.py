@@ -28,7 +28,9 @@ from odradek.txn.entry import EPOCH_LAST_USABLE
 from odradek.txn.states import EXPIRABLE
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.create_topics_response import CreateTopicsResponse
 from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
+from odradek.wire.messages.delete_topics_response import DeleteTopicsResponse
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
 from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -47,6 +49,7 @@ EPOCHS_LEFT = 4
 """So many at most are left of epochs that are used up."""
 
 
+_OfTopics = DeleteTopicsResponse | CreateTopicsResponse | None
 Outcome = str | Generator[Sleep | Ask | AskAll, Any, str]
 """What was done; a deed that takes its time says so in the end."""
 
@@ -402,7 +405,7 @@ class Nemesis:
             yield Sleep(self.random.randint(5, 60))
         return f"{tid} could not be fenced"
 
-    def remake_a_topic(self) -> Generator[Sleep | Ask, Any, str]:
+    def remake_a_topic(self) -> Generator[Sleep | Ask, _OfTopics, str]:
         """The topic that nobody reads is deleted, and some time later there is one of its name."""
         asked_at = self.world.now
         gone = yield from self._ask_for(DeleteTopicsRequest(topic_names=[REMADE], timeout_ms=1_000), 3)
@@ -417,13 +420,16 @@ class Nemesis:
         made = yield from self._ask_for(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), 4)
         return f"{REMADE} is {'made again' if gone and made else 'perhaps made again'}"
 
-    def _ask_for(self, request: DeleteTopicsRequest | CreateTopicsRequest, version: int) -> Generator[Any, Any, bool]:
+    def _ask_for(
+        self, request: DeleteTopicsRequest | CreateTopicsRequest, version: int
+    ) -> Generator[Sleep | Ask, _OfTopics, bool]:
         """Whether the controller says that it has done it; a crashed one is asked again."""
         for _ in range(FENCES_MAX):
             response = yield Ask(self.world.spec.controller_id, request, version)
+            if isinstance(response, DeleteTopicsResponse):
+                return response.responses[0].error_code == ErrorCode.NONE
             if response is not None:
-                topics = response.responses if isinstance(request, DeleteTopicsRequest) else response.topics
-                return bool(topics[0].error_code == ErrorCode.NONE)
+                return response.topics[0].error_code == ErrorCode.NONE
             yield Sleep(self.random.randint(5, 60))
         return False
 
