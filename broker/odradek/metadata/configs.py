@@ -21,6 +21,7 @@ from odradek.metadata.group_configs import invalid_group_configs
 from odradek.metadata.image import MetadataImage, ResourceType
 from odradek.metadata.inert_configs import invalid_inert_configs
 from odradek.metadata.topic_configs import invalid_topic_configs
+from odradek.metadata.topic_names import invalid_name
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import alter_configs_response, incremental_alter_configs_response
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
@@ -247,6 +248,9 @@ def _combined(before: str, step: Step) -> str:
 
 
 def _invalid_topic(values: Values, touched: Sequence[str], name: str, config: Config) -> Failure | None:
+    reason = invalid_name(name)
+    if reason is not None:
+        return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     return invalid_topic_configs(values, config)
 
 
