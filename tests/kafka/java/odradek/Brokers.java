@@ -27,11 +27,14 @@ import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.config.types.Password;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.quota.ClientQuotaEntity;
+import org.apache.kafka.common.security.token.delegation.TokenInformation;
+import org.apache.kafka.common.security.token.delegation.internals.DelegationTokenCache;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.image.ClientQuotaImage;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.metadata.BrokerState;
+import org.apache.kafka.metadata.DelegationTokenData;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.server.BrokerLifecycleManager;
 import org.apache.kafka.server.common.KRaftVersion;
@@ -66,6 +69,9 @@ final class Brokers {
         doAnswer(call -> port(call.getArgument(0))).when(server).boundPort(any());
         var authorizer = Acls.plugin(cluster, this::image, config.originals().get("authorizer.class.name"));
         doAnswer(call -> authorizer).when(server).authorizerPlugin();
+        DelegationTokenCache tokens = Stub.of(DelegationTokenCache.class);
+        doAnswer(call -> tokens()).when(tokens).tokens();
+        doAnswer(call -> tokens).when(server).tokenCache();
         life(server);
         parts(server, shared);
     }
@@ -155,6 +161,7 @@ final class Brokers {
         doAnswer(call -> false).when(apis).isConsumerGroupProtocolEnabled();
         doAnswer(call -> server.authorizerPlugin()).when(apis).authorizerPlugin();
         doAnswer(call -> cache).when(apis).metadataCache();
+        doAnswer(call -> made.clusterId()).when(apis).clusterId();
         doAnswer(call -> id).when(apis).brokerId();
         doAnswer(call -> apis).when(server).dataPlaneRequestProcessor();
 
@@ -178,6 +185,12 @@ final class Brokers {
             cache.setImage(image());
             return asked.answer(call);
         }));
+    }
+
+    /** The delegation tokens that it knows. */
+    private Collection<TokenInformation> tokens() {
+        return image().delegationTokens().tokens().values().stream()
+            .map(DelegationTokenData::tokenInformation).collect(Collectors.toList());
     }
 
     /** How many connections a second an address may make: its own number, that of all, or any. */
