@@ -70,6 +70,7 @@ class ConsumerDesk(Desk):
         rebalance_ms: int = -1,
         version: int = 1,
         sees: Callable[[str], bool] | None = None,
+        client_id: str = "client",
     ) -> Any:
         """A ConsumerGroupHeartbeat."""
         partitions = None
@@ -86,7 +87,7 @@ class ConsumerDesk(Desk):
             server_assignor=assignor,
             topic_partitions=partitions,
         )
-        return self.ask(self.machine.consumer_heartbeat, request, version, "client", "/10.0.0.1", self.now, sees)
+        return self.ask(self.machine.consumer_heartbeat, request, version, client_id, "/10.0.0.1", self.now, sees)
 
     def arrive(self, member_id: str, *, topics: Iterable[str] | None = ("orders",), **kwargs: Any) -> Any:
         """A member joins, or joins again."""

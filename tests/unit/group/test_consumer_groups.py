@@ -280,6 +280,24 @@ def test_a_classic_member_that_does_not_go_on_is_dropped(silent: str) -> None:
     assert joined.member_id not in desk.group.members
 
 
+def test_a_classic_member_that_goes_on_in_the_consumer_protocol_has_nothing_to_join_any_more() -> None:
+    desk = ConsumerDesk()
+    desk.arrive("A", assignor="range")
+    joined = desk.enter(topics=["orders"], session_ms=1_800_000, rebalance_ms=7_000)
+    desk.arrive(joined.member_id)
+    desk.sleep(7_000)
+    assert joined.member_id in desk.group.members
+
+
+def test_a_heartbeat_that_says_nothing_new_may_come_from_another_client() -> None:
+    desk = ConsumerDesk()
+    desk.arrive("A")
+    desk.beat("A", 2)
+    assert "client" == desk.group.members["A"].client_id
+    desk.beat("A", 2, client_id="renamed")
+    assert "renamed" == desk.group.members["A"].client_id
+
+
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
 def test_a_group_is_upgraded_only_if_it_may_be(policy: MigrationPolicy) -> None:
     desk = ConsumerDesk(migration=policy)
