@@ -62,7 +62,7 @@ def test_exactly_once_holds_though_producers_crash(tmp_path: Path) -> None:
 
 
 def test_a_violation_is_told() -> None:
-    code, said = played("--seconds", "2", "--isolation", "read_uncommitted", *BUSY)
+    code, said = played("--seconds", "5", "--isolation", "read_uncommitted", *BUSY)
     assert 1 == code, said
     assert "EXACTLY-ONCE DID NOT HOLD" in said
     assert number(r"(\d+) records of aborted transactions were read", said) > 0
