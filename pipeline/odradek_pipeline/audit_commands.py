@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from odradek.commands import Argument, Commands, Option
 from odradek.usage import UsageError
 from odradek_pipeline.needs import need
-from odradek_pipeline.options import AuditMaster, Directories, Out, Since, Stage, Until
+from odradek_pipeline.options import AuditMaster, Directories, Out, Since, Stage, Tables, Until
 from odradek_pipeline.told import BAD, finish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from odradek_pipeline.progress import Progress
     from odradek_pipeline.result import Result
     from odradek_pipeline.times import Span
 
@@ -54,13 +55,19 @@ def audit_logs_command(
     since: Since = None,
     until: Until = None,
     stage: Stage = None,
+    tables: Tables = "parquet",
+    progress: Annotated[
+        bool, Option(help="Say how far it is where standard error is no terminal, too: a line every ten seconds.")
+    ] = False,
 ) -> None:
     """Transactions that hang, markers, epochs and sequences, from log directories; exit code 1 on anything bad."""
     need("numpy", "pandas", "pyarrow")
-    from odradek_pipeline.preflight import check_folder, check_log_directories, check_master
+    from odradek_pipeline.preflight import check_folder, check_log_directories, check_master, check_tables
+    from odradek_pipeline.progress import HERE, ON_SPARK, shown
     from odradek_pipeline.stores import fetched, is_far, placed
     from odradek_pipeline.times import Span
 
+    partitioned = check_tables(tables)
     if master != "none":
         need("pyspark", extra="pipeline")
         check_master(master)
@@ -74,9 +81,13 @@ def audit_logs_command(
         if master == "none":
             from odradek_pipeline.jobs.audit_logs import audit_logs
 
-            result = audit_logs(here, not_after=now, **options.given())
+            with shown(HERE, asked=progress) as shows:
+                result = audit_logs(here, not_after=now, progress=shows, **options.given())
         else:
-            result = _on_spark(here, folder, master, range_mb << 20, options)
+            with shown(ON_SPARK, asked=progress) as shows:
+                more = _OnSpark(master, range_mb << 20, partitioned, shows)
+                result = _on_spark(here, folder, more, options)
+        result.partitioned = partitioned
         finish(result, folder, told=out)
 
 
@@ -113,11 +124,29 @@ def _session(master: str, *, name: str) -> Iterator[SparkSession]:
             spark.stop()
 
 
-def _on_spark(directories: list[Path], out: Path, master: str, range_bytes: int, options: _LogOptions) -> Result:
+@dataclass(frozen=True, slots=True)
+class _OnSpark:
+    """What the audit on Spark takes beside that."""
+
+    master: str
+    range_bytes: int
+    partitioned: bool
+    progress: Progress | None
+
+
+def _on_spark(directories: list[Path], out: Path, more: _OnSpark, options: _LogOptions) -> Result:
     from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
 
-    with _session(master, name="odradek audit logs") as spark:
-        return audit_logs_on_spark(spark, directories, out, range_bytes=range_bytes, **options.given())
+    with _session(more.master, name="odradek audit logs") as spark:
+        return audit_logs_on_spark(
+            spark,
+            directories,
+            out,
+            range_bytes=more.range_bytes,
+            partitioned=more.partitioned,
+            progress=more.progress,
+            **options.given(),
+        )
 
 
 def audit_history_command(

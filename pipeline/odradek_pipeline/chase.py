@@ -60,6 +60,11 @@ _REST_OF_RECORD = _MARKER_RECORD.itemsize + 1  # what the length counts beside t
 _DELTA_BYTES_MAX = 10
 _KEY_OF_4, _VALUE_OF_6 = 8, 12  # zigzag
 _NO_MARKER = -1
+_CODEC, _SNAPPY = 7, 2
+_MAGIC_OF_CODEC = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
+"""What gzip, frames of lz4, and zstd begin with."""
+_BEGIN_BYTES = 5
+"""The bytes of the longest varint of 32 bits."""
 
 
 class Chase:
@@ -212,7 +217,37 @@ class Chase:
             self.scan.note(self.file, int(positions[at]), name, f"magic {number}, length {lengths[at]}")
         if self.scan.check_crc or self.part.unflushed:
             self.check_crc(positions[keep], lengths[keep], headers["crc"][keep])
+        self.check_records(positions[keep], lengths[keep] + LENGTH_BASE - HEADER_BYTES, headers[keep])
         return keep
+
+    def check_records(self, positions: NDArray[np.int64], room: NDArray[np.int64], headers: NDArray[np.void]) -> None:
+        """Whether the records of each batch begin as records do; a checksum does not say so where it was made of noise.
+
+        Where they are not compressed that is the length of the first one: all of the room if it is alone. Where they
+        are it is what their codec begins with; raw snappy begins with nothing of its own.
+        """
+        codec = headers["attributes"] & _CODEC
+        count = headers["record_count"].astype(np.int64)
+        at = np.flatnonzero((count > 0) & (codec != _SNAPPY))
+        if not len(at):
+            return
+        begins = np.zeros((len(at), _BEGIN_BYTES), np.uint8)
+        content = np.frombuffer(self.mapped, np.uint8)
+        starts = positions[at] + HEADER_BYTES
+        for number in range(_BEGIN_BYTES):
+            place = starts + number
+            begins[:, number] = np.where(number < room[at], content[np.minimum(place, self.end - 1)], 0)
+        del content
+        size, width = _varints(begins)
+        rest = room[at] - width
+        plain = (width > 0) & (size > 0) & np.where(count[at] == 1, size == rest, size < rest)
+        fits = np.where(codec[at] == 0, plain, True)
+        for number, magic in _MAGIC_OF_CODEC.items():
+            same = (begins[:, : len(magic)] == np.frombuffer(magic, np.uint8)).all(axis=1)
+            fits = np.where(codec[at] == number, same, fits)
+        for wrong in at[~fits].tolist():
+            detail = f"the records of the batch at offset {headers['base_offset'][wrong]} cannot be read"
+            self.scan.note(self.file, int(positions[wrong]), "bad-records", detail)
 
     def check_crc(self, positions: NDArray[np.int64], lengths: NDArray[np.int64], crcs: NDArray[np.uint32]) -> None:
         with memoryview(self.mapped) as view:
@@ -305,3 +340,13 @@ def key_version(batch: Batch) -> int:
     """The version of a control record's key."""
     record = next(iterate_records(batch))
     return int.from_bytes((record.key or b"")[:2], signed=True)
+
+
+def _varints(begins: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The zigzag varint that each row begins with, and how many bytes it has; 0 where it has no end."""
+    ends = begins < 0x80
+    width = np.where(ends.any(axis=1), ends.argmax(axis=1) + 1, 0)
+    value = np.zeros(len(begins), np.int64)
+    for number in range(begins.shape[1]):
+        value |= np.where(number < width, (begins[:, number].astype(np.int64) & 0x7F) << (7 * number), 0)
+    return (value >> 1) ^ -(value & 1), width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,6 +91,8 @@ class ByteRange:
     """It may have been written to when its broker crashed: its checksums are compared."""
     cleaned_upto: int = 1 << 62
     """Below this offset batches may have lost records to compaction."""
+    is_last: bool = False
+    """The last segment of its partition: what is there now may have more behind it another time."""
 
     @property
     def size(self) -> int:
@@ -115,6 +118,8 @@ class Scan:
     check_crc: bool = False
     memory: SegmentMemory | None = None
     """What earlier scans have found in segments that have not changed since."""
+    reading: Callable[[int, int], None] | None = None
+    """Told how many of how many bytes are behind."""
     bytes_read: int = 0
     bytes_remembered: int = 0
     batches: int = 0

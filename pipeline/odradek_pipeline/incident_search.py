@@ -84,6 +84,10 @@ class Findings:
     ends: Mapping[Partition, int] = field(default_factory=dict)
     times: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
     """When each open transaction began, ms: by topic, partition and first offset."""
+    newest: Mapping[Partition, int] = field(default_factory=dict)
+    """The newest time in each partition, ms."""
+    decided: Mapping[tuple[str, int, str, int], int] = field(default_factory=dict)
+    """When decisions without a marker were taken, ms: by topic, partition, path and position of the record."""
 
 
 @dataclass(slots=True)

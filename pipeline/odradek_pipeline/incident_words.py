@@ -27,6 +27,16 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "Consumers that were further on start again from where the log ends, and see other records at these offsets.",
         _COPY_AGAIN,
     ),
+    "lost-transactions": (
+        "{topic}-{partition} is older than what its coordinators know: {detail}.",
+        "Transactions that were committed are visible in part; consumers further on start again from its end.",
+        _COPY_AGAIN,
+    ),
+    "txn-mixed": (
+        "{topic}-{partition} has a batch of producer {producer_id}{named} at offset {offset}, outside of transactions.",
+        "read_committed consumers are shown these records, also where their transaction was aborted.",
+        _DESCRIBE,
+    ),
     "missing-segment": (
         "{topic}-{partition} lacks the segments that held {range}.",
         "Whoever reads there skips these records; transactions whose markers were in them look open.",

@@ -29,7 +29,9 @@ from odradek_pipeline.incident_search import (
 
 __all__ = ["INCIDENT_COLUMNS", "Findings", "find_incidents", "incidents_frame"]
 
-_DAMAGE = frozenset(("broken", "half-written", "unknown-magic", "bad-crc", "bad-count", "bad-records"))
+_DAMAGE = frozenset(("broken", "half-written", "unknown-magic", "bad-crc", "bad-count", "bad-records", "bad-timestamp"))
+_READABLE = frozenset(("bad-count", "bad-crc", "bad-records", "bad-timestamp"))
+"""Damage that leaves the headers of batches what they are."""
 
 
 def find_incidents(findings: Findings) -> list[Incident]:
@@ -54,7 +56,7 @@ def _damage(search: Search) -> None:
     for path, problems in by_path.items():
         key = key_of(path)
         first = search.findings.problems[problems[0]]
-        hides = {search.findings.problems[at].problem for at in problems} - {"bad-count", "bad-crc"}
+        hides = {search.findings.problems[at].problem for at in problems} - _READABLE
         base = int(stem) if (stem := PurePath(path).stem).isdigit() else 0
         claimed = search.consequences(key, base, FAR) if hides else []
         claimed += search.anomalies(["lost-tail"], at_partition(key)) if hides else []
@@ -149,6 +151,24 @@ def _repeated(search: Search) -> None:
             )
 
 
+def _older(search: Search) -> None:
+    """A log that ends before what coordinators have noted as complete in it: somebody put an older copy into its place,
+    with checkpoints that do not say so."""
+    lost: dict[Partition, list[int]] = {}
+    for at in search.anomalies(["txn-hanging"], lambda row: row["path"].count("__transaction_state") > 0):
+        row = search.findings.anomalies[at]
+        key = (row["topic"], row["partition"])
+        if search.findings.decided.get((*key, row["path"], row["position"]), -1) > search.findings.newest.get(key, FAR):
+            lost.setdefault(key, []).append(at)
+    for key, follows in lost.items():
+        first = search.findings.anomalies[follows[0]]
+        end = search.findings.ends.get(key, -1) + 1
+        where = {"offset": end, "end_offset": -1, "producer_id": -1, "producer_epoch": -1, "transactional_id": ""}
+        detail = f"it ends at offset {end}, before {len(follows)} that are complete; of the first: {first['detail']}"
+        since = search.findings.newest[key]
+        search.add("lost-transactions", follows, search.beside(key), **where, detail=detail, since=since)
+
+
 def _by_partition(jumps: pd.DataFrame) -> list[tuple[Partition, pd.DataFrame]]:
     if jumps.empty:
         return []
@@ -214,6 +234,7 @@ _PRODUCERS: dict[str, tuple[str, ...]] = {
     "txn-epoch-not-bumped": ("txn-hanging",),
     "txn-marker-epoch-regression": ("txn-hanging", "txn-orphan-marker", "txn-epoch-not-bumped", *_SEQUENCES),
     "producer-epoch-regression": _SEQUENCES,
+    "txn-mixed": (),
     **dict.fromkeys(_SEQUENCES, _SEQUENCES),
 }
 """By the anomaly that is the cause, what follows from it."""
@@ -262,6 +283,7 @@ _RULES: tuple[Callable[[Search], None], ...] = (
     _swapped,
     _gaps,
     _repeated,
+    _older,
     _outcomes,
     _stuck,
     _markers,

@@ -19,6 +19,8 @@ __all__ = [
     "TXN_COLUMNS",
     "batch_frame",
     "epoch_breaks",
+    "mixed_breaks",
+    "mixed_rows",
     "number_breaks",
     "runs_of",
     "sequence_breaks",
@@ -155,7 +157,8 @@ def sequence_breaks(frame: pd.DataFrame) -> pd.DataFrame:
     rows = sequenced(frame)
     if rows.empty:
         return typed(rows, BREAK_COLUMNS)
-    return typed(pd.concat([number_breaks(rows), epoch_breaks(rows)], ignore_index=True), BREAK_COLUMNS)
+    found = [number_breaks(rows), epoch_breaks(rows), mixed_breaks(mixed_rows(frame))]
+    return typed(pd.concat(found, ignore_index=True), BREAK_COLUMNS)
 
 
 def runs_of(rows: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -213,6 +216,33 @@ def epoch_breaks(rows: pd.DataFrame) -> pd.DataFrame:
         transactional=False,
         previous_offset=plain.groupby(_PRODUCER, sort=False)["last_offset"].shift(fill_value=-1),
     )[back]
+
+
+def mixed_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """What a producer's batches say of transactions, in the order of the log: those with sequences, and markers."""
+    numbered = (frame["base_sequence"] >= 0) & ((frame["attributes"] & CONTROL) == 0)
+    of_producer = (frame["producer_id"] >= 0) & (frame["topic"] != "__consumer_offsets")
+    return _ordered(frame, of_producer & (numbered | (frame["marker_type"] >= 0)))
+
+
+def mixed_breaks(rows: pd.DataFrame) -> pd.DataFrame:
+    """Batches that say they are of no transaction, of a producer that has some: its id was given out to a
+    transactional id, and whoever has one sends nothing else (KIP-98)."""
+    inside = (rows["attributes"] & TRANSACTIONAL) != 0
+    of = [rows[key] for key in _PRODUCER]
+    before = inside.groupby(of, sort=False).shift(fill_value=False)
+    after = inside.groupby(of, sort=False).shift(-1, fill_value=False)
+    mixed = ~inside & (before | after)
+    return rows.assign(
+        anomaly="txn-mixed",
+        epoch=rows["producer_epoch"],
+        offset=rows["base_offset"],
+        found=0,
+        expected=1,
+        transactional=False,
+        earlier_epoch=False,
+        previous_offset=rows["base_offset"] - 1,
+    )[mixed]
 
 
 def sequences(frame: pd.DataFrame) -> pd.DataFrame:

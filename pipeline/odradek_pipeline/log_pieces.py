@@ -19,6 +19,8 @@ from odradek_pipeline.log_checks import (
     SEQUENCE_COLUMNS,
     TXN_COLUMNS,
     epoch_breaks,
+    mixed_breaks,
+    mixed_rows,
     number_breaks,
     runs_of,
     sequenced,
@@ -50,6 +52,8 @@ class ProducerPieces:
     """Of each epoch the batch with the highest sequence and the last one."""
     _plain: pd.DataFrame | None = None
     """Outside of transactions, the batch with the highest epoch and the last one."""
+    _mixed: pd.DataFrame | None = None
+    """The last batch of those that say whether they are of a transaction."""
     _sequences: pd.DataFrame | None = None
     _around: pd.DataFrame | None = None
     """The last data, the last marker, and the first batch of the open transaction."""
@@ -68,7 +72,15 @@ class ProducerPieces:
 
     def carried(self) -> int:
         """How many rows it holds."""
-        held = (self._numbers, self._plain, self._sequences, self._around, self._txns.rows, *self._states.values())
+        held = (
+            self._numbers,
+            self._plain,
+            self._mixed,
+            self._sequences,
+            self._around,
+            self._txns.rows,
+            *self._states.values(),
+        )
         return sum(len(rows) for rows in held if rows is not None)
 
     def states(self) -> pd.DataFrame:
@@ -107,7 +119,18 @@ class ProducerPieces:
             kept = {int(ordered["producer_epoch"].idxmax()), int(ordered.index[-1])}
             self._plain = ordered.loc[ordered.index.isin(kept)]
         told = pd.concat(found, ignore_index=True)
-        return typed(told[~told[_KNOWN].astype(bool)], BREAK_COLUMNS)
+        told = told[~told[_KNOWN].astype(bool)]
+        return typed(pd.concat([told, self._mixed_breaks(piece)], ignore_index=True), BREAK_COLUMNS)
+
+    def _mixed_breaks(self, piece: pd.DataFrame) -> pd.DataFrame:
+        """The carried batch may be found by what follows it, if nothing was wrong with it by what came before."""
+        rows = mixed_rows(_joined(self._mixed, piece))
+        if rows.empty:
+            return rows
+        found = mixed_breaks(rows)
+        told = self._mixed["told"].astype(bool).any() if self._mixed is not None else False
+        self._mixed = rows.iloc[-1:].assign(told=rows.index[-1] in found.index or (len(rows) == 1 and told))
+        return found[~(found[_KNOWN].astype(bool) & told)]
 
     # ------------------------------------------------------------------ states
 

@@ -197,12 +197,13 @@ def _break(row: Row, coordinators: Coordinators, facts: LogFacts) -> dict[str, A
     removed = facts.is_cleaned(row) or (
         name == "seq-first-not-zero" and facts.is_trimmed(row) and not row["earlier_epoch"]
     )
-    removed = removed and name not in ("seq-duplicate", "producer-epoch-regression")
+    removed = removed and name not in ("seq-duplicate", "producer-epoch-regression", "txn-mixed")
     severity = Severity.ALLOWED if removed else Severity.BAD
     why = {
         "seq-gap": f"sequence {row['found']} where {row['expected']} was due",
         "seq-duplicate": f"sequence {row['found']} again, {row['expected']} was due",
         "seq-first-not-zero": f"the first batch of the epoch has sequence {row['found']}",
+        "txn-mixed": "a batch that says it is of no transaction, beside those of transactions of the same producer",
         "producer-epoch-regression": f"epoch {row['found']} of the producer behind its epoch {row['expected']}",
     }[name]
     detail = why + (": compaction or retention has removed batches before it" if removed else "")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from odradek.commands import Argument, Option
 
-__all__ = ["AuditMaster", "Directories", "Master", "Out", "Since", "Stage", "Until"]
+__all__ = ["AuditMaster", "Directories", "Master", "Out", "Since", "Stage", "Tables", "Until"]
 
 Directories = Annotated[
     list[str],
@@ -15,6 +15,9 @@ Directories = Annotated[
 ]
 Stage = Annotated[
     Path | None, Option(help="Folder for copies of what is in a store; kept, so that only what is new is fetched.")
+]
+Tables = Annotated[
+    str, Option(help="parquet, or partitioned: what grows with the logs in folders topic=…/partition=….")
 ]
 Out = Annotated[Path, Option(help="Folder for the tables (Parquet) and summary.json.")]
 Since = Annotated[

@@ -24,6 +24,7 @@ __all__ = [
     "check_folder",
     "check_log_directories",
     "check_master",
+    "check_tables",
     "sentence",
     "spark_troubles",
 ]
@@ -31,6 +32,7 @@ __all__ = [
 JAVA_MIN = 17
 _MASTER = re.compile(r"local(\[(\*|\d+)(,\s*\d+)?\])?|yarn|k8s://\S+|spark://[^\s,:]+:\d+(,[^\s,:]+:\d+)*")
 _CONNECT_S = 5.0
+_TABLES = {"parquet": False, "partitioned": True}
 
 
 def check_log_directories(directories: Iterable[Path], topics: Sequence[str] = ()) -> None:
@@ -121,6 +123,15 @@ def check_folder(out: Path) -> None:
         raise UsageError(f"{out} cannot be a folder for tables: {error.strerror}.") from None
     if not os.access(out, os.W_OK | os.X_OK):
         raise UsageError(f"{out} cannot be written to: Permission denied.")
+
+
+def check_tables(kind: str) -> bool:
+    """Whether tables are partitioned; a kind that there is not is said in a sentence."""
+    if kind == "iceberg":
+        raise UsageError("Tables cannot be Iceberg's yet: it has no runtime for this Spark; use partitioned.")
+    if kind not in _TABLES:
+        raise UsageError(f"There are no tables of the kind {kind}: they are {' or '.join(_TABLES)}.")
+    return _TABLES[kind]
 
 
 # ---------------------------------------------------------------------- Spark

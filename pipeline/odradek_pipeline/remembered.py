@@ -1,8 +1,12 @@
 """What earlier audits have read of segments that have not changed since, so that an audit reads only what is new.
 
 A sealed segment is never written to again. Of one in which nothing was wrong the headers are kept, by columns, under
-its path, size and time; a later audit takes them from there and reads the segment not at all. What stands beside it is
-small and is read again each time, and so is every segment of which there was something to tell.
+its path, size and time; a later audit takes them from there and reads the segment not at all. The segment that a
+broker writes to is only appended to, or cut back by a follower: of it the headers of what was there are kept, and hold
+as long as the last of these batches stands where it stood, with its offset, leader epoch and checksum. That all before
+it is the same, too, follows from how logs are replicated: two that have a batch of one leader epoch at one offset agree
+up to it (KIP-101). What stands beside a segment is small and is read again each time, and so is every segment of which
+there was something to tell, and the coordinators' log, whose records are decoded.
 """
 
 from __future__ import annotations
@@ -11,18 +15,20 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from odradek.usage import UsageError
-from odradek_pipeline.headers import COLUMNS, ByteRange, Chunk
-from odradek_pipeline.layout import LogFile
+from odradek_pipeline.headers import COLUMNS, HEADER, HEADER_BYTES, ByteRange, Chunk
+from odradek_pipeline.layout import TRANSACTION_STATE, LogFile
 
-__all__ = ["SegmentMemory", "open_memory"]
+__all__ = ["Recalled", "SegmentMemory", "open_memory"]
 
-LAYOUT = 1
+LAYOUT = 2
 """Of what is kept; another one is not read."""
 BYTES_MIN = 256 << 10
 """What is smaller is read as fast as it is looked up."""
@@ -36,6 +42,36 @@ _SCHEMA = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in COLUMNS
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Headers of a range, up to the position from which on it has to be read; -1 where all of it is known."""
+
+    chunks: list[Chunk]
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What is written about kept headers: the segment as it was, how far they reach, and what was compared."""
+
+    stamp: Stamp
+    upto: int
+    is_open: bool
+    """The segment was one that a broker may write to."""
+    checked: bool
+
+    def text(self) -> dict[bytes, bytes]:
+        return {b"about": json.dumps([LAYOUT, *self.stamp, self.upto, self.is_open, self.checked]).encode()}
+
+    @classmethod
+    def of(cls, file: pa.RecordBatchFileReader) -> _About | None:
+        try:
+            layout, size, time, upto, is_open, checked = json.loads((file.schema.metadata or {})[b"about"])
+        except (KeyError, ValueError):
+            return None
+        return cls((size, time), upto, is_open, checked) if layout == LAYOUT else None
+
+
 class SegmentMemory:
     """A folder of headers; workers of Spark have it at the same path."""
 
@@ -43,37 +79,46 @@ class SegmentMemory:
         self.folder = Path(folder)
         self.bytes_min = bytes_min
 
-    def recall(self, part: ByteRange, *, checked: bool) -> list[Chunk] | None:
+    def recall(self, part: ByteRange, *, checked: bool) -> Recalled | None:
         """The headers of a range; None where they are not known, or no checksums were compared that are wanted now."""
-        if not self.may_hold(part, checked=checked):
-            return None
-        chunks: list[Chunk] = []
-        try:
-            with pa.memory_map(str(self.path(part))) as opened, pa.ipc.open_file(opened) as file:
-                for number in range(file.num_record_batches):
-                    batch = file.get_batch(number)
-                    columns = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in COLUMNS}
-                    chunks.append(Chunk(part.file, columns))
-        except (OSError, pa.ArrowException, KeyError):
-            return None  # then it is read as if for the first time
-        return chunks
+        for path in self.paths(part):
+            try:
+                with pa.memory_map(str(path)) as opened, pa.ipc.open_file(opened) as file:
+                    upto = self.known_upto(part, file, checked=checked)
+                    if upto is not None:
+                        return Recalled(list(_chunks(part, file)), upto)
+            except (OSError, pa.ArrowException, KeyError):
+                continue  # then it is read as if for the first time
+        return None
 
-    def may_hold(self, part: ByteRange, *, checked: bool) -> bool:
-        """Whether the headers of a range are there, by what is written about them alone."""
-        if part.active or part.size < self.bytes_min:
-            return False
-        try:
-            with pa.memory_map(str(self.path(part))) as opened, pa.ipc.open_file(opened) as file:
-                about = file.schema.metadata or {}
-        except (OSError, pa.ArrowException):
-            return False
-        stamp = self.stamp(part)
-        wanted = checked or part.unflushed
-        return stamp is not None and about.get(b"stamp") == _text(stamp) and (not wanted or about[b"checked"] == b"1")
+    def known_bytes(self, part: ByteRange, *, checked: bool) -> int:
+        """How many bytes of a range need not be read, by what is written about its headers alone."""
+        for path in self.paths(part):
+            try:
+                with pa.memory_map(str(path)) as opened, pa.ipc.open_file(opened) as file:
+                    upto = self.known_upto(part, file, checked=checked)
+            except (OSError, pa.ArrowException, KeyError):
+                continue
+            if upto is not None:
+                return part.size if upto < 0 else upto - part.start
+        return 0
+
+    def known_upto(self, part: ByteRange, file: pa.RecordBatchFileReader, *, checked: bool) -> int | None:
+        """Up to where kept headers are those of a range as it is now (-1: all of it); None if they are not."""
+        about, stamp = _About.of(file), self.stamp(part)
+        if about is None or stamp is None or ((checked or part.unflushed) and not about.checked):
+            return None
+        if about.stamp == stamp:
+            return -1
+        if not about.is_open or not file.num_record_batches:
+            return None
+        if not _stands(part.file.path, file.get_batch(file.num_record_batches - 1)):
+            return None
+        return -1 if 0 <= part.end <= about.upto else about.upto
 
     def stamp(self, part: ByteRange) -> Stamp | None:
         """What tells a segment from what it was; None where nothing is to be kept of it."""
-        if part.active or part.size < self.bytes_min:
+        if part.size < self.bytes_min or part.file.topic == TRANSACTION_STATE:
             return None
         try:
             found = os.stat(part.file.path)
@@ -82,16 +127,17 @@ class SegmentMemory:
         return found.st_size, found.st_mtime_ns
 
     def keep(self, part: ByteRange, chunks: Sequence[Chunk], stamp: Stamp, *, checked: bool) -> None:
-        """Keep headers; whole or not at all, and only if the segment is what it was before it was read."""
-        if self.stamp(part) != stamp:
+        """Keep headers, whole or not at all; of a sealed segment only if it is what it was before it was read."""
+        if not chunks or (not part.is_last and self.stamp(part) != stamp):
             return
         path = self.path(part)
         path.parent.mkdir(parents=True, exist_ok=True)
-        about = {b"stamp": _text(stamp), b"checked": b"1" if checked else b"0"}
+        end = chunks[-1].columns
+        about = _About(stamp, int(end["position"][-1] + end["size"][-1]), part.is_last, checked)
         handle, beside = tempfile.mkstemp(dir=path.parent)
         os.close(handle)
         try:
-            schema = _SCHEMA.with_metadata(about)
+            schema = _SCHEMA.with_metadata(about.text())
             with pa.OSFile(beside, "wb") as opened, pa.ipc.new_file(opened, schema, options=_OPTIONS) as file:
                 for chunk in chunks:
                     file.write_batch(
@@ -121,9 +167,35 @@ class SegmentMemory:
         """Where the headers of a range lie."""
         return self.directory(part.file) / f"{Path(part.file.path).stem}-{part.start}-{part.end}{_SUFFIX}"
 
+    def paths(self, part: ByteRange) -> Iterator[Path]:
+        """Where they may lie: also where those up to the end do, from before the segment was long enough to be cut."""
+        yield self.path(part)
+        if part.end >= 0:
+            yield self.path(replace(part, end=-1))
 
-def _text(stamp: Stamp) -> bytes:
-    return f"{LAYOUT} {stamp[0]} {stamp[1]}".encode()
+
+def _chunks(part: ByteRange, file: pa.RecordBatchFileReader) -> Iterator[Chunk]:
+    for number in range(file.num_record_batches):
+        batch = file.get_batch(number)
+        columns = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in COLUMNS}
+        if part.end >= 0 and columns["position"][-1] >= part.end:
+            here = columns["position"] < part.end
+            columns = {name: column[here] for name, column in columns.items()}
+        if len(columns["position"]):
+            yield Chunk(part.file, columns)
+
+
+def _stands(path: str, batch: pa.RecordBatch) -> bool:
+    """Whether the last of these batches stands in the segment where it stood."""
+    last = {name: batch.column(name)[-1].as_py() for name in ("position", "base_offset", "leader_epoch", "crc", "size")}
+    with open(path, "rb") as opened:
+        opened.seek(last["position"])
+        content = opened.read(HEADER_BYTES)
+        end = opened.seek(0, os.SEEK_END)
+    if len(content) < HEADER_BYTES or end < last["position"] + last["size"]:
+        return False
+    header = np.frombuffer(content, HEADER)[0]
+    return all(int(header[name]) == last[name] for name in ("base_offset", "leader_epoch", "crc"))
 
 
 def open_memory(folder: Path, clusters: Iterable[str]) -> SegmentMemory:

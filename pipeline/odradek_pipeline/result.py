@@ -14,7 +14,16 @@ import pandas as pd
 
 from odradek_pipeline.layout import Problem
 
-__all__ = ["ANOMALY_COLUMNS", "Result", "Severity", "anomalies_frame", "anomaly", "write_result"]
+__all__ = [
+    "ANOMALY_COLUMNS",
+    "GROWING",
+    "PARTITIONED_BY",
+    "Result",
+    "Severity",
+    "anomalies_frame",
+    "anomaly",
+    "write_result",
+]
 
 ANOMALY_COLUMNS = (
     "anomaly",
@@ -34,6 +43,11 @@ ANOMALY_COLUMNS = (
     "incident",
 )
 _NUMBERS = frozenset(("incident", "partition", "offset", "end_offset", "producer_id", "producer_epoch", "position"))
+
+
+GROWING = frozenset(("batches", "log_txns", "sequences"))
+"""The tables of an audit of logs that grow with them and have a topic and a partition."""
+PARTITIONED_BY = ("topic", "partition")
 
 
 class Severity(StrEnum):
@@ -76,6 +90,8 @@ class Result:
     """The causes of what is bad, where an audit looks for them; `anomalies` names each one's by its place here."""
     incident_of: dict[int, int] = field(default_factory=dict)
     """The same for problems."""
+    partitioned: bool = False
+    """The tables that grow with the logs are folders, `topic=…/partition=…`."""
 
     @property
     def is_bad(self) -> bool:
@@ -116,9 +132,13 @@ def write_result(result: Result, out: Path) -> None:
         tables["incidents"] = result.incidents
     for name, table in tables.items():
         path = out / f"{name}.parquet"
-        if path.is_dir():  # an earlier run on Spark left its parts there
+        if path.is_dir():  # an earlier run on Spark, or one of partitioned tables, left its parts there
             shutil.rmtree(path)
-        table.to_parquet(path, index=False)
+        if result.partitioned and name in GROWING:
+            path.unlink(missing_ok=True)
+            table.to_parquet(path, index=False, partition_cols=list(PARTITIONED_BY))
+        else:
+            table.to_parquet(path, index=False)
     (out / "summary.json").write_text(json.dumps(result.summary(), indent=2) + "\n")
 
 

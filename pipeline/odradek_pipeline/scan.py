@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from odradek_pipeline.chase import BATCHES_PER_CHUNK, Chase
@@ -49,6 +49,8 @@ __all__ = [
 ]
 
 RANGE_BYTES = 128 << 20
+_NEVER = (-1, -1)
+"""Size and time of no segment."""
 
 
 def following_segments(files: Iterable[LogFile]) -> dict[str, int | None]:
@@ -66,16 +68,25 @@ def following_segments(files: Iterable[LogFile]) -> dict[str, int | None]:
 
 def scan_segments(files: Sequence[LogFile], scan: Scan) -> Iterator[Chunk]:
     """The headers of every segment."""
-    for part in plan_ranges(files, range_bytes=0):
-        yield from scan_range(part, scan)
+    parts = plan_ranges(files, range_bytes=0)
+    done, total = 0, sum(part.size for part in parts)
+    for part in parts:
+        for chunk in scan_range(part, scan):
+            if scan.reading is not None:
+                scan.reading(done + int(chunk.columns["position"][-1]) - part.start, total)
+            yield chunk
+        done += part.size
+    if scan.reading is not None:
+        scan.reading(done, total)
 
 
 def scan_range(part: ByteRange, scan: Scan) -> Iterator[Chunk]:
     """The headers of one range, in chunks; what cannot be read is noted in `scan`."""
-    remembered = scan.memory.recall(part, checked=scan.check_crc) if scan.memory is not None else None
-    if remembered is not None:
+    recalled = scan.memory.recall(part, checked=scan.check_crc) if scan.memory is not None else None
+    known = [] if recalled is None else recalled.chunks
+    if recalled is not None and recalled.upto < 0:
         scan.bytes_remembered += part.size
-        yield from _checked(iter(remembered), part, scan, len(remembered))
+        yield from _checked(known, part, scan)
         return
     file = part.file
     try:
@@ -86,39 +97,46 @@ def scan_range(part: ByteRange, scan: Scan) -> Iterator[Chunk]:
             with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
                 mapped.madvise(mmap.MADV_SEQUENTIAL)
                 end = size if part.end < 0 else min(part.end, size)
-                yield from _read(Chase(part, mapped, end, scan), part, scan)
+                chase = Chase(part, mapped, end, scan)
+                if recalled is not None:
+                    chase.position = min(recalled.upto, end)
+                    scan.bytes_remembered += chase.position - part.start
+                yield from _read(chase, part, scan, known)
     except FileNotFoundError as error:
         scan.note(file, 0, "vanished", f"{error.strerror}: deleted since the directory was read", severity="info")
     except (OSError, ValueError) as error:
         scan.note(file, 0, "unreadable", str(error))
 
 
-def _read(chase: Chase, part: ByteRange, scan: Scan) -> Iterator[Chunk]:
-    """What is read now; kept for another time if there is nothing to say of it."""
+def _read(chase: Chase, part: ByteRange, scan: Scan, known: Sequence[Chunk]) -> Iterator[Chunk]:
+    """What is remembered of the beginning, and what is read now; kept for another time if there is nothing to say."""
     stamp = scan.memory.stamp(part) if scan.memory is not None else None
     beside = BesideSegment(part, scan) if part.file.topic != CLUSTER_METADATA else None
     kept: list[Chunk] = []
     before, of_beside = len(scan.problems), 0
-    for chunk in chase.chunks():
+    for number, chunk in enumerate(chain(known, chase.chunks()), 1):
         scan.batches += len(chunk)
         if beside is not None:
             noted = len(scan.problems)
-            beside.check(chunk, is_last=chase.position >= chase.end)
+            beside.check(chunk, is_last=chase.position >= chase.end and number >= len(known))
             of_beside += len(scan.problems) - noted
         if stamp is not None:
             kept.append(chunk)
         yield chunk
-    if stamp is not None and scan.memory is not None and len(scan.problems) == before + of_beside:
-        scan.memory.keep(part, kept, stamp, checked=scan.check_crc or part.unflushed)
+    told = scan.problems[before:]
+    half = [one for one in told if part.active and one.problem == "half-written" and one.severity == "info"]
+    if stamp is not None and scan.memory is not None and len(told) == of_beside + len(half):
+        # What was half written is looked at again.
+        scan.memory.keep(part, kept, _NEVER if half else stamp, checked=scan.check_crc or part.unflushed)
 
 
-def _checked(chunks: Iterator[Chunk], part: ByteRange, scan: Scan, count: int) -> Iterator[Chunk]:
+def _checked(chunks: Sequence[Chunk], part: ByteRange, scan: Scan) -> Iterator[Chunk]:
     """What is remembered, held against what stands beside the segment now."""
     beside = BesideSegment(part, scan) if part.file.topic != CLUSTER_METADATA else None
     for number, chunk in enumerate(chunks, 1):
         scan.batches += len(chunk)
         if beside is not None:
-            beside.check(chunk, is_last=number == count)
+            beside.check(chunk, is_last=number == len(chunks))
         yield chunk
 
 
@@ -137,7 +155,8 @@ def plan_ranges(files: Sequence[LogFile], *, range_bytes: int = RANGE_BYTES) -> 
             active = after is None and not log_dir.was_stopped_cleanly
             cleaned = log_dir.cleaned_upto((file.topic, file.partition))
             cuts = [0, *(_cuts(file, range_bytes) if range_bytes else ()), -1]
-            ranges += [ByteRange(file, start, end, active, unflushed, cleaned) for start, end in pairwise(cuts)]
+            about = (active, unflushed, cleaned, after is None)
+            ranges += [ByteRange(file, start, end, *about) for start, end in pairwise(cuts)]
     return ranges
 
 

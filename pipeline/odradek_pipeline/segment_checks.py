@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odradek.records.batch import DELETE_HORIZON
+from odradek.records.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from odradek_pipeline.layout import problem
 from odradek_pipeline.log_dirs import epochs_of
 
@@ -35,6 +35,7 @@ class BesideSegment:
         """Check the batches of one chunk; the last one of its range says where the segment ends."""
         columns = chunk.columns
         self.check_counts(columns)
+        self.check_times(columns)
         self.check_epochs(columns)
         self.check_index(columns, is_last=is_last)
 
@@ -54,6 +55,21 @@ class BesideSegment:
                 f"the batch at offset {columns['base_offset'][at]} says {count[at]} records, its offsets are {room[at]}"
             )
             self.note(wrong, columns, "bad-count", detail)
+
+    def check_times(self, columns: dict[str, NDArray[Any]]) -> None:
+        """The newest record of a batch is not older than its first, where producers give the times.
+
+        Brokers put the newest time in themselves. A delete horizon stands in place of the first one (KIP-534).
+        """
+        first, newest = columns["base_timestamp"], columns["max_timestamp"]
+        given = (columns["attributes"] & (LOG_APPEND_TIME | DELETE_HORIZON)) == 0
+        wrong = np.flatnonzero(given & (columns["record_count"] > 0) & (newest >= 0) & (newest < first))
+        if len(wrong):
+            at = wrong[0]
+            older = int(first[at]) - int(newest[at])
+            place = columns["base_offset"][at]
+            detail = f"the newest record of the batch at offset {place} is {older:,} ms older than its first"
+            self.note(wrong, columns, "bad-timestamp", detail)
 
     def check_epochs(self, columns: dict[str, NDArray[Any]]) -> None:
         """Leader epochs never go back, and are those that the checkpoint has for these offsets."""

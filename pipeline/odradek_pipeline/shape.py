@@ -27,9 +27,11 @@ from odradek_pipeline.log_dirs import (
 )
 from odradek_pipeline.result import Severity, anomaly
 
-__all__ = ["shape_anomalies", "shape_problems"]
+__all__ = ["same_batches", "shape_anomalies", "shape_problems"]
 
 Partition = tuple[str, int]
+BATCHES_SAME_MIN = 5
+"""So many equal batches are no coincidence of short logs."""
 
 
 def shape_anomalies(audited: Iterable[PartitionDir], ends: Mapping[Partition, int]) -> list[dict[str, Any]]:
@@ -199,3 +201,23 @@ def _absent(log_dir: LogDir, here: set[Partition], cluster: Cluster, topics: Seq
                 severity = "info" if topic.name == TRANSACTION_STATE else "bad"
                 path = Path(log_dir.path) / f"{topic.name}-{number}"
                 yield problem(path, -1, "missing-partition", detail, severity=severity)
+
+
+def same_batches(audited: Iterable[PartitionDir], digests: Mapping[Partition, tuple[int, int]]) -> Iterator[Problem]:
+    """Partitions that hold the very batches of another one.
+
+    A batch has its time, producer and sequence under its checksum, but not its partition: whether somebody has put the
+    segments of one into the directory of the other, or a producer writes the same to both, the logs do not say.
+    """
+    first: dict[tuple[int, int], PartitionDir] = {}
+    for one in sorted(audited, key=lambda one: one.key):
+        digest = digests.get(one.key, (0, 0))
+        if digest[0] < BATCHES_SAME_MIN or one.topic.startswith("__"):
+            continue
+        other = first.setdefault(digest, one)
+        if other is not one:
+            detail = (
+                f"all {digest[0]} batches of producers are those of {other.name}, at the same offsets: segments in the "
+                "wrong directory, unless a producer writes everything to both"
+            )
+            yield problem(one.path, -1, "same-batches", detail, severity="info")

@@ -44,11 +44,12 @@ from odradek_pipeline.log_checks import (
 from odradek_pipeline.log_dirs import PartitionDir, Surroundings, read_surroundings
 from odradek_pipeline.log_verdicts import LogFacts, judge, open_transactions, split_anomalies, suspicious
 from odradek_pipeline.payload import TransactionRecord, transaction_log
+from odradek_pipeline.progress import Progress
 from odradek_pipeline.remembered import SegmentMemory, open_memory
 from odradek_pipeline.replicas import choose_replicas, compare_replicas
 from odradek_pipeline.result import Result, anomalies_frame
 from odradek_pipeline.scan import Scan, scan_segments
-from odradek_pipeline.shape import shape_anomalies, shape_problems
+from odradek_pipeline.shape import same_batches, shape_anomalies, shape_problems
 from odradek_pipeline.sidecar_checks import Beside, check_claims, claims_of, producer_states
 from odradek_pipeline.sidecars import read_sidecars
 from odradek_pipeline.timelines import delays, timelines
@@ -71,6 +72,10 @@ class Evidence:
     """Transactions with both outcomes."""
     ends: dict[tuple[str, int], int]
     """The last offset of each partition."""
+    newest: dict[tuple[str, int], int]
+    """The newest time of each partition, ms."""
+    digests: dict[tuple[str, int], tuple[int, int]]
+    """Of each partition how many batches producers with ids wrote, and a number that says which and where."""
 
 
 @dataclass(slots=True)
@@ -154,6 +159,7 @@ def audit_logs(
     not_after: int | None = None,
     state: Path | None = None,
     span: Span | None = None,
+    progress: Progress | None = None,
 ) -> Result:
     """Audit in this process, without Spark: for logs whose batches fit into memory.
 
@@ -163,8 +169,13 @@ def audit_logs(
     place = Place.of(directories, topics, state=state, span=span)
     tree = place.tree
     scan = Scan(check_crc=check_crc, memory=place.memory, problems=list(tree.problems))
+    step = progress.step if progress is not None else lambda name: None
+    scan.reading = progress.reading if progress is not None else None
+    step("reading")
     decided = transaction_log(tree.files, Scan())
     batches = read_batches(tree.files, scan)
+    scan.reading = None
+    step("checking transactions")
     txns = transactions(batches)
     records = read_states(tree, scan)
     coordinators = read_coordinators(place, scan, decided, records, now=newest(batches, not_after))
@@ -174,7 +185,10 @@ def audit_logs(
     lacking = lacking_markers(decisions, txns, tree.starts(), tree.cleaned, place.created, place.cut)
     jumps = real_jumps(batches, tree.cleaned)
     split = split_outcomes(txns)
-    evidence = Evidence(txns, sequence_breaks(batches), jumps, lacking, split, ends_of(batches))
+    evidence = Evidence(
+        txns, sequence_breaks(batches), jumps, lacking, split, ends_of(batches), times_of(batches), digests_of(batches)
+    )
+    step("comparing what lies beside")
     claims = claims_of(read_sidecars(tree.files), scan.problems)
     beside = Beside.of(tree, evidence.ends, scan.problems, place.created, place.cut)
     scan.problems += problems_of(check_claims(lambda: producer_states(batches), txns, claims, beside))
@@ -214,6 +228,21 @@ def clock(newest_timestamp: int, not_after: int | None) -> int:
 def ends_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
     """The last offset of each partition."""
     return rows.groupby(["topic", "partition"], sort=False)["last_offset"].max().to_dict()
+
+
+def times_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
+    """The newest time of each partition."""
+    return rows.groupby(["topic", "partition"], sort=False)["max_timestamp"].max().to_dict()
+
+
+def digests_of(rows: pd.DataFrame) -> dict[tuple[str, int], tuple[int, int]]:
+    """What tells whether two partitions hold the same batches of producers at the same offsets."""
+    data = rows[(rows["producer_id"] >= 0) & (rows["marker_type"] < 0) & (rows["record_count"] > 0)]
+    if data.empty:
+        return {}
+    hashed = pd.util.hash_pandas_object(data[["base_offset", "crc"]], index=False).to_numpy()
+    of = data.assign(hashed=hashed).groupby(["topic", "partition"], sort=False)["hashed"]
+    return {key: (len(group), int(np.bitwise_xor.reduce(group.to_numpy()))) for key, group in of}
 
 
 def problems_of(rows: pd.DataFrame) -> list[Problem]:
@@ -358,11 +387,17 @@ def conclude(place: Place, scan: Scan, evidence: Evidence, coordinators: Coordin
     scan.problems += place.around.problems
     scan.problems += shape_problems(place.around, ends, place.cluster, place.topics)
     scan.problems += wrong_coordinators(place, coordinators)
+    scan.problems += same_batches(audited, evidence.digests)
     times = {
         (row["topic"], row["partition"], row["first_offset"]): row["first_timestamp"]
         for row in opened.to_dict("records")
     }
-    incidents = find_incidents(Findings(found, scan.problems, evidence.jumps, evidence.ends, times))
+    decided = {
+        (row["topic"], row["partition"], row["path"], row["position"]): row["timestamp"]
+        for row in evidence.lacking.to_dict("records")
+    }
+    findings = Findings(found, scan.problems, evidence.jumps, evidence.ends, times, evidence.newest, decided)
+    incidents = find_incidents(findings)
     result = Result("logs", anomalies_frame(found), scan.problems, files=len(tree.files), bytes=scan.bytes_read)
     result.incidents = incidents_frame(incidents)
     result.incident_of = {at: number for number, one in enumerate(incidents) for at in one.problems}

@@ -46,6 +46,7 @@ from odradek_pipeline.jobs.spark_frames import (
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files
 from odradek_pipeline.log_checks import BATCH_COLUMNS, TXN_COLUMNS, split_outcomes
 from odradek_pipeline.log_tables import TABLES, spark_schema
+from odradek_pipeline.progress import Progress, followed
 from odradek_pipeline.replicas import compare_replicas
 from odradek_pipeline.result import Result
 from odradek_pipeline.scan import Scan, plan_ranges
@@ -96,6 +97,8 @@ def audit_logs_on_spark(
     not_after: int | None = None,
     state: Path | None = None,
     span: Span | None = None,
+    partitioned: bool = False,
+    progress: Progress | None = None,
 ) -> Result:
     """Audit; the tables that grow with the logs are written by Spark below `out`."""
     began = time.perf_counter()
@@ -113,8 +116,11 @@ def audit_logs_on_spark(
         range_bytes=range_bytes,
         check_crc=check_crc,
         not_after=not_after,
+        partitioned=partitioned,
+        progress=progress,
     )
-    result = audit.run()
+    with followed(spark, progress):
+        result = audit.run()
     place.forget()
     return result
 
@@ -125,6 +131,11 @@ class _Audit(SparkAudit):
     range_bytes: int
     check_crc: bool
     not_after: int | None
+    progress: Progress | None = None
+
+    def step(self, name: str) -> None:
+        if self.progress is not None:
+            self.progress.step(name)
 
     @property
     def tree(self) -> Tree:
@@ -135,6 +146,7 @@ class _Audit(SparkAudit):
         scan = Scan(problems=list(self.tree.problems))
         partitions = sorted({Path(file.path).parent for file in self.tree.of(FileKind.SEGMENT)})
         # The directories may be those of a living broker: see `read_coordinators` for what is read when.
+        self.step("reading")
         before = self.states_directories()
         decided = self.states("decided", list(before))
         options = {"rangeBytes": str(self.range_bytes), "checkCrc": str(self.check_crc).lower()}
@@ -147,12 +159,18 @@ class _Audit(SparkAudit):
         stored = self.kept("batches", rows)
         scan.problems += self.problems(stored)
         batches = stored.where("problem is null")
+        data = (F.col("producer_id") >= 0) & (F.col("marker_type") < 0) & (F.col("record_count") > 0)
         of_partitions = batches.groupBy("topic", "partition").agg(
-            F.max("last_offset").alias("end"), F.max("max_timestamp").alias("newest"), F.count("*").alias("rows")
+            F.max("last_offset").alias("end"),
+            F.max("max_timestamp").alias("newest"),
+            F.count("*").alias("rows"),
+            F.count_if(data).alias("data"),
+            F.bit_xor(F.when(data, F.xxhash64("base_offset", "crc"))).alias("digest"),
         )
         totals = of_partitions.collect()
         scan.bytes_read = sum(file.size for file in self.tree.of(FileKind.SEGMENT)) - scan.bytes_remembered
         scan.batches = sum(row["rows"] for row in totals)
+        self.step("folding coordinators")
         states = decided
         if self.states_directories() != before:
             states = self.states("states", list(before))
@@ -164,6 +182,7 @@ class _Audit(SparkAudit):
         scan.problems += wrong
         ends = {(row["topic"], row["partition"]): row["end"] for row in totals}
         beside = Beside.of(self.tree, ends, wrong, self.place.created, self.place.cut)
+        self.step("checking transactions")
         checked = self.checked(batches, self.with_facts(claims, facts), beside)
         txns, _ = (
             self.kept(name, checked.where(F.col("kind") == kind).select(*CHECKED_TABLES[kind]))
@@ -172,10 +191,13 @@ class _Audit(SparkAudit):
         small = frame_of(checked.where(~F.col("kind").isin(*_LARGE)), CHECKED)
         tables = {kind: small[small["kind"] == kind][list(of)] for kind, of in CHECKED_TABLES.items()}
         scan.problems += problems_of(tables["problem"])
+        self.step("timelines")
         lengths = self.timelines(states, txns)
         scan.problems += self.compared()
         jumps, split = self.jumps(batches), self.split(txns)
-        evidence = Evidence(tables["odd"], tables["break"], jumps, tables["lacking"], split, ends)
+        times = {(row["topic"], row["partition"]): row["newest"] for row in totals}
+        digests = {(row["topic"], row["partition"]): (row["data"], row["digest"]) for row in totals if row["data"]}
+        evidence = Evidence(tables["odd"], tables["break"], jumps, tables["lacking"], split, ends, times, digests)
         coordinators = self.coordinators(facts, tables, scan.problems, known=bool(before))
         result = conclude(self.place, scan, evidence, coordinators)
         result.facts["delays_ms"] = lengths
@@ -189,7 +211,7 @@ class _Audit(SparkAudit):
         if memory is None:
             return 0
         ranges = plan_ranges(self.tree.files, range_bytes=self.range_bytes)
-        return sum(part.size for part in ranges if memory.may_hold(part, checked=self.check_crc))
+        return sum(memory.known_bytes(part, checked=self.check_crc) for part in ranges)
 
     def problems(self, stored: DataFrame) -> list[Problem]:
         rows = stored.where("problem is not null")

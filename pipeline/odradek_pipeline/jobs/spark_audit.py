@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from odradek_pipeline.result import Result
+from odradek_pipeline.result import GROWING, PARTITIONED_BY, Result
 
 __all__ = ["SparkAudit"]
 
@@ -22,6 +23,8 @@ class SparkAudit(ABC):
     spark: SparkSession
     out: Path
     began: float = field(default_factory=time.perf_counter)
+    partitioned: bool = False
+    """Those of `GROWING` are folders, `topic=…/partition=…`."""
 
     @property
     def work(self) -> Path:
@@ -43,14 +46,15 @@ class SparkAudit(ABC):
 
     def kept(self, name: str, rows: DataFrame) -> DataFrame:
         """A table of the audit, written, and read again: what is expensive is done once."""
-        return self._written(self.out, name, rows)
+        return self._written(self.out, name, rows, PARTITIONED_BY if self.partitioned and name in GROWING else ())
 
     def stored(self, name: str, rows: DataFrame) -> DataFrame:
         """The same with one that is only needed on the way."""
         return self._written(self.work, name, rows)
 
-    def _written(self, folder: Path, name: str, rows: DataFrame) -> DataFrame:
+    def _written(self, folder: Path, name: str, rows: DataFrame, by: Sequence[str] = ()) -> DataFrame:
         path = str(folder / f"{name}.parquet")
-        rows.write.mode("overwrite").parquet(path)
+        rows.write.mode("overwrite").partitionBy(*by).parquet(path)
         # Without this a path is a pattern, in which [ and * say something.
-        return self.spark.read.option("__globPaths__", "false").schema(rows.schema).parquet(path)
+        read = self.spark.read.option("__globPaths__", "false").schema(rows.schema).parquet(path)
+        return read.select(*rows.columns)

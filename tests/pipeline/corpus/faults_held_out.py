@@ -41,8 +41,7 @@ fault(
     HELD_OUT,
     "a partition's segments in another one's directory",
     STOPPED,
-    "hanging-transaction|wrong-partition",
-    is_missed=True,
+    "~same-batches",
 )(mixed_up)
 
 
@@ -65,8 +64,7 @@ fault(
     HELD_OUT,
     "an older backup of one partition, with its checkpoints",
     STOPPED,
-    "lost-tail|lost-transaction",
-    is_missed=True,
+    "lost-tail|lost-transactions",
 )(restored)
 
 
@@ -86,7 +84,7 @@ def early(root: Path) -> None:
     log.change(is_data, 2, MAX_TIMESTAMP_AT, (first - 86_400_000).to_bytes(8))
 
 
-fault(HELD_OUT, "a batch whose timestamps go back", STOPPED, "damaged-segment|bad-timestamp", is_missed=True)(early)
+fault(HELD_OUT, "a batch whose timestamps go back", STOPPED, "damaged-segment|bad-timestamp")(early)
 
 fault(HELD_OUT, "a last batch with more offsets than records", ONE, "damaged-segment|lost-tail")(
     lambda root: orders(root).change(is_data, -1, DELTA_AT, (40).to_bytes(4))
@@ -103,9 +101,7 @@ def undecodable(root: Path) -> None:
     log.write(found)
 
 
-fault(HELD_OUT, "records of noise under a right checksum", STOPPED, "damaged-segment|bad-records", is_missed=True)(
-    undecodable
-)
+fault(HELD_OUT, "records of noise under a right checksum", STOPPED, "damaged-segment|bad-records")(undecodable)
 
 
 def bits(root: Path, *, clear: int = 0, put: int = 0, number: int = 2) -> None:
@@ -123,7 +119,6 @@ fault(
     "a batch of a transaction that says it is of none",
     STOPPED,
     "damaged-segment|mixed-transaction|txn-mixed",
-    is_missed=True,
 )(lambda root: bits(root, clear=0x10))
 fault(HELD_OUT, "data that says it is a marker", STOPPED, "odd-marker|damaged-segment")(
     lambda root: bits(root, put=0x20)

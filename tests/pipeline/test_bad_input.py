@@ -1,0 +1,189 @@
+"""Input that is not as it should be, by both ways of an audit: the exit code, one sentence, and never a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from tests.pipeline.corpus.__main__ import unpack
+from tests.pipeline.corpus.edit import Log
+from tests.pipeline.test_wrong_calls import called, exit_code
+
+from odradek_pipeline import audit_commands
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Damage = Callable[[Path], object]
+LOG = f"{0:020}.log"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands write to the folder `audit` if they are told no other."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(params=["none", "local[2]"])
+def master(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways; that on Spark in the session of all tests, which is not to be stopped."""
+    if request.param == "none":
+        return "none"
+    spark: SparkSession = request.getfixturevalue("spark")
+
+    @contextlib.contextmanager
+    def session(master: str, *, name: str) -> Iterator[SparkSession]:
+        from odradek_pipeline.preflight import spark_troubles
+
+        with spark_troubles():
+            yield spark
+
+    monkeypatch.setattr(audit_commands, "_session", session)
+    return str(request.param)
+
+
+def audit(directory: Path, master: str, *words: object) -> tuple[int, dict[str, Any], str]:
+    """The exit code, what the summary says, and what was printed."""
+    said = io.StringIO()
+    with redirect_stdout(said):
+        code = exit_code("audit", "logs", directory, "--master", master, "--out", "out", *words)
+    return code, json.loads(Path("out/summary.json").read_text()), said.getvalue()
+
+
+def truncated(name: str, kept: float) -> Damage:
+    """Only the first part of a file."""
+
+    def damage(directory: Path) -> None:
+        path = directory / name
+        os.truncate(path, int(path.stat().st_size * kept))
+
+    return damage
+
+
+def removed(name: str) -> Damage:
+    """Without what there was."""
+    return lambda directory: (
+        shutil.rmtree(directory / name) if (directory / name).is_dir() else (directory / name).unlink()
+    )
+
+
+def half(directory: Path) -> None:
+    """A copy that broke off: the last partitions are not there, one file is there in part."""
+    for name in ("orders-1", "orders-2"):
+        shutil.rmtree(directory / name)
+    truncated(f"orders-0/{LOG}", 0.5)(directory)
+
+
+def coordinators(directory: Path) -> None:
+    """The partition of the coordinators' log that has anything."""
+    path = max(directory.glob(f"__transaction_state-*/{LOG}"), key=lambda one: one.stat().st_size)
+    os.truncate(path, int(path.stat().st_size * 0.4))
+
+
+def second_half(directory: Path) -> None:
+    """In a partition of several segments the copy of one in the middle broke off."""
+    path = Log(directory.parent, "orders-0").segments[1]
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def noise(name: str) -> Damage:
+    """Bytes of something else under the name of a file."""
+    return lambda directory: (directory / name).write_bytes(b"\x89PNG" + bytes(range(256)) * 8)
+
+
+STOPPED, MANY = "java_level_2_clean_stop", "deleted_records"
+DAMAGED: dict[str, tuple[str, Damage, str]] = {
+    "a segment that was cut": (STOPPED, truncated(f"orders-0/{LOG}", 0.7), "lost-tail"),
+    "a segment of no bytes": (STOPPED, truncated(f"orders-0/{LOG}", 0), "lost-tail"),
+    "a segment that is something else": (STOPPED, noise(f"orders-0/{LOG}"), "damaged-segment"),
+    "a directory that was copied in half": (STOPPED, half, "missing-partition"),
+    "a segment in the middle that was copied in half": (MANY, second_half, "missing-segment|damaged-segment"),
+    "the coordinators' log cut": (STOPPED, coordinators, "lost-tail|damaged-segment"),
+    "the metadata log cut": (STOPPED, truncated(f"__cluster_metadata-0/{LOG}", 0.5), "damaged-segment|~half-written"),
+    "an index cut": (STOPPED, truncated(f"orders-0/{0:020}.timeindex", 0.5), ""),
+    "checkpoints of something else": (STOPPED, noise("replication-offset-checkpoint"), "bad-checkpoint"),
+    "epochs of something else": (
+        STOPPED,
+        noise("orders-0/leader-epoch-checkpoint"),
+        "bad-epoch-checkpoint|bad-checkpoint",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_input_is_bad_and_no_trace(tmp_path: Path, master: str, name: str) -> None:
+    """Nothing is called ok without having looked: what is not whole is told, and the code is 1."""
+    base, damage, expected = DAMAGED[name]
+    directory = unpack(base, tmp_path) / "broker-1"
+    damage(directory)
+    code, summary, said = audit(directory, master)
+    assert "Traceback" not in said
+    if not expected:
+        assert 0 == code
+        return
+    assert (1, "bad") == (code, summary["verdict"])
+    assert set(expected.split("|")) & set(summary["incidents"]), summary["incidents"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--tables", "avro"], "There are no tables of the kind avro: they are parquet or partitioned."),
+        (["--tables", "iceberg"], "Tables cannot be Iceberg's yet: it has no runtime for this Spark; use partitioned."),
+        (["--state", "other"], "other is of another cluster: somebody's, not "),
+        (["--state", "full"], "full is no memory of audits: it has other files."),
+        (["--state", "file"], "file cannot be a memory of audits: "),
+        (["--topic", "nope"], "There is no topic nope in these directories."),
+        (["--since", "2h", "--until", "3h"], "Nothing lies between 2h and 3h"),
+        (["--out", "file"], "file cannot be a folder for tables"),
+    ],
+)
+def test_wrong_calls_end_with_one_sentence(tmp_path: Path, master: str, words: list[str], sentence: str) -> None:
+    for folder in ("other", "full"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "other" / "memory.json").write_text('{"clusters": ["somebody\'s"]}')
+    (tmp_path / "full" / "photo").touch()
+    (tmp_path / "file").touch()
+    directory = unpack(STOPPED, tmp_path) / "broker-1"
+    assert called("audit", "logs", directory, "--master", master, *words).startswith(sentence)
+    assert not (tmp_path / "audit" / "summary.json").exists()
+
+
+@pytest.mark.parametrize("what", ["absent", "empty", "file"])
+def test_nothing_to_read(tmp_path: Path, master: str, what: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    sentence = {"absent": "There is no ", "empty": "There is no partition in ", "file": ""}[what]
+    assert called("audit", "logs", tmp_path / what, "--master", master).startswith(sentence)
+    assert called("audit", "all", "--logs", tmp_path / what, "--master", master).startswith(sentence)
+
+
+def test_partitioned_tables(tmp_path: Path, master: str) -> None:
+    """The same rows, in folders that name topic and partition; a report reads the rest as ever."""
+    directory = unpack(STOPPED, tmp_path) / "broker-1"
+    plain = audit(directory, master)[1]
+    rows = pd.read_parquet("out/log_txns.parquet")
+    assert Path("out/log_txns.parquet").is_dir() == (master != "none")
+    for _ in range(2):  # over other tables, and over its own
+        summary = audit(directory, master, "--tables", "partitioned")[1]
+        assert {**plain, "seconds": 0} == {**summary, "seconds": 0}
+        for name in ("log_txns", "sequences"):
+            folders = {path.parent.relative_to(f"out/{name}.parquet") for path in Path("out").rglob("*.parquet")
+                       if path.is_file() and f"{name}.parquet" in path.parts}  # fmt: skip
+            assert Path("topic=orders/partition=0") in folders
+        found = pd.read_parquet("out/log_txns.parquet")
+        key = ["topic", "partition", "producer_id", "first_offset"]
+        found = found.astype({name: rows[name].dtype for name in rows.columns})[list(rows.columns)]
+        assert rows.sort_values(key, ignore_index=True).equals(found.sort_values(key, ignore_index=True))
+    assert 0 == exit_code("report", "out")
+    audit(directory, master)
+    assert rows.columns.tolist() == pd.read_parquet("out/log_txns.parquet").columns.tolist()
