@@ -2,14 +2,18 @@
 
     python -m bench.logins                          # PLAIN, SCRAM-SHA-256 and -512, and all of it over TLS
     python -m bench.logins --seconds 2
+    python -m bench.logins --held                   # how long the loop is held at a time, in processor time
 
 The broker is a process of its own, whoever logs in is another; what their client derives from a password (PBKDF2) is
-derived once. Figures are worth something on a machine that does nothing else.
+derived once. Figures are worth something on a machine that does nothing else; those of `--held` on any other, too,
+because what is counted is what the thread of the loop works between two looks at its sockets, and not what it waits.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import gc
 import hashlib
 import hmac
 import multiprocessing
@@ -19,16 +23,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from asyncio import Handle
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import lru_cache
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache, partial
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 from bench.brokers import free_port, whoever
 from bench.starved import WARM_UP_S, framed, p99, waited
 from odradek.net.certs import make_certificates
+from odradek.testing import Cluster
 from odradek.wire.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from odradek.wire.messages.sasl_handshake_request import SaslHandshakeRequest
 from odradek.wire.registry import ApiKey
@@ -136,10 +143,54 @@ def beside(address: tuple[str, int], mechanism: str, *, tls: bool) -> Iterator[S
         process.join()
 
 
+async def held(seconds: float) -> None:
+    """What the thread of a broker works at a time, while somebody logs in."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = make_certificates(Path(folder) / "certs")
+        config = {
+            "listeners": "SASL_PLAINTEXT://127.0.0.1:0,SASL_SSL://127.0.0.1:0",
+            "sasl.enabled.mechanisms": ",".join(("PLAIN", *ALGORITHMS)),
+            "odradek.sasl.users": f"{USER}:{PASSWORD}",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(made.server),
+        }
+        run, spans = Handle._run, list[float]()
+
+        def timed(handle: Handle) -> None:
+            began = time.thread_time()
+            run(handle)
+            spans.append((time.thread_time() - began) * 1000)
+
+        async with Cluster(config=config, log_level="error") as cluster:
+            gc.collect()
+            gc.freeze()  # as `odradek serve` does
+            for mechanism, tls in LOGINS:
+                host, _, port = cluster.bootstrap_of("SASL_SSL" if tls else "SASL_PLAINTEXT").rpartition(":")
+                with ThreadPoolExecutor(1) as worker, ExitStack() as exits:
+                    begin = partial(exits.enter_context, beside((host, int(port)), mechanism, tls=tls))
+                    count = await asyncio.get_running_loop().run_in_executor(worker, begin)
+                    before = count.value
+                    spans.clear()  # the step that told the last row is not one of a login
+                    Handle._run = timed  # type: ignore[assignment, method-assign]
+                    try:
+                        await asyncio.sleep(seconds)
+                    finally:
+                        Handle._run = run  # type: ignore[method-assign]
+                    name = f"{mechanism} over TLS" if tls else mechanism
+                    middle = statistics.median(spans)
+                    print(f"| {name} | {count.value - before} | {middle:.2f} | {p99(spans):.2f} | {max(spans):.2f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--held", action="store_true")
     options = parser.parse_args()
+    if options.held:
+        print("| one client logs in by | logins | the loop is held for, ms p50 | p99 | worst |")
+        print("| --- | ---: | ---: | ---: | ---: |")
+        asyncio.run(held(options.seconds))
+        return
     print("| one client logs in by | logins/s | another's Metadata, ms p50 | p99 | worst |")
     print("| --- | ---: | ---: | ---: | ---: |")
     with serving() as (port, sasl, over_tls):

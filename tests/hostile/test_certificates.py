@@ -68,7 +68,8 @@ def cluster(stores: Path, heard: tuple[Everything, Kept]) -> Iterator[Cluster]:
 
 
 def alter(raw: Raw, kind: int = BROKER, **values: str) -> tuple[int, str | None]:
-    told = {name if kind == LOGGERS else PREFIX + name.replace("_", "."): value for name, value in values.items()}
+    prefix = "" if kind == LOGGERS else PREFIX
+    told = {prefix + name.replace("_", "."): value for name, value in values.items()}
     configs = [AlterableConfig(name=name, config_operation=0, value=value) for name, value in told.items()]
     resource = AlterConfigsResource(resource_type=kind, resource_name="1", configs=configs)
     [answer] = raw.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
@@ -96,10 +97,10 @@ def test_secrets_of_stores_are_told_to_nobody(cluster: Cluster, stores: Path, he
     key = (stores / "only-key.pem").read_text()
     with Raw(address(cluster)) as raw:
         log_in(raw, "bob", "bob-bob")
-        alter(raw, LOGGERS, **{"kafka.request.logger": "DEBUG"})
+        alter(raw, LOGGERS, kafka_request_logger="DEBUG")
         store = {"keystore_location": str(stores / "renewed.p12"), "keystore_type": "PKCS12"}
         answers = [
-            alter(raw, **store, keystore_password=PASSWORD),
+            alter(raw, BROKER, **store, keystore_password=PASSWORD),
             alter(raw, keystore_password="not-the-password"),
             alter(raw, keystore_key=key, keystore_certificate_chain=(stores / "only-certificate.pem").read_text()),
             alter(raw, keystore_location=str(stores / "only-key.pem"), keystore_type="PEM"),

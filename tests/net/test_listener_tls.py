@@ -129,6 +129,17 @@ def test_what_is_no_ordinary_file_is_not_read(stores: Path) -> None:
         assert held(stores / "first.pem") == shows(cluster)
 
 
+def test_a_path_that_is_set_again_is_read_again(stores: Path, tmp_path: Path) -> None:
+    used = tmp_path / "used.pem"
+    used.write_bytes((stores / "first.pem").read_bytes())
+    with Cluster(config=config(stores)) as cluster:
+        alter(cluster, KEYSTORE, used)
+        used.write_bytes((stores / "renewed.pem").read_bytes())
+        assert held(stores / "first.pem") == shows(cluster)
+        alter(cluster, KEYSTORE, used)
+        assert held(stores / "renewed.pem") == shows(cluster)
+
+
 def test_a_file_that_is_spoilt_later_changes_nothing(stores: Path, tmp_path: Path) -> None:
     """The log says so, and nothing of what is in it."""
     used = tmp_path / "used.pem"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TYPE_CHECKING
 
 from odradek.control.messages import MetricView, PushView
@@ -51,12 +50,10 @@ def push_view(broker: int, push: Push, metric: str = "") -> PushView:
 
 
 def _metric_view(metric: Metric) -> MetricView:
-    value = metric.value
     return MetricView(
         name=metric.name,
         kind=metric.kind,
-        # JSON has no word for NaN, which is what an average of nothing is.
-        value=value if value is not None and isfinite(value) else None,
+        value=metric.value,
         count=metric.count,
         attributes=dict(metric.attributes),
     )
