@@ -13,6 +13,8 @@ FINDINGS = [
     # A batch of the transaction before was written while the next one was asked about, and took the guard of both.
     (3061, "refusals"),
     # A consumer that was told to stop took an answer from long before for the last one.
+    # A producer waited for ever for a topic that was deleted for good.
+    (4000, "remade-topics"),
     (4003, "idempotent"),
     (4038, "idempotent"),
     # An epoch was to be used up of an id that began a transaction just then.

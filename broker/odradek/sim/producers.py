@@ -411,6 +411,9 @@ class Producer:
                     return response
                 if error not in AGAIN:
                     raise MustAbort if error in abortable else MustRestart
+                if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not self.goes_on():
+                    # A topic that is gone when the trouble is over does not come again.
+                    raise MustAbort
             yield Sleep(self.random.randint(5, 100))
 
     def _meet(self, request: str, error: int | None) -> None:
