@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
@@ -15,10 +15,16 @@ from odradek.control.messages import (
     ForRule,
     ForTelemetry,
     ForTransaction,
+    TransactionView,
     WaitBody,
 )
 from odradek.control.state import group_view, partition_view, transaction_view
 from odradek.control.telemetry import matches, push_view, pushes
+from odradek.group.consumer.group import ConsumerGroupState
+from odradek.group.share.group import ShareGroupState
+from odradek.group.states import GroupState
+from odradek.group.streams.group import StreamsGroupState
+from odradek.txn.states import STATE_NAMES
 
 if TYPE_CHECKING:
     from odradek.control.events import EventRing
@@ -29,6 +35,14 @@ __all__ = ["NotYet", "TookTooLong", "wait_for"]
 LOOK_S = 0.005
 """How often state is looked at that no event tells of."""
 FORGOTTEN = "none"
+GROUP_STATES = tuple(
+    dict.fromkeys(
+        state.value
+        for states in (GroupState, ConsumerGroupState, StreamsGroupState, ShareGroupState)
+        for state in states
+    )
+)
+"""Of the groups of every protocol."""
 NAMED = "an event, a rule, a transaction, a partition, a group or telemetry"
 
 
@@ -54,11 +68,12 @@ async def wait_for(body: WaitBody, cluster: RunningCluster, events: EventRing) -
     """Return when everything that is asked for is so.
 
     Raises:
-        ValueError: nothing is asked for.
+        ValueError: nothing is asked for, or a state that there is not.
         LookupError: there is no such rule, or the cluster is removed meanwhile.
         RuntimeError: no broker takes metrics of clients.
         TookTooLong: after `timeout_ms`.
     """
+    _check_states(body)
     looks = list(_looks(body, cluster, events))
     if not looks:
         raise ValueError(
@@ -77,6 +92,19 @@ async def wait_for(body: WaitBody, cluster: RunningCluster, events: EventRing) -
         if now >= ends:
             raise TookTooLong(pending, body.timeout_ms)
         await events.changed(min(LOOK_S, ends - now))
+
+
+def _check_states(body: WaitBody) -> None:
+    """What is mistyped would be waited for in vain."""
+    if body.transaction is not None:
+        _check_state("a transaction", body.transaction.state, [*STATE_NAMES, FORGOTTEN])
+    if body.group is not None and body.group.state is not None:
+        _check_state("a group", body.group.state, GROUP_STATES)
+
+
+def _check_state(what: str, state: str, names: Sequence[str]) -> None:
+    if state not in names:
+        raise ValueError(f"There is no state {state} of {what}: there are {', '.join(names)}.")
 
 
 def _looks(body: WaitBody, cluster: RunningCluster, events: EventRing) -> list[Look]:
@@ -154,9 +182,24 @@ def _transaction(wanted: ForTransaction, cluster: RunningCluster) -> object:
     view = transaction_view(cluster, wanted.id)
     if view is None:
         if wanted.state == FORGOTTEN:
-            return {"transactional_id": wanted.id, "state": FORGOTTEN}
+            return _forgotten(wanted.id)
         return NotYet(f"no coordinator knows {wanted.id}")
     return view if view.state == wanted.state else NotYet(f"{wanted.id} is in {view.state}", view)
+
+
+def _forgotten(transactional_id: str) -> TransactionView:
+    return TransactionView(
+        transactional_id=transactional_id,
+        state=FORGOTTEN,
+        producer_id=-1,
+        producer_epoch=-1,
+        coordinator=-1,
+        timeout_ms=-1,
+        start_ms=-1,
+        last_update_ms=-1,
+        partitions=[],
+        owed_markers=[],
+    )
 
 
 def _partition(wanted: ForPartition, cluster: RunningCluster) -> object:

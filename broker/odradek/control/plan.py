@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
-from odradek.node.rules.checks import one_of
+from odradek.node.rules.checks import one_of, words_of
 from odradek.node.rules.model import Rule, RuleError
 
 __all__ = ["ClusterPlan", "Plan", "PlanError", "Steps", "converted", "load_plan", "plan_of", "read_plan", "rule_of"]
@@ -194,7 +194,7 @@ def _explained(error: msgspec.ValidationError, kind: Any) -> tuple[Steps, str]:
         return (*steps, unknown[1]), f"There is no field {unknown[1]} here: {one_of(names, unknown[1])}"
     if missing := _MISSING.fullmatch(said):
         return steps, f"The field {missing[1]} is missing."
-    words = _words(_kind_at(kind, steps))
+    words = words_of(_kind_at(kind, steps))
     if words:
         return steps, f"{said.replace('`', '')}: it is one of {', '.join(words)}."
     return steps, f"{said.replace('`', '')}."
@@ -227,10 +227,6 @@ def _fields(kind: Any) -> list[str]:
         if isinstance(each, type) and issubclass(each, Struct):
             return list(each.__struct_encode_fields__)
     return []
-
-
-def _words(kind: Any) -> list[str]:
-    return [str(word) for each in _alternatives(kind) if get_origin(each) is Literal for word in get_args(each)]
 
 
 def _json_path(steps: Steps) -> str:

@@ -41,6 +41,7 @@ __all__ = ["ListenError", "RunningCluster", "start_cluster"]
 
 T = TypeVar("T")
 
+PORT_MAX = 65_535
 BACKLOG = 128
 HANDSHAKE_TIMEOUT_S = 10.0
 """Who has not ended its TLS handshake by then is hung up on."""
@@ -185,8 +186,8 @@ class RunningCluster:
         Without a host or a listener it is the host that was told before, and the first listener.
         Raises LookupError for a listener that there is not, ValueError for a port that nobody can have.
         """
-        if not 0 < port < 65_536:
-            raise ValueError(f"a port is a number from 1 to 65535, not {port}")
+        if not 0 < port <= PORT_MAX:
+            raise ValueError(f"a port is a number from 1 to {PORT_MAX}, not {port}")
         before = self.spec.broker(node_id)
         names = [each.name for each in before.endpoints]
         wanted = names[0] if listener is None else listener
@@ -407,6 +408,8 @@ async def start_cluster(
         need("opentelemetry.proto", extra="telemetry")
     ids = node_ids_of(brokers, node_ids)
     racks = racks_of(config.broker_rack, ids)
+    if port + len(ids) - 1 > PORT_MAX and not addresses:
+        raise ListenError(f"Port {port} is out of range for {len(ids)} broker(s): ports end at {PORT_MAX}.")
     config = with_keys(config.for_brokers(len(ids)))
     loop = asyncio.get_running_loop()
     random = Random(seed)
@@ -508,7 +511,7 @@ def _bind(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         bound.close()
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ListenError(f"Cannot listen on {host}:{port}: {reason}.") from error
+        raise ListenError(f"Cannot listen on {host}:{port}: {reason.rstrip('.')}.") from error
     return bound
 
 

@@ -1,16 +1,60 @@
-"""What `Cluster` may be given, checked before anything is started."""
+"""What `Cluster` and its methods may be given, checked before anything is done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from functools import wraps
+from inspect import signature
+from types import MappingProxyType
+from typing import Annotated, ParamSpec, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from odradek.node.hosting.controller import StartTopic
+from odradek.node.rules.armed import Armed
 
-__all__ = ["checked_topics", "checked_types"]
+__all__ = ["checked", "checked_topics", "checked_types"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyType(
+    {
+        "int": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+        "float": (lambda value: isinstance(value, int | float) and not isinstance(value, bool), "a number"),
+        "str": (lambda value: isinstance(value, str), "a text"),
+        "bool": (lambda value: isinstance(value, bool), "True or False"),
+        "None": (lambda value: value is None, "None"),
+        "timedelta": (lambda value: isinstance(value, timedelta), "a timedelta"),
+        "Armed": (lambda value: isinstance(value, Armed), "what add_rule gave back"),
+        "Mapping[str, object]": (lambda value: isinstance(value, Mapping), "a mapping"),
+        "Callable[[], object]": (callable, "a function without arguments"),
+    }
+)
+"""The types of arguments as they are annotated: who is one, and what one is called."""
+
+
+def checked(method: Callable[P, R]) -> Callable[P, R]:
+    """The same method, which raises TypeError, one sentence, for an argument that is not what its annotation says.
+
+    Annotations that are not in the table are left to the method.
+    """
+    names = list(signature(method).parameters)
+    annotated = {name: str(each.annotation).split(" | ") for name, each in signature(method).parameters.items()}
+    kinds = {name: parts for name, parts in annotated.items() if _KINDS.keys() >= set(parts)}
+
+    @wraps(method)
+    def run(*args: P.args, **others: P.kwargs) -> R:
+        for name, value in (*zip(names, args, strict=False), *others.items()):
+            parts = kinds.get(name)
+            if parts is not None and not any(_KINDS[part][0](value) for part in parts):
+                wanted = " or ".join(_KINDS[part][1] for part in parts)
+                raise TypeError(f"Wrong argument {name} of {method.__name__}: it is {wanted}, not {value!r}.")
+        return method(*args, **others)
+
+    return run
 
 
 class _Arguments(Struct, forbid_unknown_fields=True):

@@ -28,7 +28,7 @@ from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import Rule
 from odradek.releases import Release
 from odradek.testing import proof
-from odradek.testing.arguments import checked_topics, checked_types
+from odradek.testing.arguments import checked, checked_topics, checked_types
 
 if TYPE_CHECKING:
     from odradek.net.client_settings import Access
@@ -145,7 +145,6 @@ class Cluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._exits is not None
         cluster, self._cluster = self._running, None
         await cluster.stop()
         self._leave()
@@ -162,9 +161,8 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._portal is not None
-        assert self._exits is not None
         cluster, self._cluster = self._running, None
+        assert self._portal is not None, "a cluster that runs was entered"
         self._portal.call(cluster.stop)
         self._leave()
         self._portal = None
@@ -200,6 +198,7 @@ class Cluster:
         """`HOST:PORT` of every broker, separated by commas: a client's bootstrap servers."""
         return self._running.bootstrap
 
+    @checked
     def bootstrap_of(self, listener: str) -> str:
         """The same for the clients of one listener. Raises LookupError where there is none of this name."""
         return self._running.bootstrap_of(listener)
@@ -218,10 +217,12 @@ class Cluster:
         """The ids of the brokers: those that were asked for, or 1, 2, …"""
         return sorted(self._running.drivers)
 
+    @checked
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition; -1 if none does."""
         return self._call(lambda: self._controls.leader(topic, partition))
 
+    @checked
     def add_rule(self, rule: Rule) -> Armed:
         """Apply a rule to the requests that are read from now on; what is given back counts them.
 
@@ -230,15 +231,18 @@ class Cluster:
         [armed] = self.add_rules([rule])
         return armed
 
+    @checked
     def add_rules(self, rules: Iterable[Rule] | str | PathLike[str]) -> list[Armed]:
         """Apply several rules, or those of the plan at this path: all of them or none."""
         read = proof.rules_of(rules)
         return self._call(lambda: proof.add_rules(self._running, read))
 
+    @checked
     def remove_rule(self, armed: Armed) -> None:
         """Apply it no longer; requests that it holds are served. What it expects is still expected."""
         self._call(lambda: self._running.rules.remove(armed))
 
+    @checked
     def release(self, armed: Armed, count: int | None = None) -> int:
         """Serve the requests that a rule holds, or so many of them, and keep it; how many those were."""
         return self._call(lambda: self._running.rules.release(armed, count))
@@ -247,6 +251,7 @@ class Cluster:
         """Raise AssertionError if a rule has not seen what it expects, or what a function of a rule has raised."""
         self._call(lambda: proof.raise_what_rules_say(self._running, None))
 
+    @checked
     def wait(
         self,
         *,
@@ -282,6 +287,7 @@ class Cluster:
             telemetry=telemetry,
         )
 
+    @checked
     def wait_for(self, condition: Callable[[], object], *, timeout_s: float = 10) -> None:
         """Return as soon as the condition is true, which is asked in the test's thread; TimeoutError after so long.
 
@@ -295,6 +301,7 @@ class Cluster:
                 raise TimeoutError(f"The condition is not true after {timeout_s:g} s. {unmet}".strip())
             sleep(WAIT_S)
 
+    @checked
     def advertise(self, broker: int, *, port: int, host: str | None = None, listener: str | None = None) -> None:
         """Tell clients another address of a broker from now on, as where a container's ports are mapped.
 
@@ -309,6 +316,7 @@ class Cluster:
         """
         self._call(self._controls.reload_certificates)
 
+    @checked
     def move_leader(self, topic: str, partition: int, *, to: int | None = None, unclean: bool = False) -> int:
         """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log.
 
@@ -321,6 +329,7 @@ class Cluster:
         """
         return self._call(lambda: self._controls.move_leader(topic, partition, to=to, unclean=unclean))
 
+    @checked
     def move_transaction_coordinator(
         self, transactional_id: str, *, to: int | None = None, unclean: bool = False
     ) -> int:
@@ -328,15 +337,18 @@ class Cluster:
         kind = CoordinatorKind.TRANSACTION
         return self._call(lambda: self._controls.move_coordinator(kind, transactional_id, to=to, unclean=unclean))
 
+    @checked
     def move_group_coordinator(self, group_id: str, *, to: int | None = None, unclean: bool = False) -> int:
         """Move the coordinator of a group, or reload it, as `move_leader` does; the broker it is at now."""
         kind = CoordinatorKind.GROUP
         return self._call(lambda: self._controls.move_coordinator(kind, group_id, to=to, unclean=unclean))
 
+    @checked
     def set_coordinator_load_ms(self, milliseconds: int) -> None:
         """From now on coordinators take this long to load, and answer COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
         self._call(lambda: self._controls.set_coordinator_load_ms(milliseconds))
 
+    @checked
     def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
         """From now on the replicas of a broker take so long to acknowledge what their leaders append; None: for ever.
 
@@ -344,10 +356,12 @@ class Cluster:
         """
         self._call(lambda: self._controls.set_replica_lag(broker, milliseconds))
 
+    @checked
     def set_producer_epoch(self, transactional_id: str, epoch: int) -> None:
         """Give an idle transactional id this epoch, as if its producer had been at work for long."""
         self._call(lambda: self._controls.set_producer_epoch(transactional_id, epoch))
 
+    @checked
     def set_transaction_version(self, level: int) -> None:
         """Finalize another level of transaction.version, up or down, as an operator would (UpdateFeatures).
 
@@ -359,14 +373,17 @@ class Cluster:
         """Close every connection of a client; what a broker is asked meanwhile is served, the answers are lost."""
         self._call(lambda: self._controls.disconnect_clients())
 
+    @checked
     def stop_broker(self, broker: int) -> None:
         """End a broker as if its machine were gone; others take over what it led. It may be stopped already."""
         self._call(lambda: self._controls.stop_broker(broker))
 
+    @checked
     def start_broker(self, broker: int) -> None:
         """Start a broker again that was stopped, at the same address. It may run already."""
         self._call(lambda: self._controls.start_broker(broker))
 
+    @checked
     def pause_broker(self, broker: int) -> None:
         """Have a broker hear nothing of clients or of other brokers, while its connections stay open.
 
@@ -376,10 +393,12 @@ class Cluster:
         """
         self._call(lambda: self._controls.pause_broker(broker))
 
+    @checked
     def resume_broker(self, broker: int) -> None:
         """Let a broker that was paused hear again, what has waited first; it may not be paused at all."""
         self._call(lambda: self._controls.resume_broker(broker))
 
+    @checked
     def advance(self, time: timedelta) -> None:
         """Let so much time pass for the brokers: what is due by then happens before this returns, in its order.
 
@@ -396,6 +415,7 @@ class Cluster:
         """Let the brokers' clock go on from where it stands."""
         self._call(lambda: self._running.resume())
 
+    @checked
     def metrics(self, broker: int | None = None) -> dict[str, float]:
         """The numbers of a broker (if none is named, the controller's), by the names of docs/metrics.md."""
         return self._call(lambda: self._node(broker).metrics.snapshot())
@@ -409,6 +429,7 @@ class Cluster:
 
         return [push for _, push in self._call(lambda: pushes(self._running))]
 
+    @checked
     def wait_for_telemetry(
         self,
         metric: str = "",

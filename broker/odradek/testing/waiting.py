@@ -23,6 +23,10 @@ Condition = Mapping[str, object]
 def wait(cluster: RunningCluster, timeout_s: float, **conditions: Condition | None) -> list[object]:
     """What was found, in the order of the conditions, once they are all so; raises what `Cluster.wait` says."""
     asked = {name: dict(each) for name, each in conditions.items() if each is not None}
+    if not asked:
+        # The hub can also wait for an event.
+        *others, last = (f"a {name}" if name != "telemetry" else name for name in conditions)
+        raise ValueError(f"There is nothing to wait for: name {', '.join(others)} or {last}.")
     try:
         body = msgspec.convert({**asked, "timeout_ms": round(timeout_s * 1000)}, WaitBody)
     except msgspec.ValidationError as error:

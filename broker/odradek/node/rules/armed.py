@@ -357,9 +357,8 @@ def arm(
                 raise RuleError(
                     f"then.{index}.{step.given[0]}", f"There is no rule {step.rule_name}: there is {known}."
                 )
-        if rule.match.broker is not None and rule.match.broker not in brokers:
-            listed = ", ".join(map(str, brokers))
-            raise RuleError("match.broker", f"There is no broker {rule.match.broker}: there is {listed}.")
+            _check_broker(f"then.{index}.{step.given[0]}", step.broker, brokers)
+        _check_broker("match.broker", rule.match.broker, brokers)
         each = Armed(
             rule,
             name,
@@ -371,3 +370,9 @@ def arm(
         by_name[name] = each
         made.append(each)
     return made
+
+
+def _check_broker(field: str, broker: int | None, brokers: Sequence[int]) -> None:
+    if broker is not None and broker not in brokers:
+        listed = ", ".join(map(str, brokers))
+        raise RuleError(field, f"There is no broker {broker}: there is {listed}.")

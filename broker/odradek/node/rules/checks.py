@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import combinations
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from odradek.node.transport.router import BROKER_ROUTES, ROUTES
 from odradek.wire import registry
@@ -25,6 +27,7 @@ __all__ = [
     "read_apis",
     "read_error",
     "read_versions",
+    "words_of",
 ]
 
 INT32_MAX = 2**31 - 1
@@ -69,6 +72,12 @@ def one_of(names: Iterable[str], wrong: str) -> str:
     if len(known) > LISTED_MAX:
         return f"it is one of the {len(known)} of Kafka's protocol, such as {', '.join(known[10:16])}."
     return f"there are {', '.join(known)}."
+
+
+def words_of(kind: Any) -> list[str]:
+    """The words that may stand where something of this type does, if it is one of some words."""
+    alternatives = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return [str(word) for each in alternatives if get_origin(each) is Literal for word in get_args(each)]
 
 
 def read_apis(names: str | list[str]) -> tuple[ApiKey, ...]:

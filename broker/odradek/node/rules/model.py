@@ -42,7 +42,10 @@ class _Checked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
             try:
                 msgspec.convert(getattr(self, name), kind)
             except msgspec.ValidationError as error:
-                raise RuleError(_outside(type(self), name), f"{error}.".replace("`", "")) from None
+                words = checks.words_of(kind)
+                may_be = f": it is one of {', '.join(words)}" if words else ""
+                said = str(error).replace("`", "")
+                raise RuleError(_outside(type(self), name), f"{said}{may_be}.") from None
 
 
 class Match(_Checked, frozen=True, kw_only=True, rename={"sender": "from"}):
@@ -235,6 +238,12 @@ class Step(_Checked, frozen=True, kw_only=True):
     def rule_name(self) -> str | None:
         """The rule that it is about, if it is about one."""
         return self.release or self.remove
+
+    @property
+    def broker(self) -> int | None:
+        """The broker that it names, if it names one."""
+        named = (self.move_leader, self.move_transaction_coordinator, self.move_group_coordinator, self.restart_broker)
+        return next((each for each in named if isinstance(each, int)), None)
 
     @property
     def needs(self) -> tuple[str, ...]:

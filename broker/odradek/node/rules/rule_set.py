@@ -104,6 +104,8 @@ class RuleSet:
 
     def release(self, armed: Armed, count: int | None = None) -> int:
         """Serve the requests that a rule holds, or the `count` that it has held for longest; how many those were."""
+        if count is not None and count < 0:
+            raise ValueError(f"a rule cannot release {count} requests: give 0 or more, or None for all")
         released = armed.holding[:count]
         for node_id in dict.fromkeys(held.node_id for held in released):
             self._act(node_id, partial(_settle, [held for held in released if held.node_id == node_id]))

@@ -68,7 +68,7 @@ def test_how_often_it_is_hit_follows_from_what_it_does() -> None:
     ({"api": "END_TXN", "delay_ms": -5}, "delay_ms", "delay_ms is 0 or more, not -5."),
     ({"api": "END_TXN", "delay_ms": "5"}, "delay_ms", "Expected int, got str."),
     ({"api": "END_TXN", "hold": 1}, "hold", "Expected bool, got int."),
-    ({"api": "END_TXN", "disconnect": True}, "disconnect", "Expected str | null, got bool."),
+    ({"api": "END_TXN", "disconnect": True}, "disconnect", "got bool: it is one of before, after."),
     ({"api": "END_TXN", "reply": 3}, "reply", "Expected object | null, got int."),
     ({"api": "END_TXN", "reply": {"errorCod": 3}}, "act.reply", "EndTxnResponse has no field errorCod: it has throt"),
     ({"api": "END_TXN", "reply": {"errorCode": "NOPE"}}, "act.reply", "there is no error NOPE"),
