@@ -76,16 +76,20 @@ class Commands:
         print(self._overview(group))
         raise SystemExit(0 if rest else 2)
 
-    def options(self) -> dict[str, list[str]]:
-        """The long options of every command, by its name."""
+    def options(self, group: str = "") -> dict[str, list[str]]:
+        """The long options of every command, or of those of a group, by its name."""
         return {
             name: [option for option in _parser(name, run)._option_string_actions if option.startswith("--")]
             for name, run in self._commands.items()
+            if not group or name.split()[0] == group
         }
 
     def _unknown(self, group: str, word: str) -> NoReturn:
         program = f"{self._program} {group}".strip()
         what = "option" if word.startswith("-") else "command"
+        option = word.partition("=")[0]
+        if what == "option" and any(option in known for known in self.options(group).values()):
+            raise UsageError(f"The option {option} goes behind the command: {program} COMMAND {option} …")
         known = ", ".join(self._names(group))
         raise UsageError(f"There is no {what} {word}: the commands of {program} are {known}.")
 
@@ -113,6 +117,10 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         what = message.removeprefix("argument ")
         raise UsageError(f"{what[0].upper() + what[1:] if what[0].islower() else what} (see {self.prog} --help).")
+
+    def print_help(self, file: object = None) -> None:
+        """On standard output; the library's own way says nothing where that has no place for it."""
+        print(self.format_help(), end="")
 
     def parse_args(self, words: list[str]) -> argparse.Namespace:  # type: ignore[override]
         """All of the words, or a sentence about the first that means nothing."""
@@ -150,7 +158,10 @@ def _add(parser: _Parser, parameter: inspect.Parameter) -> None:
     else:
         settings["type"] = _reader(kind, declared)
         settings["default"] = None if required else parameter.default
-        settings["metavar"] = declared.metavar or PLACEHOLDERS.get(kind, parameter.name.upper())
+        named = parameter.name.upper()
+        settings["metavar"] = declared.metavar or (
+            PLACEHOLDERS.get(kind, named) if isinstance(declared, Option) else named
+        )
         if isinstance(kind, type) and issubclass(kind, Enum):
             settings["metavar"] = "|".join(each.value for each in kind)
     if isinstance(declared, Argument):

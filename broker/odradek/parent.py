@@ -23,6 +23,7 @@ STDIN = 0
 def end_with_stdin() -> None:
     """From now on the end of standard input is a SIGTERM, and a while later, where that did not help, a SIGKILL.
 
+    Called when the process heeds SIGTERM: standard input may have ended before.
     The kernel closes the parent's end of the pipe, so that not even its SIGKILL leaves this process behind.
     """
     threading.Thread(target=_watch, name="until-stdin-ends", daemon=True).start()

@@ -111,6 +111,19 @@ def test_the_summary_of_a_right_run() -> None:
     assert said[-1].startswith("Exactly-once held")
 
 
+def test_the_summary_of_a_run_that_has_shown_nothing() -> None:
+    aborted = [written(0, posting("a", 0), Outcome.ABORTED)]
+    said = list(summary(filled(Clock()), judge({"a": promised(Stage.ABORTED)}, aborted, [])))
+    assert said[-1].startswith("Nothing was shown: no transaction was committed")
+    assert not [line for line in said if "HOLD" in line]
+
+
+def test_the_summary_of_a_run_without_commits_that_was_wrong_nevertheless() -> None:
+    aborted = [written(0, posting("a", 0), Outcome.ABORTED)]
+    said = list(summary(filled(Clock()), judge({"a": promised(Stage.ABORTED)}, aborted, [seen(0, posting("a", 0))])))
+    assert "EXACTLY-ONCE DID NOT HOLD:" in said
+
+
 def test_the_summary_of_a_wrong_run() -> None:
     log = [written(0, posting("a", 0)), written(1, posting("a", 1))]
     said = list(summary(filled(Clock()), judge({"a": promised(Stage.COMMITTED)}, log, [seen(0, posting("a", 0))])))

@@ -103,7 +103,7 @@ def test_a_session(ctl: Ctl, hub: HubClient, tmp_path: Path) -> None:
     assert "running" in ctl("resume", "1")
     assert "stopped" in ctl("stop", "1")
     assert "running" in ctl("start", "1")
-    ctl("move-leader", "t", "0", "1")
+    ctl("move-leader", "t", "0", "--to", "1")
     assert "1" in ctl("move-coordinator", "group", "g", "--to", "1")
     ctl("disconnect")
     till.close()
@@ -131,6 +131,13 @@ def test_what_is_wrong_is_a_sentence(ctl: Ctl, hub: HubClient, tmp_path: Path, m
         ctl("stop", "9")
     with pytest.raises(UsageError, match="After 0 ms: no coordinator knows x"):
         ctl("wait", '{"transaction": {"id": "x", "state": "Empty"}}', "--timeout", "0ms")
+    with pytest.raises(UsageError, match="After 20 ms: no coordinator knows x"):
+        ctl("wait", '{"transaction": {"id": "x", "state": "Empty"}, "timeout_ms": 20}')
+    with pytest.raises(UsageError, match="by --timeout or by timeout_ms in the condition, not by both"):
+        ctl("wait", '{"timeout_ms": 200}', "--timeout", "5s")
+    for timeout in ("-1", '"5s"', "true", "1e3", "600001"):
+        with pytest.raises(UsageError, match="How long to wait is a whole number of milliseconds up to 600000"):
+            ctl("wait", f'{{"timeout_ms": {timeout}}}')
     with pytest.raises(UsageError, match="The condition is no JSON"):
         ctl("wait", "x")
     plan = tmp_path / "plan.yaml"
@@ -139,6 +146,9 @@ def test_what_is_wrong_is_a_sentence(ctl: Ctl, hub: HubClient, tmp_path: Path, m
         ctl("arm", str(plan))
     with pytest.raises(UsageError, match="Cannot read"):
         ctl("arm", str(tmp_path / "none.yaml"))
+    for url in ("foo", "localhost:9644", "file:///etc/passwd", "http://", "http://[::1", "http://localhost:99999"):
+        with pytest.raises(UsageError, match=r"A hub has a URL such as http://127.0.0.1:9644, and .* is none\."):
+            ctl("clusters", "--hub", url)
     monkeypatch.setenv("ODRADEK_HUB", "http://127.0.0.1:1")
     with pytest.raises(UsageError, match=r"No hub answers at http://127.0.0.1:1: .*refused"):
         ctl("clusters")

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.hub.helpers import Till
 from tests.oracle.brokers import ask
 from tests.oracle.releases.ranges import told
 
@@ -189,6 +190,14 @@ def test_a_taken_port_is_one_sentence() -> None:
         (["--brokers", "0"], "--brokers: 0 is below 1"),
         (["orders"], "There is no place for orders"),
         (["--events", "/no/such/folder/events"], "Cannot write events to /no/such/folder/events"),
+        (["--metrics-port", "99999"], "--metrics-port: 99999 is above 65535"),
+        (["--advertised-port", "0"], "--advertised-port: 0 is below 1"),
+        (["--advertised-port", "99999"], "Port 99999 is out of range"),
+        (["--advertised-host", ""], "No client can connect to ''"),
+        (["--advertised-host", "0.0.0.0"], "No client can connect to '0.0.0.0'"),
+        (["--advertised-host", "a b"], "No client can connect to 'a b'"),
+        (["--cluster-id", "é é"], "A cluster id is of letters, digits and ._-"),
+        (["--cluster-id", ""], "A cluster id is of letters, digits and ._-"),
     ],
 )
 def test_a_wrong_start_is_one_sentence(arguments: list[str], sentence: str) -> None:
@@ -205,6 +214,21 @@ def test_events_are_written_as_json_lines(tmp_path: Path) -> None:
     events = [json.loads(line) for line in path.read_text().splitlines()]
     assert "controller_activated" in {event["kind"] for event in events}
     assert list(range(1, len(events) + 1)) == [event["seq"] for event in events]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_events_that_find_no_place_harm_nobody() -> None:
+    with serving("--events", "/dev/full", "--topic", "t", "--json") as (process, [(host, port)]):
+        till = Till(f"{host}:{port}")
+        assert (0, 0, 0) == (till.add(), till.send(), till.end())
+        till.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        *logged, last = process.stderr.read().splitlines()
+        assert 2 == process.wait(TIMEOUT_S)
+    assert ["events_lost", "stopping"] == [json.loads(line)["event"] for line in logged]
+    assert last.startswith("odradek: /dev/full lacks ")
+    assert last.endswith(" events, from number 1 on: No space left on device.")
 
 
 def test_the_version() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli import _commands
+from odradek.all_commands import commands_for
 from odradek.usage import UsageError
 from odradek_pipeline.preflight import sentence
 
@@ -24,7 +24,7 @@ Recorded = Callable[[str], Path]
 def exit_code(*words: object) -> int:
     """The exit code of the command."""
     with pytest.raises(SystemExit) as ended:
-        _commands("audit").run([str(word) for word in words])
+        commands_for("audit").run([str(word) for word in words])
     assert isinstance(ended.value.code, int)
     return ended.value.code
 
@@ -33,7 +33,7 @@ def called(*words: object) -> str:
     """The sentence that the command ends with; it is all that a wrong call prints."""
     printed = io.StringIO()
     with redirect_stdout(printed), pytest.raises(UsageError) as wrong:
-        _commands("audit").run([str(word) for word in words])
+        commands_for("audit").run([str(word) for word in words])
     assert "" == printed.getvalue()
     text = str(wrong.value)
     assert 1 == len(text.splitlines())

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.sim.late import PLAN, late_record
 
-from odradek.cli import BROKER
+from odradek.all_commands import BROKER
 from odradek.commands import Commands
 from odradek.control.plan import load_plan, read_plan
 from odradek.node.events import Command

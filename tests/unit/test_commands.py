@@ -11,7 +11,7 @@ from typing import Annotated
 
 import pytest
 
-from odradek.cli import BROKER, _commands
+from odradek.all_commands import BROKER, commands_for
 from odradek.commands import Argument, Commands, Option
 from odradek.demo.cli import consume_command, play, produce_command
 from odradek.usage import UsageError
@@ -113,6 +113,8 @@ def test_a_group_may_be_a_command_as_well(kitchen: Kitchen) -> None:
         (["bake"], "The following arguments are required: RECIPE"),
         (["oven", "heat", "--to", "180", "now"], "There is no place for now (see kitchen oven heat --help)."),
         (["bakke"], "There is no command bakke: the commands of kitchen are bake, oven."),
+        (["--dark", "bake"], "The option --dark goes behind the command: kitchen COMMAND --dark …"),
+        (["--pieces=3", "bake"], "The option --pieces goes behind the command: kitchen COMMAND --pieces …"),
         (["--bake"], "There is no option --bake: the commands of kitchen are bake, oven."),
     ],
 )
@@ -130,6 +132,18 @@ def test_not_a_number_is_neither_above_nor_below(capsys: pytest.CaptureFixture[s
     commands.add("wait", wait)
     with pytest.raises(UsageError, match="nan is below 0"):
         commands.run(["wait", "--seconds", "nan"])
+
+
+def test_arguments_are_called_by_what_they_are() -> None:
+    def heat(
+        degrees: Annotated[int, Argument(help="How hot.")], minutes: Annotated[int, Argument(help="For how long.")]
+    ) -> None:
+        raise AssertionError("never")
+
+    commands = Commands("kitchen", "", {})
+    commands.add("heat", heat)
+    with pytest.raises(UsageError, match="required: DEGREES, MINUTES "):
+        commands.run(["heat"])
 
 
 def test_the_help_of_a_command(kitchen: Kitchen, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,6 +169,8 @@ def test_the_overview_of_a_group_that_is_no_command(kitchen: Kitchen, capsys: py
     code, said = shown(kitchen, capsys, "oven", "--help")
     assert (0, "  heat  Heat it.") == (code, said.splitlines()[-1])
     assert "There is no command cool: the commands of kitchen oven are heat." == refused(kitchen, "oven", "cool")
+    behind = "The option --to goes behind the command: kitchen oven COMMAND --to …"
+    assert behind == refused(kitchen, "oven", "--to", "180", "heat")
 
 
 @pytest.mark.parametrize("command", [*BROKER.values(), play, produce_command, consume_command])
@@ -192,6 +208,6 @@ def test_a_command_waits_for_nothing_of_the_others(command: str, its_own: tuple[
 
 def test_every_command_has_a_family() -> None:
     """One that had none would be known to the help alone."""
-    everything = _commands(None)
+    everything = commands_for(None)
     for name in everything.options():
-        assert name in _commands(name.split()[0]).options()
+        assert name in commands_for(name.split()[0]).options()

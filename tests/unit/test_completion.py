@@ -7,14 +7,14 @@ import subprocess
 
 import pytest
 
-from odradek.cli import _commands
+from odradek.all_commands import commands_for
 from odradek.completion import SHELLS, script
 from odradek.usage import UsageError
 
 
 @pytest.fixture(scope="module")
 def options() -> dict[str, list[str]]:
-    return _commands(None).options()
+    return commands_for(None).options()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,13 +51,13 @@ def hub(
     except ValueError as error:
         raise UsageError(str(error)) from None
     where = listening(listen, token or environ.get(TOKEN_VARIABLE))
+    run_hub(where, log=log, url_file=url_file, ready=partial(_print_ready, until_stdin_ends=until_stdin_ends))
+
+
+def _print_ready(url: str, until_stdin_ends: bool) -> None:
+    print(f"{READY}{url}", flush=True)
     if until_stdin_ends:
         end_with_stdin()
-    run_hub(where, log=log, url_file=url_file, ready=_print_ready)
-
-
-def _print_ready(url: str) -> None:
-    print(f"{READY}{url}", flush=True)
 
 
 def hosting_of(

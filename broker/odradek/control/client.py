@@ -72,8 +72,8 @@ class HubClient:
         if self._token is not None:
             headers["authorization"] = f"Bearer {self._token}"
         data = None if body is None else json.dumps(body).encode()
-        request = Request(self.url + target, data=data, headers=headers, method=method)
         try:
+            request = Request(self.url + target, data=data, headers=headers, method=method)
             return urlopen(request, timeout=timeout_s)
         except HTTPError as error:
             raise HubRefused(error.code, _problem(error.read())) from None

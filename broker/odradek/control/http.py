@@ -176,6 +176,8 @@ class _Calls:
         endpoint = self._endpoints.get(request.method) or self._endpoints["GET"]
         try:
             return await self._call(endpoint, request)
+        except ClientDisconnect:
+            raise
         except Exception as error:
             what = _problem_of(error)
             if what is None:

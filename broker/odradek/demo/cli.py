@@ -66,8 +66,8 @@ def play(
     rate: Rate = 40,
     abort_every: AbortEvery = 6,
     crash_every: CrashEvery = 60,
-    port: Annotated[int, Option(help="Port of the first broker; 0 picks free ones.")] = 0,
-    metrics_port: Annotated[int, Option(help="Port of the metrics page; 0 picks a free one.")] = 0,
+    port: Annotated[int, Option(help="Port of the first broker; 0 picks free ones.", min=0, max=65535)] = 0,
+    metrics_port: Annotated[int, Option(help="Port of the metrics page; 0 picks a free one.", min=0, max=65535)] = 0,
     events: Annotated[Path | None, Option(help="Keep the brokers' events in this file.")] = None,
     transaction_version: Annotated[int, Option(min=0, max=2, help="Level of transaction.version.")] = 2,
     seed: Seed = None,
@@ -106,12 +106,11 @@ def play(
 
 def _play(options: DemoOptions, work: Path) -> int:
     import anyio
-    from rich.console import Console
 
     from odradek.demo.director import DemoFailed, direct
-    from odradek.demo.view import live_view, summary
+    from odradek.demo.view import Screen, live_view, summary
 
-    console = Console()
+    console = Screen()
     try:
         with live_view(console, seconds=options.seconds) as show:
             board, verdict = anyio.run(lambda: direct(options, work=work, show=show))
@@ -141,6 +140,7 @@ def produce_command(
     from odradek.demo.producer import ProduceOptions, produce
     from odradek.demo.stop import stop_signal
 
+    stopped = stop_signal()
     if until_stdin_ends:
         end_with_stdin()
     options = ProduceOptions(
@@ -153,7 +153,7 @@ def produce_command(
         transactions=transactions,
         seed=seed,
     )
-    raise SystemExit(produce(options, tell=JsonLines() if lines else Spoken(), stopped=stop_signal()))
+    raise SystemExit(produce(options, tell=JsonLines() if lines else Spoken(), stopped=stopped))
 
 
 def consume_command(
@@ -173,12 +173,15 @@ def consume_command(
     from odradek.demo.lines import JsonLines, Spoken
     from odradek.demo.stop import stop_signal
 
+    stopped = stop_signal()
     if until_stdin_ends:
         end_with_stdin()
     options = ConsumeOptions(bootstrap=bootstrap, topic=topic, isolation=isolation, group_protocol=group_protocol)
-    raise SystemExit(consume(options, tell=JsonLines() if lines else Spoken(), stopped=stop_signal()))
+    raise SystemExit(consume(options, tell=JsonLines() if lines else Spoken(), stopped=stopped))
 
 
 def _must_be_new(events: Path) -> None:
+    if events.exists() and not events.is_file():
+        raise UsageError(f"{events} is no file: the demo reads its events again.")
     if events.exists() and events.stat().st_size:
         raise UsageError(f"{events} is not empty: its events would be counted.")

@@ -17,11 +17,18 @@ from odradek.demo.board import Board
 from odradek.demo.judge import Kind, Verdict
 from odradek.demo.log import Marks
 
-__all__ = ["live_view", "summary"]
+__all__ = ["Screen", "live_view", "summary"]
 
 LINE_EVERY_S = 1.0
 BAR_WIDTH = 24
 Show = Callable[[Board, str], None]
+
+
+class Screen(Console):
+    """A console that leaves it to the command how it ends when nobody reads any longer."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 @contextmanager
@@ -166,6 +173,9 @@ def summary(board: Board, verdict: Verdict) -> Iterator[str]:
         yield f"error: {trouble}"
     if verdict.held:
         yield "Exactly-once held: every committed transaction was read once and whole, and nothing else was."
+        return
+    if verdict.violations.keys() == {Kind.NOTHING}:
+        yield "Nothing was shown: no transaction was committed, so that exactly-once could neither hold nor break."
         return
     yield "EXACTLY-ONCE DID NOT HOLD:"
     for kind, (count, examples) in sorted(verdict.violations.items(), key=lambda found: list(Kind).index(found[0])):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,8 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
+
+from odradek.usage import UsageError
 
 __all__ = ["Certificates", "facts_of", "make_certificates", "pem_of_pkcs12"]
 
@@ -89,10 +92,15 @@ def make_certificates(
 ) -> Certificates:
     """Make an authority, a certificate of brokers that are reached by these hosts and locally, and some of clients.
 
-    The files are new, and keys can be read by their owner only. Raises `FileExistsError` where there are some already.
+    The files are new, and keys can be read by their owner only. Raises `UsageError` for names that no file or no
+    certificate can have, and where the folder cannot be written or has some of the files already.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     made = Certificates(folder)
+    clients = tuple(dict.fromkeys(clients))
+    for name in clients:
+        _check_name(name)
+    for host in (hosts := tuple(hosts)):
+        _check_host(host)
     authority = _make("Odradek test CA", days=days)
     server = _make("localhost", days=days, issuer=authority, hosts=tuple(dict.fromkeys((*LOCAL, *hosts))))
     password = secrets.token_urlsafe(12)
@@ -103,16 +111,41 @@ def make_certificates(
         folder / "server.p12": _store("server", server, authority, password),
         folder / STORE_PASSWORD_FILE: password.encode(),
     }
+    own = frozenset(path.name for path in files)
     for name in clients:
+        if not own.isdisjoint(path.name.lower() for path in (made.client(name), made.client_store(name))):
+            raise UsageError(f"No client can be called {name}: so are files of the authority or of the brokers.")
         client = _make(name, days=days, issuer=authority)
         files[made.client(name)] = client.key_pem + client.pem
         files[made.client_store(name)] = _store(name, client, authority, password)
-    for path in files:
-        if path.exists():
-            raise FileExistsError(f"{path} exists already; certificates are made in a folder of their own.")
-    for path, content in files.items():
-        _write(path, content)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in files:
+            if path.exists():
+                raise UsageError(f"{path} exists already; certificates are made in a folder of their own.")
+        for path, content in files.items():
+            _write(path, content)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}.") from None
     return made
+
+
+def _check_name(name: str) -> None:
+    """It becomes the name of files, and the common name of a certificate, which has at most 64 characters."""
+    if not re.fullmatch(r"\w[\w.@+ -]{0,63}", name):
+        raise UsageError(
+            f"A client has a name of 1 to 64 letters, digits, blanks and .-_@+ that begins with a letter or digit, and"
+            f" {name!r} is none."
+        )
+
+
+def _check_host(host: str) -> None:
+    try:
+        _general_name(host)
+    except ValueError:  # what is not ASCII
+        host = ""
+    if not re.fullmatch(r"[\w.:*%-]+", host):
+        raise UsageError("A host is an address or a name of ASCII letters (é.example is xn--9ca.example).")
 
 
 def pem_of_pkcs12(data: bytes, password: str | None) -> tuple[str, str]:

@@ -81,7 +81,7 @@ class Prepared:
         need("cryptography", extra="certs")
         from odradek.net.certs import Certificates, make_certificates
 
-        if folder is not None and (folder / "server.pem").exists():
+        if folder is not None and _are_there(Certificates(folder)):
             self.certificates = Certificates(folder)
         else:
             if folder is None:
@@ -111,6 +111,21 @@ class Prepared:
         """Remove the certificates that were made for this start alone."""
         if self._take_away is not None:
             self._take_away()
+
+
+def _are_there(certificates: Certificates) -> bool:
+    """Whether they have been made already. Raises `UsageError` for a folder that holds something else."""
+    folder = certificates.folder
+    try:
+        if certificates.server.exists() and certificates.ca.exists():
+            return True
+        if folder.exists() and any(folder.iterdir()):
+            raise UsageError(
+                f"{folder} has files, but no certificates of `odradek certs`: they are made in a folder of their own."
+            )
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}.") from None
+    return False
 
 
 def _check(users: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ import anyio
 from msgspec import Struct
 
 from odradek.net.cluster import RunningCluster, start_cluster
+from odradek.usage import UsageError
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -80,7 +81,7 @@ async def _run(
         return cluster
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals, ExitStack() as exits:
-        events = None if options.events is None else exits.enter_context(closing(_event_log(options.events)))
+        events = None if options.events is None else exits.enter_context(closing(_event_log(options.events, log)))
         async with hosting(start, events) as current:
             if options.metrics_port is not None:
                 page = exits.enter_context(closing(_metrics_page(current, options.host, options.metrics_port)))
@@ -93,7 +94,11 @@ async def _run(
             async for received in signals:
                 log.info("stopping", signal=signal.Signals(received).name)
                 break
-            return current().rules.complaints() if current().has_rules else []
+            complaints = current().rules.complaints() if current().has_rules else []
+    lost = None if events is None else events.lost
+    if lost is not None and not complaints:
+        raise UsageError(lost)
+    return complaints if lost is None else [*complaints, lost]
 
 
 def _keep_freed_memory() -> None:
@@ -102,10 +107,10 @@ def _keep_freed_memory() -> None:
     keep_freed_memory()
 
 
-def _event_log(path: Path) -> EventLog:
+def _event_log(path: Path, log: Logger) -> EventLog:
     from odradek.net.event_log import EventLog  # it imports structlog, which a start without events does not need
 
-    return EventLog(path)
+    return EventLog(path, log)
 
 
 def _metrics_page(cluster: Callable[[], RunningCluster], host: str, port: int) -> MetricsPage:
@@ -119,7 +124,8 @@ def serve(
 ) -> list[str]:
     """Serve until SIGINT or SIGTERM; a sentence for each rule that has not seen what it expects.
 
-    Raises `ListenError` where a listener cannot be bound, and what `arm` raises.
+    Raises `ListenError` where a listener cannot be bound, what `arm` raises, and `UsageError` at the end where events
+    could not be written.
     """
     return anyio.run(_run, options, log, ready, hosting, backend="asyncio", backend_options=loop_options())
 

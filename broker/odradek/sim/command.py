@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
@@ -202,9 +204,28 @@ def _play_all(tasks: Iterator[tuple[int, str]], settings: Settings, *, jobs: int
         yield from map(play, tasks)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn"), _collect_less) as pool:
-        # A few at a time: there may be no end of them.
-        while some := list(islice(tasks, 8 * jobs)):
-            yield from pool.map(play, some)
+        try:
+            # A few at a time: there may be no end of them.
+            while some := list(islice(tasks, 8 * jobs)):
+                with _unheard():
+                    outcomes = pool.map(play, some)
+                yield from outcomes
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """What is started meanwhile never hears SIGINT, which is for the process that tells what it has found."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _replayed(path: Path) -> bool:

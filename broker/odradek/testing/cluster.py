@@ -180,7 +180,7 @@ class Cluster:
                 EventLog,
             )  # it imports structlog, which a start without events does not need
 
-            events = exits.enter_context(closing(EventLog(Path(events))))
+            events = exits.enter_context(closing(EventLog(Path(events), self._arguments["log"])))
         cluster = await start_cluster(**self._arguments, events=events)
         if self._rules:
             try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import environ
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from odradek.commands import Argument, Option
 from odradek.control.client import HubClient, HubRefused, HubUnreachable
@@ -56,8 +57,19 @@ class At:
 
 
 def hub_at(url: str | None) -> HubClient:
-    """The hub that is meant."""
-    return HubClient(url or environ.get("ODRADEK_HUB") or DEFAULT_URL, token=environ.get("ODRADEK_HUB_TOKEN"))
+    """The hub that is meant. Raises UsageError for what is no URL."""
+    meant = url or environ.get("ODRADEK_HUB") or DEFAULT_URL
+    if not _is_url(meant):
+        raise UsageError(f"A hub has a URL such as {DEFAULT_URL}, and {meant} is none.")
+    return HubClient(meant, token=environ.get("ODRADEK_HUB_TOKEN"))
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, half a bracket
+        return False
 
 
 @contextmanager
@@ -67,8 +79,6 @@ def _in_a_sentence() -> Iterator[None]:
         yield
     except (HubRefused, HubUnreachable) as error:
         raise UsageError(str(error)) from None
-    except (BrokenPipeError, KeyboardInterrupt):
-        raise SystemExit(0) from None
 
 
 def told(run: Callable[..., None]) -> Callable[..., None]:

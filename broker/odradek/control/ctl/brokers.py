@@ -30,7 +30,7 @@ def of_broker(action: str, about: str) -> Callable[..., None]:
 def move_leader(
     topic: Annotated[str, Argument(help="The topic.")],
     partition: Annotated[int, Argument(help="The partition.")],
-    to: Annotated[int, Argument(help="The broker that leads it from now on.")],
+    to: Annotated[int, Option(help="The broker that leads it from now on.")],
     unclean: Unclean = False,
     hub: Url = None,
     cluster: Cluster = None,

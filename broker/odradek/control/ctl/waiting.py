@@ -15,13 +15,17 @@ from odradek.usage import UsageError
 __all__ = ["events", "wait"]
 
 WAIT_MARGIN_S = 10.0
+DEFAULT_MS = 10_000
+LIMIT_MS = 600_000
 
 
 def wait(
     condition: Annotated[
         str, Argument(help='JSON, such as {"transaction": {"id": "till-1", "state": "CompleteCommit"}} (docs/hub.md).')
     ],
-    timeout: Annotated[str, Option(metavar="TIME", help="How long.")] = "10s",
+    timeout: Annotated[
+        str | None, Option(metavar="TIME", help="How long; else the timeout_ms of the condition, or 10s.")
+    ] = None,
     hub: Url = None,
     cluster: Cluster = None,
     as_json: AsJson = False,
@@ -33,10 +37,13 @@ def wait(
         raise UsageError(f"The condition is no JSON: {error}.") from None
     if not isinstance(body, dict):
         raise UsageError("The condition is an object of JSON.")
-    limit_ms = duration_ms(timeout)
-    came = At(hub, cluster).post(
-        "wait", body={**body, "timeout_ms": limit_ms}, timeout_s=limit_ms / 1000 + WAIT_MARGIN_S
-    )
+    if timeout is not None and "timeout_ms" in body:
+        raise UsageError("How long to wait is said by --timeout or by timeout_ms in the condition, not by both.")
+    body.setdefault("timeout_ms", DEFAULT_MS if timeout is None else duration_ms(timeout))
+    limit_ms = body["timeout_ms"]
+    if type(limit_ms) is not int or not 0 <= limit_ms <= LIMIT_MS:
+        raise UsageError(f"How long to wait is a whole number of milliseconds up to {LIMIT_MS}, not {limit_ms}.")
+    came = At(hub, cluster).post("wait", body=body, timeout_s=limit_ms / 1000 + WAIT_MARGIN_S)
     if as_json:
         show_answer(came, as_json, ())
 

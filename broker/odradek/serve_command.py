@@ -1,0 +1,300 @@
+"""`odradek serve`: its options, and what they come to."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from odradek.commands import Option
+from odradek.parent import UntilStdinEnds, end_with_stdin
+from odradek.usage import READY, Unmet, UsageError
+
+if TYPE_CHECKING:
+    from odradek.control.plan import Plan
+    from odradek.net.cluster import RunningCluster
+    from odradek.net.prepared import Prepared
+    from odradek.net.serve import Hosting
+    from odradek.node.hosting.controller import StartTopic
+    from odradek.node.node import Logger
+    from odradek.node.rules.model import Rule
+    from odradek.releases import Release
+
+__all__ = ["serve"]
+
+ADDRESS = re.compile(r"[\w.:%-]+", re.ASCII)
+NOWHERE = ("0.0.0.0", "::")
+CLUSTER_ID = re.compile(r"[\w.-]+", re.ASCII)
+
+HOST_VARIABLE = "ODRADEK_HOST"  # an image says it once, for whatever command it is given
+
+
+def serve(
+    host: Annotated[
+        str | None, Option(help="Address to listen on; without it $ODRADEK_HOST, or else 127.0.0.1.")
+    ] = None,
+    port: Annotated[int, Option(help="Port of the first broker; 0 picks a free one for each.")] = 9092,
+    advertised_host: Annotated[
+        str | None, Option(help="Host that clients are told, if it is not the one listened on.")
+    ] = None,
+    advertised_port: Annotated[
+        int | None, Option(min=1, help="Port of the first broker that clients are told.")
+    ] = None,
+    brokers: Annotated[int | None, Option(min=1, help="Number of brokers, each with its own listener; else 1.")] = None,
+    node_ids: Annotated[
+        str | None, Option(metavar="ID,ID,…", help="The brokers' ids, in the order of their ports; else 1, 2, …")
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        Option(help="Topic to create: NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS; can be given more than once."),
+    ] = None,
+    partitions: Annotated[int | None, Option(min=1, help="Partitions of new topics (num.partitions).")] = None,
+    set_: Annotated[
+        list[str] | None,
+        Option(name="--set", metavar="KEY=VALUE", help="Broker configuration; can be given more than once."),
+    ] = None,
+    strict_replication: Annotated[
+        bool, Option(help="Refuse a replication factor above the number of brokers.")
+    ] = False,
+    log_level: Annotated[str, Option(help="debug, info, warning or error.")] = "info",
+    json: Annotated[bool, Option(help="Log as JSON lines.")] = False,
+    as_kafka: Annotated[
+        str | None,
+        Option(
+            metavar="RELEASE",
+            help="Be this release of Kafka: 2.8, 3.3, 3.6, 3.9, 4.0 or 4.4. "
+            "Without it 4.4, with the versions of older clients beside.",
+        ),
+    ] = None,
+    dialect: Annotated[
+        str | None,
+        Option(metavar="NAME|DIR", help="Speak this dialect: one of `odradek dialects`, or the folder of your own."),
+    ] = None,
+    transaction_version: Annotated[
+        int | None,
+        Option(
+            min=0,
+            max=2,
+            help="Finalized level of the feature transaction.version at the start; the highest that the release has.",
+        ),
+    ] = None,
+    events: Annotated[Path | None, Option(help="Append every event to this file, as JSON lines.")] = None,
+    metrics_port: Annotated[
+        int | None, Option(min=0, max=65535, help="Serve /metrics for Prometheus on this port; 0 picks a free one.")
+    ] = None,
+    security: Annotated[
+        str | None,
+        Option(
+            metavar="WORD",
+            help="How clients get in: plaintext, ssl, sasl-plaintext or sasl-ssl; prints the settings that they need.",
+        ),
+    ] = None,
+    certs_folder: Annotated[
+        Path | None, Option(name="--certs", metavar="FOLDER", help="Certificates of `odradek certs` for --security.")
+    ] = None,
+    user: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME:PASSWORD", help="A user for --security; can be given more than once. Else one is made up."
+        ),
+    ] = None,
+    faults: Annotated[
+        Path | None,
+        Option(
+            help="Apply the rules of this plan (YAML or JSON). "
+            "If one has not seen what it expects by the end, the exit code is 3."
+        ),
+    ] = None,
+    control: Annotated[
+        str | None,
+        Option(metavar="[HOST:]PORT", help="Let this cluster be driven over HTTP there; it is called default."),
+    ] = None,
+    control_token: Annotated[
+        str | None, Option(help="What who drives it has to show; needed beyond loopback. Else $ODRADEK_HUB_TOKEN.")
+    ] = None,
+    story: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="The same with a plan that comes along, and the cluster that it is made for; `odradek stories` "
+            "lists them.",
+        ),
+    ] = None,
+    seed: Annotated[int | None, Option(help="Seed of every random choice.")] = None,
+    cluster_id: Annotated[str | None, Option(help="Cluster id; a random one if not given.")] = None,
+    until_stdin_ends: UntilStdinEnds = False,
+) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Prints `odradek ready bootstrap=HOST:PORT` when clients can connect.
+    """
+    from odradek.config.table import Config, ConfigError
+    from odradek.logs import LEVELS, make_logger
+    from odradek.net.serve import ServeOptions, alone
+    from odradek.net.serve import serve as serve_until_stopped
+
+    if log_level not in LEVELS:
+        raise UsageError(f"Unknown log level {log_level}: it is one of {', '.join(LEVELS)}.")
+    overrides = _overrides(set_ or [])
+    plan = _plan(faults, story)
+    if plan is not None:
+        overrides = plan.cluster.overrides | overrides
+        brokers = plan.cluster.brokers if brokers is None and node_ids is None else brokers
+        topic = [*plan.cluster.topics, *(topic or [])]
+        as_kafka = as_kafka or plan.cluster.as_kafka
+        transaction_version = plan.cluster.transaction_version if transaction_version is None else transaction_version
+    _check_told(advertised_host, cluster_id)
+    host = host or os.environ.get(HOST_VARIABLE) or "127.0.0.1"
+    ids = _node_ids(brokers, node_ids)
+    port = _port(port, count=len(ids))
+    prepared = None if security is None else _prepared(security, host, port, advertised_host, certs_folder, user or [])
+    if prepared is not None:
+        overrides = prepared.config | overrides
+    elif user or certs_folder is not None:
+        raise UsageError("--user and --certs go with --security.")
+    if partitions is not None:
+        overrides["num.partitions"] = str(partitions)
+    if strict_replication:
+        overrides["odradek.strict.replication"] = "true"
+    if as_kafka is not None:
+        overrides["odradek.as.kafka"] = as_kafka
+    if transaction_version is not None:
+        overrides.setdefault("odradek.transaction.version", str(transaction_version))
+    try:
+        config = Config.parse(overrides, None if dialect is None else _dialect(dialect))
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    log = make_logger(level=log_level, as_json=json)
+    if config.without_effect:
+        log.warning("configuration_without_effect", keys=config.without_effect)
+    options = ServeOptions(
+        config=config,
+        node_ids=ids,
+        host=host,
+        port=port,
+        advertised_host=advertised_host,
+        advertised_port=None if advertised_port is None else _port(advertised_port, count=len(ids)),
+        topics=tuple(_topic(text) for text in topic or []),
+        seed=seed,
+        cluster_id=cluster_id,
+        events=events,
+        metrics_port=metrics_port,
+        arm=None if plan is None else partial(_arm, plan.rules),
+    )
+    ready = partial(_print_ready, prepared=prepared, until_stdin_ends=until_stdin_ends)
+    hosting = alone if control is None else _hosting(control, control_token, log, prepared)
+    try:
+        unmet = serve_until_stopped(options, log=log, ready=ready, hosting=hosting)
+    finally:
+        if prepared is not None:
+            prepared.close()
+    if unmet:
+        raise Unmet(" ".join(unmet))
+
+
+def _print_ready(cluster: RunningCluster, prepared: Prepared | None, until_stdin_ends: bool) -> None:
+    print(f"{READY}{cluster.bootstrap}", flush=True)
+    if prepared is not None:
+        from odradek.net.client_settings import settings_page  # few starts want to be told
+
+        print(f"\n{settings_page(prepared.access(cluster.bootstrap))}", flush=True)
+    if until_stdin_ends:
+        end_with_stdin()
+
+
+def _prepared(
+    security: str, host: str, port: int, advertised_host: str | None, folder: Path | None, users: list[str]
+) -> Prepared:
+    from odradek.net.prepared import Prepared  # few starts want it
+    from odradek.security.jaas import JaasError, parse_users
+
+    hosts = [] if advertised_host is None else [advertised_host]
+    try:
+        named = parse_users(",".join(users))
+    except JaasError as error:
+        raise UsageError(str(error)) from None
+    return Prepared(security, host=host, port=port, hosts=hosts, folder=folder, users=named)
+
+
+def _dialect(name: str) -> Release:
+    from odradek.dialects.load import load  # a broker of Kafka needs none of it
+
+    return load(name)
+
+
+def _hosting(control: str, token: str | None, log: Logger, prepared: Prepared | None) -> Hosting:
+    from odradek.control.cli import hosting_of
+
+    return hosting_of(control, token, None, log, prepared)
+
+
+def _check_told(advertised_host: str | None, cluster_id: str | None) -> None:
+    """What goes to clients as it is given, and what some of them could not use."""
+    if advertised_host is not None and (advertised_host in NOWHERE or not ADDRESS.fullmatch(advertised_host)):
+        raise UsageError(f"No client can connect to {advertised_host!r}: --advertised-host is a name or an address.")
+    if cluster_id is not None and not CLUSTER_ID.fullmatch(cluster_id):
+        raise UsageError(f"A cluster id is of letters, digits and ._- (Kafka's have 22 of them), not {cluster_id!r}.")
+
+
+def _port(port: int, *, count: int) -> int:
+    if not 0 <= port <= 65535 or port + count - 1 > 65535:
+        raise UsageError(f"Port {port} is out of range for {count} broker(s): ports end at 65535.")
+    return port
+
+
+def _node_ids(brokers: int | None, text: str | None) -> tuple[int, ...]:
+    from odradek.node.cluster_spec import node_ids_of, read_node_ids
+
+    try:
+        return node_ids_of(brokers, None if text is None else read_node_ids(text))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _overrides(settings: list[str]) -> dict[str, str]:
+    overrides = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set takes KEY=VALUE, not {setting}.")
+        overrides[key.strip()] = value
+    return overrides
+
+
+def _plan(path: Path | None, story: str | None) -> Plan | None:
+    """The plan of --faults or --story, if there is one."""
+    if path is None and story is None:
+        return None
+    from odradek.extras import need
+
+    need("yaml", extra="control")
+    from odradek.control.plan import PlanError, load_plan
+    from odradek.control.stories import read_story
+
+    if path is not None and story is not None:
+        raise UsageError("A start has --faults or --story, not both.")
+    try:
+        return load_plan(path) if path is not None else read_story(story or "")
+    except (LookupError, PlanError) as error:
+        raise UsageError(str(error)) from None
+
+
+def _arm(rules: list[Rule], cluster: RunningCluster) -> None:
+    from odradek.control.steps import add_rules
+    from odradek.node.rules.model import RuleError
+
+    try:
+        add_rules(cluster, rules)
+    except RuleError as error:
+        raise UsageError(f"{error.field}: {error}") from None
+
+
+def _topic(text: str) -> StartTopic:
+    from odradek.node.hosting.controller import StartTopic
+
+    try:
+        return StartTopic.parse(text)
+    except ValueError:
+        raise UsageError(f"--topic takes NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not {text}.") from None
