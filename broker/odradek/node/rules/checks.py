@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import combinations
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Literal, Union, get_args, get_origin
 
 from odradek.node.transport.router import BROKER_ROUTES, ROUTES
 from odradek.wire import registry
@@ -74,7 +74,7 @@ def one_of(names: Iterable[str], wrong: str) -> str:
     return f"there are {', '.join(known)}."
 
 
-def words_of(kind: Any) -> list[str]:
+def words_of(kind: object) -> list[str]:
     """The words that may stand where something of this type does, if it is one of some words."""
     alternatives = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return [str(word) for each in alternatives if get_origin(each) is Literal for word in get_args(each)]
