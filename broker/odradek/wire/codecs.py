@@ -92,13 +92,16 @@ class Codecs:
         return b"".join(registry.join(out, splices)) if splices else bytes(out)
 
     def hand(self, cls: type[msgspec.Struct], version: int) -> Hand:
-        """What hands a message over within the process. Raises ValueError for a version that it does not have."""
+        """What hands a message over within the process. Raises ValueError for a version that it does not have.
+
+        The class is the ordinary one, or that of this node: a client of the same dialect has messages of the latter.
+        """
         from odradek.wire.handover import hand, through_bytes  # a broker on its own has nobody to hand it to
 
-        own = self._changed.get(cls)
-        if own is None:
-            return hand(cls, version)
-        return through_bytes(self.reader(cls, version), self.writer(cls, version))
+        ordinary = _ordinary(cls) if cls in self._widen else cls
+        if ordinary not in self._changed:
+            return hand(ordinary, version)
+        return through_bytes(self.reader(ordinary, version), self.writer(ordinary, version))
 
     def valid_versions(self, cls: type[msgspec.Struct]) -> tuple[int, int]:
         """The lowest and the highest version that can be read and written."""
