@@ -299,15 +299,9 @@ class _Reading:
         if nearest is None:
             return None
         self.failed = True  # which no reader waits for
-        return PartitionData(
-            partition_index=wanted.index,
-            high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
-            log_start_offset=partition.log_start_offset,
-            aborted_transactions=None,
-            preferred_read_replica=nearest,
-            records=b"",
-        )
+        told = _without_records(partition, wanted)
+        told.preferred_read_replica = nearest
+        return told
 
     def _may_read(self, topic: str) -> bool:
         """Whether the sender may still read it: a session can outlive a permission. A follower reads all or nothing."""
@@ -326,15 +320,9 @@ class _Reading:
         if end.leader_epoch >= wanted.last_fetched_epoch and end.end_offset >= wanted.fetch_offset:
             return None
         self.failed = True  # which no reader waits for
-        return PartitionData(
-            partition_index=wanted.index,
-            high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
-            log_start_offset=partition.log_start_offset,
-            diverging_epoch=EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset),
-            aborted_transactions=None,
-            records=b"",
-        )
+        told = _without_records(partition, wanted)
+        told.diverging_epoch = EpochEndOffset(epoch=end.leader_epoch, end_offset=end.end_offset)
+        return told
 
     def _unavailable(self, wanted: SessionPartition) -> PartitionData:
         image = self.node.image
@@ -372,6 +360,18 @@ _UNKNOWN = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
+
+
+def _without_records(partition: Partition | Replica, wanted: SessionPartition) -> PartitionData:
+    """Where the partition stands, for a reader that is to go elsewhere."""
+    return PartitionData(
+        partition_index=wanted.index,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log_start_offset,
+        aborted_transactions=None,
+        records=b"",
+    )
 
 
 def _failed(index: int, error: ErrorCode) -> PartitionData:
