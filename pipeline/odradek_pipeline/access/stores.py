@@ -45,10 +45,11 @@ def _of_pkcs12(key: str, location: str, content: bytes, password: str | None) ->
             f"{key}: reading {location} needs the package cryptography: pip install 'odradek[certs]'."
         ) from None
     try:
-        return pem_of_pkcs12(content, password)
+        pem, _ = pem_of_pkcs12(content, password)
     except ValueError:
         word = key.replace("location", "password")
         raise UsageError(f"{key}: {location} cannot be opened: is it a PKCS12 store, and {word} right?") from None
+    return pem
 
 
 def _as_pkcs12(key: str, location: str, password: str | None, key_password: str | None) -> bytes:
