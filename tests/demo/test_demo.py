@@ -156,7 +156,8 @@ def test_nothing_committed_is_no_success() -> None:
     [
         (("--isolation", "read_nothing"), 2, "read_nothing"),
         (("--consumers", "2"), 2, "Several consumers need a group: say --group-protocol classic"),
-        (("--port", "70000"), 1, "The broker did not start: odradek: Port 70000 is out of range"),
+        (("--port", "70000"), 2, "--port: 70000 is above 65535"),
+        (("--port", "65535"), 1, "The broker did not start: odradek: Port 65535 is out of range for 3"),
         (("--events", __file__), 2, "is not empty"),
     ],
 )
