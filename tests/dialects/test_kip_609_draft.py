@@ -562,14 +562,3 @@ def test_kafkas_end_txn_3_is_not_understood() -> None:
     cluster.world.run()
     assert sim.closed
     assert "Ongoing" == cluster.state("x")
-
-
-def test_a_message_of_the_dialects_own_class_is_handed_over_whole() -> None:
-    """As a client of the dialect has it; so is one of the ordinary class, as a machine has it."""
-    codecs = load("kip-609-draft").codecs
-    assert codecs is not None
-    kind = codecs.request_type(ApiKey.END_TXN)
-    topic = sys.modules[kind.__module__].EndTxnTopic
-    asked = codecs.own(EndTxnRequest(transactional_id="x", committed=True), topics=[topic(name="t", partitions=[1])])
-    for cls in (kind, EndTxnRequest):
-        assert codecs.hand(cls, 3)(asked) == asked

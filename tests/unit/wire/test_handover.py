@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,12 +13,14 @@ from msgspec import Struct
 from tests.examples import examples
 from tests.unit.wire.helpers import all_versions, messages, numbered_message
 
+from odradek.dialects.load import load
 from odradek.node.transport.router import BROKER_ROUTES, ROUTES
 from odradek.wire import registry
 from odradek.wire.errors import EncodeError
 from odradek.wire.handover import Hand, hand, through_bytes
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from odradek.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from odradek.wire.registry import ApiKey
 
@@ -103,3 +106,14 @@ def test_a_string_that_is_too_long_for_the_wire_is_too_long(text: str, fits: boo
     else:
         with pytest.raises(EncodeError):
             hand(CreateTopicsResponse, 7)(response)
+
+
+def test_a_message_of_the_dialects_own_class_is_handed_over_whole() -> None:
+    """As a client of the dialect has it; so is one of the ordinary class, as a machine has it."""
+    codecs = load("kip-609-draft").codecs
+    assert codecs is not None
+    kind = codecs.request_type(ApiKey.END_TXN)
+    topic = sys.modules[kind.__module__].EndTxnTopic
+    asked = codecs.own(EndTxnRequest(transactional_id="x", committed=True), topics=[topic(name="t", partitions=[1])])
+    for cls in (kind, EndTxnRequest):
+        assert codecs.hand(cls, 3)(asked) == asked
