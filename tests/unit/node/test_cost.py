@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -130,8 +131,13 @@ def counted(act: Callable[[], None]) -> tuple[int, int]:
         finally:
             sys.setprofile(None)
 
-    with mock.patch.object(Node, "step", profiled):
-        act()
+    gc.collect()
+    gc.disable()  # what ends with the garbage of other tests is no cost of this one
+    try:
+        with mock.patch.object(Node, "step", profiled):
+            act()
+    finally:
+        gc.enable()
     return calls, steps
 
 
