@@ -7,7 +7,7 @@ It knows batches and offsets; producers, transactions and who leads are the part
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.config.table import TopicConfig
@@ -48,6 +48,9 @@ class LeaderOfLog(Protocol):
     @property
     def last_stable_offset(self) -> int: ...
 
+    def snapshot(self) -> Snapshot:
+        """The producers, as of the end of the log."""
+
 
 class Log:
     """Batches of one partition in offset order; made by `LogStore.open`."""
@@ -73,10 +76,8 @@ class Log:
         self.aborted = AbortedIndex()
         self.snapshots: list[Snapshot] = []
         """Producer states to begin a replay from, oldest first."""
-        self.take_snapshot: Callable[[], Snapshot] | None = None
-        """Set by whoever folds the log: asked before batches go that no snapshot has seen."""
         self.leader: LeaderOfLog | None = None
-        """Whoever leads the partition, or has led it last."""
+        """Whoever leads the partition, or did last; it takes a snapshot before batches go that none has seen."""
         self.awaited_by: set[int] = set()
         """Brokers that have a replica, and readers who wait there for more."""
         self.segments: list[Segment] = []
@@ -237,9 +238,9 @@ class Log:
 
     def snapshot(self) -> None:
         """Keep the producer state as of the end of the log."""
-        if self.take_snapshot is None or (self.snapshots and self.snapshots[-1].offset == self.end_offset):
+        if self.leader is None or (self.snapshots and self.snapshots[-1].offset == self.end_offset):
             return
-        self.snapshots.append(self.take_snapshot())
+        self.snapshots.append(self.leader.snapshot())
         del self.snapshots[:-_SNAPSHOTS_MAX]
 
     def _before_dropping(self, offset: int) -> None:

@@ -102,10 +102,10 @@ class Partition:
         for batch in log.batches_of_producers(snapshot.offset):
             self.producers.apply(batch, batch.base_offset)
         self.producers.high_watermark_moved(self.high_watermark)
-        log.take_snapshot = self._snapshot
         log.leader = self
 
-    def _snapshot(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
+        """The producers, as of the end of the log."""
         return self.producers.snapshot(self.log.end_offset)
 
     # ------------------------------------------------------------------ where it stands

@@ -93,9 +93,9 @@ class Replica(Struct, frozen=True):
     def describe_producers(self) -> list[ProducerDescription]:
         """Every producer that the log still knows."""
         log = self.log
-        if log is None or log.take_snapshot is None:
+        if log is None or log.leader is None:
             return []
-        return [described(producer) for producer in log.take_snapshot().producers]
+        return [described(producer) for producer in log.leader.snapshot().producers]
 
 
 def check_leader_epoch(believed: int, actual: int) -> ErrorCode:

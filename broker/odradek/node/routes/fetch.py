@@ -229,16 +229,15 @@ class _Reading:
 
     def _readable(self, wanted: SessionPartition) -> Partition | Replica | None:
         """The partition, led here; or a replica of it, for a consumer that may be sent to one (KIP-392)."""
-        node = self.node
+        node, by_id = self.node, self.version >= TOPIC_IDS_SINCE
         partition = node.partitions.get((wanted.topic, wanted.index))
-        if partition is None and self.reads_replicas:
-            held = node.replicas.held(wanted.topic, wanted.index)
-            topic = node.image.topic(wanted.topic)
-            if not isinstance(held, Refused) and topic is not None:
-                return held if self.version < TOPIC_IDS_SINCE or topic.id == wanted.topic_id else None
-        elif partition is not None and self.version >= TOPIC_IDS_SINCE and partition.topic_id != wanted.topic_id:
+        if partition is not None:
+            return None if by_id and partition.topic_id != wanted.topic_id else partition
+        topic = node.image.topic(wanted.topic) if self.reads_replicas else None
+        if topic is None or (by_id and topic.id != wanted.topic_id):
             return None
-        return partition
+        held = node.replicas.held(wanted.topic, wanted.index)
+        return None if isinstance(held, Refused) else held
 
     def _read(self, wanted: SessionPartition) -> PartitionData:
         node = self.node
