@@ -11,7 +11,7 @@ from tests.hub.helpers import Till, made
 from tests.hub.test_telemetry import ON, Pushing
 
 from odradek.control.client import HubClient
-from odradek.control.endpoints import ENDPOINTS
+from odradek.control.endpoints.table import ENDPOINTS
 from odradek.control.openapi import document
 
 

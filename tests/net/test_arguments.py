@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.control.messages import TransactionView
+from odradek.control.messages.state import TransactionView
 from odradek.net.cluster import ListenError
 from odradek.testing import Cluster, RuleError, rule
 

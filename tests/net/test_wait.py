@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 from tests.unit.node.helpers import batch, produce_request
 
-from odradek.control.messages import GroupView
+from odradek.control.messages.state import GroupView
 from odradek.net.client import BlockingClient
 from odradek.testing import Cluster, rule
 from odradek.wire.messages import streams_group_heartbeat_request as streams

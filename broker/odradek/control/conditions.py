@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from odradek.control.messages import (
+from odradek.control.messages.events import (
     Came,
     ForEvent,
     ForGroup,
@@ -15,9 +15,9 @@ from odradek.control.messages import (
     ForRule,
     ForTelemetry,
     ForTransaction,
-    TransactionView,
     WaitBody,
 )
+from odradek.control.messages.state import TransactionView
 from odradek.control.state import group_view, partition_view, transaction_view
 from odradek.control.telemetry import matches, push_view, pushes
 from odradek.group.consumer.group import ConsumerGroupState

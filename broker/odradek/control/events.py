@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from odradek.control.messages import EventBody
+from odradek.control.messages.events import EventBody
 
 if TYPE_CHECKING:
     from odradek.log.machine import Fact

@@ -19,9 +19,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from odradek.control.conditions import TookTooLong
-from odradek.control.endpoints import ENDPOINTS, Asked, Endpoint, kinds_of, seq_of
+from odradek.control.endpoints.asked import Asked, Endpoint
+from odradek.control.endpoints.events import kinds_of, seq_of
+from odradek.control.endpoints.table import ENDPOINTS
 from odradek.control.hub import Hosted, Hub, Taken
-from odradek.control.messages import Problem
+from odradek.control.messages.common import Problem
 from odradek.control.plan import PlanError, converted
 from odradek.node.rules.model import RuleError
 from odradek.usage import UsageError

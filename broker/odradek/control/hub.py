@@ -14,7 +14,7 @@ from msgspec import structs
 from odradek.config.table import Config
 from odradek.control.controls import Controls
 from odradek.control.events import EventRing
-from odradek.control.messages import LEASE_S, AccessView, BrokerView, ClusterMade, NewCluster, NewTopic
+from odradek.control.messages.clusters import LEASE_S, AccessView, BrokerView, ClusterMade, NewCluster, NewTopic
 from odradek.control.plan import Plan, plan_of
 from odradek.control.state import broker_views
 from odradek.control.steps import add_rules

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from odradek import __version__
-from odradek.control.endpoints import ENDPOINTS, Endpoint
-from odradek.control.messages import Problem
+from odradek.control.endpoints.asked import Endpoint
+from odradek.control.endpoints.table import ENDPOINTS
+from odradek.control.messages.common import Problem
 from odradek.control.plan import Plan
 from odradek.node.rules.model import Rule
 

@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from odradek.control.messages import (
+from odradek.control.messages.clusters import BrokerView
+from odradek.control.messages.deeds import TimeView
+from odradek.control.messages.state import (
     BatchView,
-    BrokerView,
     GroupMemberView,
     GroupView,
     GuardView,
@@ -17,7 +18,6 @@ from odradek.control.messages import (
     ParkedView,
     PartitionSummary,
     PartitionView,
-    TimeView,
     TopicPartitionView,
     TransactionView,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.control.messages import MetricView, PushView
+from odradek.control.messages.state import MetricView, PushView
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster

@@ -10,7 +10,7 @@ import msgspec
 
 from odradek.control.conditions import TookTooLong, wait_for
 from odradek.control.events import EventRing
-from odradek.control.messages import WaitBody
+from odradek.control.messages.events import WaitBody
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster

@@ -1,0 +1,1 @@
+"""What the hub answers, family by family, and the table of it."""

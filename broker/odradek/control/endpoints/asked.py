@@ -1,0 +1,58 @@
+"""A call of the hub, and a row of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from odradek.control.hub import Hosted, Hub
+
+__all__ = ["Asked", "Endpoint", "Parameter"]
+
+
+class Asked(Struct, frozen=True):
+    """One call: the hub, the cluster that the path names, the parts of the path, the query, and the body."""
+
+    hub: Hub
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any
+    cluster: Hosted | None = None
+
+    @property
+    def hosted(self) -> Hosted:
+        """The cluster that the path names."""
+        assert self.cluster is not None, "this call is about no cluster"
+        return self.cluster
+
+    def number(self, name: str) -> int:
+        """A part of the path that is a number. Raises LookupError where it is none: nothing is called that."""
+        text = self.path[name]
+        if not text.isdecimal() or len(text) > 9:
+            raise LookupError(f"there is no {name} {text}: it is a number")
+        return int(text)
+
+
+class Parameter(Struct, frozen=True):
+    """A part of the query."""
+
+    name: str
+    about: str
+    kind: str = "string"
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """A row of the table."""
+
+    method: str
+    path: str
+    about: str
+    run: Callable[[Asked], Awaitable[object]]
+    body: Any = None
+    answer: Any = None
+    status: int = 200
+    query: tuple[Parameter, ...] = ()
+    body_required: bool = False
+    """Whether a call without a body is refused; else it is one whose fields are all left out."""

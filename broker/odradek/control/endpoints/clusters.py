@@ -1,0 +1,68 @@
+"""Clusters are made, told of, and removed."""
+
+from __future__ import annotations
+
+from odradek import __version__
+from odradek.control.endpoints.asked import Asked
+from odradek.control.endpoints.rules import _reports, _summary
+from odradek.control.messages.clusters import ClusterMade, ClusterView, Overview
+from odradek.control.state import (
+    broker_views,
+    group_views,
+    parked_views,
+    partition_summaries,
+    time_view,
+    transaction_views,
+)
+
+__all__ = ["list_clusters", "make_cluster", "overview", "remove_cluster", "renew", "reset_cluster", "show_cluster"]
+
+
+async def overview(asked: Asked) -> Overview:
+    """The hub, and its clusters."""
+    return Overview(odradek=__version__, clusters=[hosted.made for hosted in asked.hub])
+
+
+async def list_clusters(asked: Asked) -> list[ClusterMade]:
+    """Every cluster."""
+    return [hosted.made for hosted in asked.hub]
+
+
+async def make_cluster(asked: Asked) -> ClusterMade:
+    """Make a cluster; clients can connect when it is answered."""
+    return (await asked.hub.make(asked.body)).made
+
+
+async def show_cluster(asked: Asked) -> ClusterView:
+    """The whole state of a cluster."""
+    hosted = asked.hosted
+    running = hosted.running
+    return ClusterView(
+        id=hosted.id,
+        bootstrap=running.bootstrap,
+        controller=running.spec.controller_id,
+        features=dict(running.controller.node.image.features),
+        brokers=broker_views(running),
+        partitions=partition_summaries(running),
+        transactions=transaction_views(running),
+        groups=group_views(running),
+        parked=parked_views(running),
+        rules=[_summary(report) for report in _reports(hosted)],
+        time=time_view(running),
+        last_event=hosted.events.last,
+    )
+
+
+async def remove_cluster(asked: Asked) -> None:
+    """End a cluster: the connections of its clients close."""
+    await asked.hub.remove(asked.hosted.id)
+
+
+async def reset_cluster(asked: Asked) -> ClusterMade:
+    """Everything as new, on the same ports."""
+    return (await asked.hub.reset(asked.hosted.id)).made
+
+
+async def renew(asked: Asked) -> ClusterMade:
+    """Begin the lease anew; every other call about a cluster does so too."""
+    return asked.hosted.made

@@ -1,0 +1,38 @@
+"""Events are told, and what comes is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek.control.conditions import wait_for
+from odradek.control.endpoints.asked import Asked
+from odradek.control.messages.events import Came, EventsPage
+
+__all__ = ["kinds_of", "list_events", "seq_of", "wait"]
+
+
+async def wait(asked: Asked) -> Came:
+    """Wait until something is so; 408 says what came nearest."""
+    hosted = asked.hosted
+    return await wait_for(asked.body, hosted.running, hosted.events)
+
+
+async def list_events(asked: Asked) -> EventsPage:
+    """The events that are kept, or with `follow` a stream of server-sent events."""
+    ring = asked.hosted.events
+    after = seq_of(asked.query.get("after", "0"))
+    kinds = kinds_of(asked.query)
+    events = [event for event in ring.after(after) if not kinds or event.kind in kinds]
+    return EventsPage(events=events, last=ring.last, lost=max(0, ring.first - 1 - after))
+
+
+def seq_of(text: str) -> int:
+    """The number of an event. Raises ValueError for what is none."""
+    if not text.isdecimal():
+        raise ValueError(f"after is the number of an event, not {text}")
+    return int(text)
+
+
+def kinds_of(query: Mapping[str, str]) -> frozenset[str]:
+    """The kinds of events that are asked for; none means all."""
+    return frozenset(filter(None, query.get("kind", "").split(",")))

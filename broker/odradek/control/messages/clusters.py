@@ -1,0 +1,155 @@
+"""What is sent and told about whole clusters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+
+from odradek.control.messages.common import Body, Port, View
+from odradek.control.messages.deeds import TimeView
+from odradek.control.messages.state import GroupView, ParkedView, PartitionSummary, TransactionView
+
+__all__ = [
+    "AccessView",
+    "BrokerView",
+    "ClusterMade",
+    "ClusterView",
+    "LEASE_S",
+    "NewCluster",
+    "NewTopic",
+    "Overview",
+    "RuleSummary",
+]
+
+LEASE_S = 60.0
+
+
+class NewTopic(Body):
+    """A topic that exists from the start; what is left out is left to the configuration."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    partitions: Annotated[int, Meta(ge=1)] | None = None
+    replication_factor: Annotated[int, Meta(ge=1)] | None = None
+
+
+class NewCluster(Body):
+    """A cluster to be made; every field may be left out."""
+
+    id: (
+        Annotated[str, Meta(pattern="^[A-Za-z0-9._-]{1,64}$", description="Its name in paths; else one is made.")]
+        | None
+    ) = None
+    brokers: Annotated[int, Meta(ge=1, le=100, description="How many, with the ids 1, 2, …; else 1.")] | None = None
+    node_ids: Annotated[list[int], Meta(description="The ids of the brokers in place of their number.")] | None = None
+    topics: Annotated[
+        list[str | NewTopic], Meta(description="NAME, NAME:PARTITIONS, NAME:PARTITIONS:REPLICAS, or objects.")
+    ] = field(default_factory=list)
+    config: Annotated[
+        dict[str, str | int | float | bool], Meta(description="Broker keys by Kafka's names, with their values.")
+    ] = field(default_factory=dict)
+    as_kafka: Annotated[str, Meta(description="Be this release of Kafka, such as 3.6.")] | None = None
+    dialect: Annotated[str, Meta(description="A dialect of Kafka, in place of a release.")] | None = None
+    transaction_version: Annotated[int, Meta(ge=0)] | None = None
+    seed: Annotated[int, Meta(description="Of every random choice of the brokers.")] | None = None
+    port: Annotated[Port, Meta(description="Of the first broker, the others take the next; 0: free ones.")] = 0
+    advertised_host: Annotated[str, Meta(description="The host that clients are told.")] | None = None
+    security: (
+        Annotated[str, Meta(description="plaintext, ssl, sasl-plaintext or sasl-ssl: what clients need to get in.")]
+        | None
+    ) = None
+    users: (
+        Annotated[dict[str, str], Meta(description="Passwords by user, where clients log in; else one is made up.")]
+        | None
+    ) = None
+    lease_s: Annotated[
+        float, Meta(ge=0, description="It is removed after so much silence; 0: never. A connected client breaks it.")
+    ] = LEASE_S
+    story: Annotated[str, Meta(description="One of `odradek stories`: its rules, and its cluster.")] | None = None
+    rules: Annotated[Any, Meta(description="Rules that are there from the start: a plan, or a list of rules.")] = None
+
+
+class ClusterMade(View):
+    """A cluster, as far as a client has to know it to begin."""
+
+    id: str
+    bootstrap: str
+    """`HOST:PORT` of every broker, separated by commas."""
+    brokers: list[BrokerView]
+    lease_s: float
+    access: AccessView | None = None
+    """What clients need beside the bootstrap; null where they need nothing, or the hub did not set it up."""
+
+
+class AccessView(View):
+    """How a client gets in; the certificates are PEM, so that no file of the hub is needed."""
+
+    protocol: str
+    """SSL, SASL_PLAINTEXT or SASL_SSL"""
+    ca: str | None
+    """What clients trust."""
+    certificate: str | None
+    """Key and certificate of a client, where nobody logs in."""
+    mechanism: str | None
+    users: dict[str, str]
+    """Passwords by user; the settings are those of the first."""
+    librdkafka: dict[str, str]
+    """Settings of librdkafka, the bootstrap included."""
+    java: dict[str, str]
+    """Settings of Kafka's own clients and tools, the bootstrap included."""
+
+
+class BrokerView(View):
+    """A broker, and what it is doing."""
+
+    id: int
+    host: str
+    port: int
+    state: str
+    """running, paused or stopped"""
+    fenced: bool
+    """Whether the controller has given up on it: it was stopped, or paused for too long."""
+    controller: bool
+    connections: int
+    """Of clients."""
+    parked: int
+    """Requests that wait for something."""
+    leads: int
+    """Partitions, internal ones included."""
+    now_ms: int
+    """Its clock, at its last step: milliseconds since 1970."""
+
+
+class Overview(View):
+    """A hub."""
+
+    odradek: str
+    """The version."""
+    clusters: list[ClusterMade]
+
+
+class ClusterView(View):
+    """The whole state of a cluster."""
+
+    id: str
+    bootstrap: str
+    controller: int
+    features: dict[str, int]
+    brokers: list[BrokerView]
+    partitions: list[PartitionSummary]
+    transactions: list[TransactionView]
+    groups: list[GroupView]
+    parked: list[ParkedView]
+    rules: list[RuleSummary]
+    time: TimeView
+    last_event: int
+
+
+class RuleSummary(View):
+    """A rule in a line."""
+
+    name: str
+    matched: int
+    hits: int
+    held: int
+    unmet: str | None

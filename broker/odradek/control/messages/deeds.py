@@ -1,0 +1,116 @@
+"""What is sent to have something done to a cluster, and what is told of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from odradek.control.messages.common import Body, BrokerId, Unclean, View
+
+__all__ = [
+    "AdvertiseBody",
+    "AlterConfigs",
+    "CoordinatorLoad",
+    "EpochBody",
+    "LevelBody",
+    "MoveCoordinator",
+    "MoveLeader",
+    "Moved",
+    "ReleaseBody",
+    "Released",
+    "TimeBody",
+    "TimeView",
+    "Verdict",
+]
+
+
+class AdvertiseBody(Body):
+    """The address that clients are told of a broker; it listens where it did."""
+
+    port: Annotated[int, Meta(ge=1, le=65535)]
+    host: Annotated[str, Meta(min_length=1, description="The host; else it stays.")] | None = None
+    listener: Annotated[str, Meta(description="Of this listener; else of the first.")] | None = None
+
+
+class MoveLeader(Body):
+    """Another leader for a partition, or the same one in a new leader epoch; the next in sync if none is named."""
+
+    to: BrokerId | None = None
+    unclean: Unclean = False
+
+
+class MoveCoordinator(Body):
+    """Another coordinator; the next broker in sync if none is named."""
+
+    to: BrokerId | None = None
+    unclean: Unclean = False
+
+
+class Moved(View):
+    """Who it is now."""
+
+    broker: int
+
+
+class EpochBody(Body):
+    """The producer epoch that an idle transactional id goes on at."""
+
+    epoch: Annotated[int, Meta(ge=0, le=32767)]
+
+
+class LevelBody(Body):
+    """The finalized level of a feature."""
+
+    level: Annotated[int, Meta(ge=0)]
+
+
+class AlterConfigs(Body):
+    """Configs of a topic, a group or a broker, or of all brokers if none is named; null takes one back."""
+
+    configs: dict[str, str | int | float | bool | None]
+    topic: str | None = None
+    group: str | None = None
+    broker: BrokerId | None = None
+
+
+class CoordinatorLoad(Body):
+    """How long coordinators take to load from now on."""
+
+    load_ms: Annotated[int, Meta(ge=0)]
+
+
+class TimeBody(Body):
+    """One or several, done in this order: freeze, advance, resume."""
+
+    freeze: bool = False
+    advance_ms: Annotated[int, Meta(ge=0)] = 0
+    resume: bool = False
+
+
+class TimeView(View):
+    """The brokers' clock."""
+
+    now_ms: int
+    ahead_ms: int
+    """Of the machine's clock; below 0 where it has stood still."""
+    frozen: bool
+
+
+class ReleaseBody(Body):
+    """How many of the requests that a rule holds are served, the longest held first; all if it is not said."""
+
+    count: Annotated[int, Meta(ge=1)] | None = None
+
+
+class Released(View):
+    """How many were released."""
+
+    released: int
+
+
+class Verdict(View):
+    """What the rules say about what they expect."""
+
+    unmet: list[str]
+    """A sentence for each expectation that is not met."""
