@@ -1,6 +1,6 @@
 """Who goes on in the next turn: connections that have sent more, requests that are long.
 
-The node serves one request of each connection, and more of them while a turn lasts, a few hundred microseconds by the
+The node serves one request of each connection, and more of them while a turn lasts, two milliseconds by the
 clock of its driver. Then it gives way: what is left goes on in a later step (`NextTurn`, `Turn`), one after the other,
 and other sockets are read in between.
 """
