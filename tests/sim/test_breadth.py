@@ -14,9 +14,14 @@ from odradek.node.rules.one_line import rule
 from odradek.sim.draw import draw
 from odradek.sim.run import Run
 from odradek.sim.schedule import Deed, Schedule
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.fetch_request import FetchRequest
+from odradek.wire.messages.produce_request import ProduceRequest
 
 pytestmark = pytest.mark.slow
+
+INVALID_TXN_STATE = ErrorCode.INVALID_TXN_STATE
 
 
 @cache
@@ -80,3 +85,29 @@ def test_nothing_follows_without_a_hit() -> None:
     run = Run(with_sequel(rule("FIND_COORDINATOR", delay_ms=1)))
     run.play()
     assert not [what for _, what in run.nemesis.deeds if what.startswith("t-")]
+
+
+def test_batches_for_several_partitions_go_out_together() -> None:
+    asked = [each.request for each in played("late-records").asked if isinstance(each.request, ProduceRequest)]
+    assert any(len(request.topic_data[0].partition_data) > 1 for request in asked)
+
+
+def test_producers_change_their_minds_and_are_told_that_it_is_too_late() -> None:
+    run = played("lost-answers")
+    ends = [each for each in run.asked if isinstance(each.request, EndTxnRequest)]
+    lost = {(each.name, each.request.producer_epoch) for each in ends if each.request.committed and not each.response}
+    asked = [each for each in ends if not each.request.committed and (each.name, each.request.producer_epoch) in lost]
+    assert any(each.response is not None and each.response.error_code == INVALID_TXN_STATE for each in asked)
+
+
+def test_ids_have_rivals() -> None:
+    run = played("rivals")
+    assert sum((producer.met for producer in run.producers), Counter())["EndTxnRequest PRODUCER_FENCED"] > 0
+
+
+def test_segments_end_and_logs_are_compacted() -> None:
+    run = Run(replace(draw(1, "general"), segments_ms=300))
+    run.play()
+    logs = run.world.store.logs()
+    assert any(log.first_dirty_offset > 0 for log in logs)
+    assert any(len(log.segments) > 1 for log in logs)

@@ -11,7 +11,7 @@ from odradek.records.batch import Batch
 from odradek.records.record import iterate_records
 from odradek.sim.consumers import Consumer, read_committed
 from odradek.sim.model import Fields
-from odradek.sim.producers import Producer, Transaction
+from odradek.sim.producers import LONG_MS, Producer, Transaction
 from odradek.sim.promises import Problem
 from odradek.sim.reader import kind_of
 from odradek.sim.schedule import REMADE
@@ -26,9 +26,13 @@ from odradek.wire.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 
-__all__ = ["PARTITIONS", "Checks"]
+__all__ = ["PARTITIONS", "TIMEOUT_CHECKS_MS", "Checks"]
 
 TopicPartition = tuple[str, int]
+TIMEOUT_CHECKS_MS = 1_000
+"""How often coordinators look for transactions that are open for too long."""
+SLOWNESS_MS = 4_000
+"""As long as a broker may do nothing at all, and what was asked of it meanwhile."""
 PARTITIONS: list[TopicPartition] = [("t", 0), ("t", 1), ("t", 2)]
 
 
@@ -43,10 +47,13 @@ class Checks:
         journal: Sequence[Transaction],
         *,
         refuses: bool = False,
+        forgets: bool = False,
+        timeout_ms: int = 0,
         deleted_at: int = 0,
     ) -> None:
         """`refuses`: a rule has answered for leaders that they do not take a batch, which they have not heard of.
 
+        `forgets`: leaders forget producers that are silent for a while. `timeout_ms` is that of transactions.
         `deleted_at`: when the end of the topic was asked for that is made again, for the last time.
         """
         self._deleted_at = deleted_at
@@ -55,6 +62,8 @@ class Checks:
         self._consumers = consumers
         self._journal = journal
         self._refuses = refuses
+        self._forgets = forgets
+        self._timeout_ms = timeout_ms
         self.committed: dict[TopicPartition, list[bytes | None]] = {}
         """What there is to be read, once `problems` has looked."""
         self._values: set[bytes | None] = set()
@@ -126,6 +135,25 @@ class Checks:
         yield from self._refused_retries()
         yield from self._shut_out()
         yield from self._wrong_markers()
+        yield from self._open_for_too_long()
+
+    def _open_for_too_long(self) -> Iterator[Problem]:
+        """Where a coordinator stays what it is, it aborts what is open for longer than its timeout (KIP-98)."""
+        opened: dict[str, tuple[int, int]] = {}
+        longest_ms = self._timeout_ms + TIMEOUT_CHECKS_MS + SLOWNESS_MS
+        for at, (node_id, fact) in zip(self._world.fact_times, self._world.facts, strict=True):
+            fields: Fields = fact.fields
+            if fact.kind == "leadership_taken" and fields["topic"] == CoordinatorKind.TRANSACTION.topic:
+                opened.clear()
+            if fact.kind != "state_change":
+                continue
+            name = fields["transactional_id"]
+            if fields["state_to"] == TxnState.ONGOING.title:
+                opened[name] = at, node_id
+                continue
+            began, by = opened.pop(name, (at, node_id))
+            if by == node_id and at - began > longest_ms and self._timeout_ms < LONG_MS:
+                yield Problem("unfinished transaction", f"{name} had one open for {at - began} ms")
 
     def open_ends(self) -> Iterator[Problem]:
         """What the brokers have not brought to an end: requests, transactions, markers."""
@@ -227,8 +255,8 @@ class Checks:
                 if batch.is_control:
                     continue
                 pair = batch.producer_id, batch.producer_epoch
-                is_unheard = pair not in expected and (
-                    (pair in older and (batch.partition_leader_epoch > 0 or self._refuses))
+                is_unheard = (pair not in expected or self._forgets) and (
+                    (pair in older and (batch.partition_leader_epoch > 0 or self._refuses or self._forgets))
                     or (not batch.is_transactional and pair[0] not in heard)
                 )
                 heard.add(pair[0])

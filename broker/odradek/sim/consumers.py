@@ -15,11 +15,15 @@ from odradek.sim.world import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.fetch_response import FetchResponse, PartitionData
+from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 __all__ = ["Consumer", "read_committed"]
 
 TopicPartition = tuple[str, int]
 WAIT_MS, CALM_WAIT_MS = 200, 2_000
+ASKS_FOR_THE_END = 0.1
+LATEST = -1
+LIST_VERSION = 6
 
 
 def fetch(partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int) -> FetchRequest:
@@ -90,7 +94,7 @@ class Consumer:
         *,
         random: Random,
         calm: Callable[[], bool],
-        judge: Callable[[TopicPartition, list[ReadBatch]], None],
+        judge: Callable[[TopicPartition, list[ReadBatch], int], None],
         sessions: bool = False,
     ) -> None:
         self.world = world
@@ -101,7 +105,7 @@ class Consumer:
         self._calm = calm
         """Whether hardly anything happens any more."""
         self._judge = judge
-        """Is told of every read."""
+        """Is told of every read, and where whoever reads committed records is told that they end."""
         self._offset = 0
         self._session = Session() if sessions else None
 
@@ -129,7 +133,19 @@ class Consumer:
             # What was answered before it was to stop may be long ago.
             if is_last and self._offset == data.last_stable_offset == data.high_watermark:
                 return
+            if self.random.random() < ASKS_FOR_THE_END:
+                yield from self._ask_for_the_end(registered.leader)
             yield Sleep(self.random.choice((0, 30, 200)))
+
+    def _ask_for_the_end(self, leader: int) -> Script:
+        """Where the partition ends, as whoever begins with the latest records asks."""
+        wanted = ListOffsetsPartition(partition_index=self.partition[1], timestamp=LATEST)
+        topic = ListOffsetsTopic(name=self.partition[0], partitions=[wanted])
+        response = yield Ask(leader, ListOffsetsRequest(replica_id=-1, isolation_level=1, topics=[topic]), LIST_VERSION)
+        if response is not None:
+            [data] = response.topics[0].partitions
+            if data.error_code == ErrorCode.NONE:
+                self._judge(self.partition, [], data.offset)
 
     def _take(self, data: PartitionData) -> None:
         batches = batches_of(data)
@@ -142,6 +158,7 @@ class Consumer:
                 for batch, is_seen in read
                 if batch.is_transactional
             ],
+            data.last_stable_offset,
         )
         if batches:
             self._offset = batches[-1].next_offset

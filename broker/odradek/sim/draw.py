@@ -17,7 +17,7 @@ from odradek.sim.schedule import PARTITIONS, Deed, Player, Schedule, Send, Txn
 
 __all__ = ["Settings", "draw"]
 
-PRODUCERS, WORKERS, IDS = 5, 2, 4
+PRODUCERS, WORKERS = 5, 2
 PLAIN_IDS = ("tid-3",)
 """With a dialect its producers speak it, but for those of these ids."""
 """The last producer is a rival: another instance of the first one's id."""
@@ -44,6 +44,8 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
     settings = settings or Settings()
     focus = FOCUSES[workload] if isinstance(workload, str) else workload
     dice = Random(seed)
+    # What came later is drawn by itself, so that the seeds of findings still tell the same.
+    world = Random(f"{seed} world")
     drawn = dice.choice(focus.levels)
     levels = _levels(settings, drawn)
     slowest = dice.choice(focus.slowest_ms)
@@ -53,7 +55,7 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
     players = [
         _player(
             f"p{number}",
-            f"tid-{number // 2 if habits.succeeds else number % IDS}",
+            f"tid-{_id_of(number, habits)}",
             dice,
             habits,
             levels=levels,
@@ -79,8 +81,12 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
         load_ms=load_ms,
         transaction_timeout_ms=habits.timeout_ms,
         id_expiration_ms=habits.expires_ms,
+        producer_expiration_ms=world.choice(focus.producer_expiration_ms),
+        segments_ms=world.choice(focus.segments_ms),
+        min_insync=min(world.choice(focus.min_insync), replicas),
         sessions=habits.sessions,
         heartbeats=habits.heartbeats,
+        watchers=habits.watchers,
         sharers=habits.sharers,
         duration_ms=TROUBLE_MS,
         players=tuple(players),
@@ -93,7 +99,7 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
 
 
 def _id_of(number: int, habits: Habits) -> int:
-    return number // 2 if habits.succeeds else number % IDS
+    return number // 2 if habits.succeeds else number % habits.ids
 
 
 def _succeeding(players: list[Player]) -> list[Player]:
@@ -144,6 +150,7 @@ def _player(
         speaks=speaks,
         idempotent=idempotent,
         works=works,
+        dies=habits.dies if works else 0.0,
         seed=seed,
         transactions=transactions,
     )
@@ -168,7 +175,18 @@ def _transaction(dice: Random, habits: Habits, *, works: bool) -> Txn:
     if dice.random() < habits.walks_away:
         return Txn(seed=seed, pause_ms=pause_ms, sends=tuple(sends), offset=offset, ending="walk away")
     commits = dice.random() < habits.commits
-    return Txn(seed=seed, pause_ms=pause_ms, sends=tuple(sends), offset=offset, ending="commit" if commits else "abort")
+    late = Random(f"{seed} habits")
+    if late.random() < habits.lingers:
+        sends = [replace(send, pause_ms=late.choice((300, 900))) for send in sends]
+    return Txn(
+        seed=seed,
+        pause_ms=pause_ms,
+        sends=tuple(sends),
+        offset=offset,
+        together=late.random() < habits.together,
+        changes_mind=commits and late.random() < habits.changes_mind,
+        ending="commit" if commits else "abort",
+    )
 
 
 def _send(dice: Random, habits: Habits, partition: int, *, pause_ms: int) -> Send:

@@ -50,6 +50,12 @@ def _lose_answers_of_records(dice: Random, broker: int) -> Rule:
     return rule("PRODUCE", broker=broker, disconnect="after", times=dice.randint(1, 8))
 
 
+def _delay_answers_of_records(dice: Random, broker: int) -> Rule:
+    # Several batches are written, and their client asks for all of them again.
+    delay_ms = dice.choice((60, 300, 3_500))
+    return rule("PRODUCE", broker=broker, answer_delay_ms=delay_ms, times=dice.randint(1, 6))
+
+
 def _delay_verdicts(dice: Random, broker: int) -> Rule:
     # The transaction may be over, and its markers written, when the leader hears that it is open.
     delay_ms = dice.choice((30, 100, 300, 1_000))
@@ -93,6 +99,7 @@ RULES: Mapping[str, Draw] = MappingProxyType(
         "lose requests": _lose_requests,
         "lose answers": _lose_answers,
         "lose answers of records": _lose_answers_of_records,
+        "delay answers of records": _delay_answers_of_records,
         "delay requests": _delay_requests,
         "delay records": _delay_records,
         "delay verdicts": _delay_verdicts,

@@ -31,6 +31,12 @@ class Focus(Struct, frozen=True):
     habits: Habits = Habits()
     slowest_ms: tuple[int, ...] = (0, 5, 40, 120)
     """Of messages between brokers."""
+    segments_ms: tuple[int, ...] = (0, 0, 300)
+    """How long segments of logs last; 0: for ever, as far as a run is concerned."""
+    producer_expiration_ms: tuple[int, ...] = (0,)
+    """After how long a leader forgets a producer; 0: not in a run."""
+    min_insync: tuple[int, ...] = (1,)
+    """How many replicas have to have what is written."""
     follow_ups: tuple[str, ...] = ()
     """What is done when a rule has hit for the first time, one of them for each rule."""
     swarm: bool = False
@@ -88,15 +94,30 @@ GENERAL = _focus(
         "deafen a broker": 1,
         "replace a coordinator amid markers": 3,
         "change the level": 2,
-    }
+    },
+    habits=Habits(watchers=1),
 )
 
 DUPLICATES = _focus(
-    {"lose answers of records": 4, "move a leader": 1},
+    {"lose answers of records": 4, "delay answers of records": 2, "move a leader": 1},
     habits=Habits(gives_up=0.0, in_flight=2),
     levels=((2,), (1, 2)),
 )
 """Batches are written, and their producers are not told."""
+
+LOST_ANSWERS = _focus(
+    {"lose answers": 8, "lose requests": 3, "delay answers of records": 1, "move a coordinator": 2},
+    habits=Habits(gives_up=0.4, changes_mind=0.4, commits=0.6),
+    slowest_ms=(0, 5, 40),
+)
+"""Coordinators decide, and their clients are not told."""
+
+RIVALS = _focus(
+    {"lose answers": 3, "delay records": 3, "delay markers": 2, "move a coordinator": 2},
+    habits=Habits(ids=2, gives_up=0.4, commits=0.5, pauses_ms=(0, 50, 200, 600)),
+    slowest_ms=(0, 5, 40),
+)
+"""Instances take the ids of others over, which go on with what they have begun."""
 
 LATE_VERDICTS = _focus(
     {"delay verdicts": 6, "delay records": 1, "move a coordinator": 1},
@@ -140,7 +161,7 @@ IN_FLIGHT = _focus(
 
 WALKING_AWAY = _focus(
     {"move a coordinator": 2, "crash a broker": 1, "restart a broker": 2, "delay records": 2},
-    habits=Habits(walks_away=0.1, timeout_ms=1_500),
+    habits=Habits(walks_away=0.1, lingers=0.2, timeout_ms=1_500, watchers=1),
 )
 """Transactions are left open, and nobody but their coordinator can end them."""
 
@@ -186,6 +207,7 @@ LAGGING = _focus(
         "delay records": 1,
     },
     slowest_ms=(0, 5, 40),
+    min_insync=(1, 2),
 )
 """Replicas lag and fall out of sync, and leaders go with what they had not told anybody."""
 
@@ -240,8 +262,8 @@ REMOVED_LEADERS = _focus(
 """Leaders are called gone, and go on until they hear of it."""
 
 WORKING = _focus(
-    {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
-    habits=Habits(workers=5, newer=0.5, gives_up=0.0),
+    {"delay markers": 6, "lose answers": 1, "move a coordinator": 3},
+    habits=Habits(workers=5, newer=0.5, gives_up=0.0, dies=0.1),
     slowest_ms=(0, 5, 40),
 )
 """Work goes from one member of a group to the next while the offset of the one before is not decided yet."""
@@ -257,12 +279,13 @@ FORGOTTEN_IDS = _focus(
     {"move a coordinator": 1, "delay records": 2, "lose answers": 1},
     habits=Habits(pauses_ms=(0, 0, 50, 1_500), expires_ms=400, gives_up=0.1, walks_away=0.05, timeout_ms=1_500),
     slowest_ms=(0, 5, 40),
+    producer_expiration_ms=(0, 700),
 )
 """Transactional ids are forgotten while their producers rest, or are about to go on."""
 
 FENCING_ADMINS = _focus(
     {"fence a producer": 6, "delay records": 2, "move a coordinator": 1, "delay markers": 1},
-    habits=Habits(gives_up=0.1),
+    habits=Habits(gives_up=0.1, watchers=1),
     slowest_ms=(0, 5, 40),
 )
 """Admins fence producers (KIP-98's InitProducerId of somebody else) in the middle of what they do."""
@@ -284,13 +307,20 @@ SESSIONS = _focus(
 
 HEARTBEATS = _focus(
     {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
-    habits=Habits(workers=5, newer=0.5, gives_up=0.0, heartbeats=True),
+    habits=Habits(workers=5, newer=0.5, gives_up=0.0, dies=0.1, heartbeats=True),
     slowest_ms=(0, 5, 40),
 )
 """As `working`, with members of the newer protocol (KIP-848), whose epochs tell old members' offsets apart."""
 
 SHARING = _focus(
-    {"delay markers": 3, "delay records": 2, "move a leader": 2, "crash a broker": 1, "restart a broker": 3},
+    {
+        "delay markers": 3,
+        "delay records": 2,
+        "move a leader": 2,
+        "crash a broker": 1,
+        "restart a broker": 3,
+        "deafen a broker": 2,
+    },
     habits=Habits(sharers=3, commits=0.5, workers=0),
     slowest_ms=(0, 5, 40),
 )
@@ -307,6 +337,8 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {
         "general": GENERAL,
         "duplicates": DUPLICATES,
+        "lost-answers": LOST_ANSWERS,
+        "rivals": RIVALS,
         "late-verdicts": LATE_VERDICTS,
         "late-records": LATE_RECORDS,
         "late-markers": LATE_MARKERS,

@@ -23,6 +23,8 @@ class Habits(Struct, frozen=True):
     """Batches that are sent to a partition before the first of them is answered."""
     idempotent: float = 0.0
     """To have no transactional id."""
+    ids: int = 4
+    """Transactional ids of the producers, who are five: those with the same one are rivals."""
     succeeds: bool = False
     """Every other producer dies in its second transaction, and the next one takes its id over."""
     workers: int = 2
@@ -31,12 +33,22 @@ class Habits(Struct, frozen=True):
     """Of a transaction."""
     pauses_ms: tuple[int, ...] = (0, 0, 5, 50, 200)
     """Before a transaction."""
+    together: float = 0.15
+    """To send batches for several partitions in one request."""
+    changes_mind: float = 0.15
+    """To want a transaction aborted whose commit was not answered."""
+    lingers: float = 0.0
+    """To rest in the middle of a transaction, so that it may come to its timeout while it goes on."""
+    dies: float = 0.0
+    """Members of a group vanish without a word."""
     expires_ms: int = 0
     """After so long an id that is not used is forgotten; 0: as by default, after a week."""
     sessions: bool = False
     """To read in fetch sessions."""
     remade: float = 0.0
     """To write to the topic that is deleted and made again as well."""
+    watchers: int = 0
+    """Admins who ask what transactions there are."""
     sharers: int = 0
     """Members of a share group."""
     heartbeats: bool = False

@@ -41,6 +41,9 @@ class Member(Worker):
         """Heartbeats from joining to leaving, or to being fenced."""
         epoch, owned, told = JOINING, None, None
         while True:
+            if epoch > JOINING and self.plan.dies and self._dice.random() < self.plan.dies / 4:
+                # As a process does that is killed: its membership ends with its session.
+                return
             leaves = epoch > JOINING and (not self.goes_on() or self._dice.random() < LEAVES)
             if leaves:
                 self.membership = Membership()

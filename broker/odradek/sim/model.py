@@ -187,9 +187,12 @@ class Model:
         """Whether the topic still has the name, and is led."""
         return self._present.get(key, "") == topic_id and self._partitions[key, topic_id].is_led
 
-    def read(self, key: TopicPartition, batches: Iterable[ReadBatch]) -> None:
-        """What a reader of committed records was given now."""
+    def read(self, key: TopicPartition, batches: Iterable[ReadBatch], *, end: int = 0) -> None:
+        """What a reader of committed records was given now, and where it was told that these end."""
         partition = self._named(key, self._present.get(key, ""))
+        for each in partition.open.values():
+            if each.first < end:
+                self._say("last stable offset", f"that of {_told(key)} is told as {end}, one is open at {each.first}")
         for batch in batches:
             self.reads += 1
             span = partition.span_at(batch.producer_id, batch.offset)

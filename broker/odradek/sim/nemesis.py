@@ -22,6 +22,7 @@ from odradek.node.rules.one_line import rule
 from odradek.node.transport.call import Call
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
 from odradek.sim.faults import told
+from odradek.sim.ownership import Forced
 from odradek.sim.schedule import REMADE, Deed
 from odradek.sim.world import World
 from odradek.txn.entry import EPOCH_LAST_USABLE
@@ -45,6 +46,7 @@ SOON_MS = 5
 FENCES_MAX = 10
 """So often an admin asks again where a transaction is about to end."""
 FENCED_TIMEOUT_MS = 8_000
+ADMIN_PATIENCE_MS = 1_000
 EPOCHS_LEFT = 4
 """So many at most are left of epochs that are used up."""
 
@@ -74,6 +76,8 @@ class Nemesis:
         """When what was done."""
         self.deleted_at = 0
         """When somebody asked for the last time for the end of the topic that is made again."""
+        self.forced: list[Forced] = []
+        """Whose epochs were used up."""
         self._schedule = deeds
         self._transactional_ids = list(dict.fromkeys(transactional_ids))
         self._follow_ups: list[tuple[Armed, Deed]] = []
@@ -111,14 +115,17 @@ class Nemesis:
     def _wait(self, until: int) -> Script:
         """Wait, and meanwhile lift what is over."""
         while True:
-            self._lift_what_is_over()
-            self._let_hear(now=self.world.now)
-            self._let_go_on(now=self.world.now)
+            self._end_what_is_over()
             yield from self._follow_up()
             if self.world.now >= until:
                 return
             tick_ms = SOON_MS if self._follow_ups else TICK_MS
             yield Sleep(min(tick_ms, until - self.world.now))
+
+    def _end_what_is_over(self) -> None:
+        self._lift_what_is_over()
+        self._let_hear(now=self.world.now)
+        self._let_go_on(now=self.world.now)
 
     def _do_it(self, kind: str) -> Script:
         done = DEEDS[kind](self)
@@ -385,6 +392,7 @@ class Nemesis:
                 continue
             if entry.state in EXPIRABLE and entry.producer_epoch < epoch:
                 self._do(partial(_force_if_idle, shard, tid, epoch), node_id=node_id)
+                self.forced.append(Forced(self.world.now, tid))
                 return f"{tid} has epoch {epoch}"
         return f"{tid} is at work"
 
@@ -399,7 +407,9 @@ class Nemesis:
             leader = coordinators.partitions[partition_for(tid, len(coordinators.partitions))].leader
             if leader in self.world.running:
                 request = InitProducerIdRequest(transactional_id=tid, transaction_timeout_ms=FENCED_TIMEOUT_MS)
-                response = yield Ask(leader, request, newest)
+                response = yield Ask(leader, request, newest, ADMIN_PATIENCE_MS)
+                # Who stands still meanwhile does so no longer than it was to.
+                self._end_what_is_over()
                 if response is not None and response.error_code == ErrorCode.NONE:
                     return f"{tid} is fenced"
             yield Sleep(self.random.randint(5, 60))
@@ -425,7 +435,8 @@ class Nemesis:
     ) -> Generator[Sleep | Ask, _OfTopics, bool]:
         """Whether the controller says that it has done it; a crashed one is asked again."""
         for _ in range(FENCES_MAX):
-            response = yield Ask(self.world.spec.controller_id, request, version)
+            response = yield Ask(self.world.spec.controller_id, request, version, ADMIN_PATIENCE_MS)
+            self._end_what_is_over()
             if isinstance(response, DeleteTopicsResponse):
                 return response.responses[0].error_code == ErrorCode.NONE
             if response is not None:

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.record import Record, build_batch
@@ -24,6 +25,7 @@ from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToT
 from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.wire.messages.produce_response import ProduceResponse, TopicProduceResponse
 from odradek.wire.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -31,7 +33,7 @@ from odradek.wire.messages.txn_offset_commit_request import (
 )
 from odradek.wire.registry import ApiKey
 
-__all__ = ["AGAIN", "TOPIC", "MustAbort", "MustRestart", "Producer", "Transaction", "WalksAway"]
+__all__ = ["AGAIN", "LONG_MS", "TOPIC", "MustAbort", "MustRestart", "Producer", "Transaction", "WalksAway"]
 
 TopicPartition = tuple[str, int]
 TOPIC = "t"
@@ -198,7 +200,10 @@ class Producer:
         try:
             if not self.new and plan.sends:
                 yield from self._add(list(dict.fromkeys((send.topic, send.partition) for send in plan.sends)))
-            for number, send in enumerate(plan.sends):
+            numbered = list(enumerate(plan.sends))
+            if plan.together:
+                numbered = yield from self._produce_together(transaction, numbered)
+            for number, send in numbered:
                 yield from self._produce(transaction, send, number)
                 yield Sleep(send.pause_ms)
             if plan.offset:
@@ -211,7 +216,7 @@ class Producer:
             if not self.new:
                 yield from self._init(self.pair)
             return
-        yield from self._end(transaction, commit=plan.ending == "commit")
+        yield from self._end(transaction, commit=plan.ending == "commit", changes_mind=plan.changes_mind)
 
     def _add(self, partitions: list[TopicPartition]) -> Script:
         request = AddPartitionsToTxnRequest(
@@ -246,6 +251,38 @@ class Producer:
                 if lost and send.gives_up:
                     # The batch may still be on its way when the transaction is over and the next one has begun.
                     raise MustAbort
+            yield Sleep(self.random.randint(5, 60))
+        raise MustAbort
+
+    def _produce_together(
+        self, transaction: Transaction, numbered: list[tuple[int, Send]]
+    ) -> Generator[Sleep | AskAll, Any, list[tuple[int, Send]]]:
+        """Send the first batch for each partition in one request for each leader; what is left to be sent."""
+        firsts = {send.partition: (number, send) for number, send in reversed(numbered) if send.topic == TOPIC}
+        waiting = {
+            (TOPIC, index): self._batches(transaction, replace(send, records=send.records[:1]), number)
+            for index, (number, send) in sorted(firsts.items())
+        }
+        patience_ms = min((send.patience_ms for _, send in firsts.values()), default=0)
+        gives_up = any(send.gives_up for _, send in firsts.values())
+        hangs_up = all(send.hangs_up for _, send in firsts.values())
+        for _ in range(50):
+            led: dict[int, list[TopicPartition]] = {}
+            for partition in waiting:
+                led.setdefault(self._leader(partition), []).append(partition)
+            led.pop(-1, None)
+            for leader, partitions in led.items():
+                request = _together([waiting[partition][0].request for partition in partitions])
+                [response] = yield AskAll(leader, (request,), self.produce_version, patience_ms, hangs_up)
+                for position, partition in enumerate(partitions):
+                    own = None if response is None else _answer_to(response, position)
+                    lost = self._take_answers(transaction, partition, waiting[partition], [own])
+                    if lost and gives_up:
+                        raise MustAbort
+            waiting = {partition: sent for partition, sent in waiting.items() if sent}
+            if not waiting:
+                sent = {number for number, _ in firsts.values()}
+                return [(number, send) for number, send in numbered if number not in sent]
             yield Sleep(self.random.randint(5, 60))
         raise MustAbort
 
@@ -353,7 +390,7 @@ class Producer:
 
     # ------------------------------------------------------------------ its coordinator
 
-    def _end(self, transaction: Transaction, *, commit: bool) -> Script:
+    def _end(self, transaction: Transaction, *, commit: bool, changes_mind: bool = False) -> Script:
         request = EndTxnRequest(
             transactional_id=self.tid, producer_id=self.pair[0], producer_epoch=self.pair[1], committed=commit
         )
@@ -366,7 +403,22 @@ class Producer:
             lambda answer: answer.error_code,
             # Without a partition an older client's transaction has not begun, and there is nothing to abort.
             fine=frozenset() if self.new or commit else frozenset({ErrorCode.INVALID_TXN_STATE}),
+            asks_once=changes_mind,
         )
+        if response is None:
+            # The commit may be decided; then the coordinator has to say so.
+            commit = False
+            response = yield from self._until_done(
+                CoordinatorKind.TRANSACTION,
+                self.tid,
+                replace(request, committed=False),
+                self.end_version,
+                lambda answer: answer.error_code,
+            )
+            if not self.new:
+                transaction.outcome = "aborted"
+                yield from self._init(self.pair)
+                return
         transaction.outcome = "committed" if commit else "aborted"
         if self.new:
             self._adopt((response.producer_id, response.producer_epoch))
@@ -399,12 +451,18 @@ class Producer:
         *,
         abortable: frozenset[ErrorCode] = frozenset(),
         fine: frozenset[ErrorCode] = frozenset(),
+        asks_once: bool = False,
     ) -> Generator[Sleep | Ask, Any, Any]:
-        """Ask a coordinator, whoever it is by then, until there is an answer that no retry would change."""
+        """Ask a coordinator, whoever it is by then, until there is an answer that no retry would change.
+
+        None if it is asked no more because a request had no answer.
+        """
         while True:
             node_id = self._coordinator(kind, key)
             response = None if node_id < 0 else (yield Ask(node_id, request, version))
             self._meet(type(request).__name__, None if response is None else error_of(response))
+            if asks_once and response is None and node_id >= 0:
+                return None
             if response is not None:
                 error = ErrorCode(error_of(response))
                 if error is ErrorCode.NONE or error in fine:
@@ -441,3 +499,16 @@ class Producer:
     def _image(self) -> Any:
         """Any broker may be asked, and not all of them know the latest."""
         return self.world.nodes[self.random.choice(self.world.running)].image
+
+
+def _together(requests: list[ProduceRequest]) -> ProduceRequest:
+    """One request in place of several, each with one partition of the same topic."""
+    first = requests[0]
+    data = [request.topic_data[0].partition_data[0] for request in requests]
+    return replace(first, topic_data=[TopicProduceData(name=first.topic_data[0].name, partition_data=data)])
+
+
+def _answer_to(response: ProduceResponse, position: int) -> ProduceResponse:
+    """What one of its partitions was answered."""
+    [topic] = response.responses
+    return ProduceResponse([TopicProduceResponse(topic.name, topic.topic_id, [topic.partition_responses[position]])])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from collections.abc import Iterator
 from hashlib import sha256
 from itertools import chain, islice
 from random import Random
@@ -15,18 +17,20 @@ from odradek.dialects.load import load, producer_class
 from odradek.dialects.producer import Producer as Core
 from odradek.log.machine import Fact
 from odradek.sim.actors import Asked, Stage
-from odradek.sim.checks import PARTITIONS, Checks
+from odradek.sim.checks import PARTITIONS, TIMEOUT_CHECKS_MS, Checks
 from odradek.sim.consumers import Consumer
 from odradek.sim.idempotent import Idempotent
 from odradek.sim.members import Member
 from odradek.sim.model import Model, ReadBatch
 from odradek.sim.nemesis import Nemesis
+from odradek.sim.ownership import owners_problems
 from odradek.sim.producers import Producer, Transaction
 from odradek.sim.promises import PROMISES, Problem, Violation
 from odradek.sim.schedule import REMADE, Player, Schedule
 from odradek.sim.share_checks import share_problems
 from odradek.sim.sharers import SHARE_CONFIG, Sharer, share_group_settings
 from odradek.sim.speakers import Speaker, Store
+from odradek.sim.watchers import Watcher, watchers_problems
 from odradek.sim.workers import Worker
 from odradek.sim.world import Livelock, World
 from odradek.wire.registry import ApiKey
@@ -71,7 +75,7 @@ class Run:
             "offsets.topic.num.partitions": 3,
             "transaction.state.log.replication.factor": schedule.replicas,
             "offsets.topic.replication.factor": schedule.replicas,
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": TIMEOUT_CHECKS_MS,
             "request.timeout.ms": 2_000,
             "replica.lag.time.max.ms": 700,
             "transaction.partition.verification.enable": schedule.verification,
@@ -83,6 +87,18 @@ class Run:
             config |= SHARE_CONFIG | {"share.coordinator.state.topic.replication.factor": schedule.replicas}
         if schedule.heartbeats:
             config["group.consumer.assignment.interval.ms"] = 0
+        if schedule.producer_expiration_ms:
+            config["producer.id.expiration.ms"] = schedule.producer_expiration_ms
+            config["producer.id.expiration.check.interval.ms"] = schedule.producer_expiration_ms // 2
+        if schedule.segments_ms:
+            config |= {
+                "log.roll.ms": schedule.segments_ms,
+                "log.cleaner.backoff.ms": schedule.segments_ms,
+                "log.cleaner.min.cleanable.ratio": 0,
+                "log.cleaner.delete.retention.ms": schedule.segments_ms,
+            }
+        if schedule.min_insync > 1:
+            config["min.insync.replicas"] = schedule.min_insync
         if schedule.id_expiration_ms:
             config["transactional.id.expiration.ms"] = schedule.id_expiration_ms
             config["transaction.remove.expired.transaction.cleanup.interval.ms"] = schedule.id_expiration_ms // 2
@@ -139,6 +155,15 @@ class Run:
         ]
         if self.sharers:
             self.world.client(self.world.spec.controller_id).ask(share_group_settings(), 1)
+        self.watchers = [
+            Watcher(
+                self.world,
+                random=Random(f"{schedule.seed} watcher {number}"),
+                transactional_ids=sorted({plan.transactional_id for plan in schedule.players}) or [""],
+                goes_on=lambda: not self.calm,
+            )
+            for number in range(schedule.watchers)
+        ]
         self.nemesis = Nemesis(
             self.world,
             deeds=schedule.deeds,
@@ -162,6 +187,9 @@ class Run:
 
     def play(self) -> Report:
         """Play it; `Violation` if something does not hold."""
+        collects = gc.isenabled()
+        # Looking for garbage takes a quarter of the time, and what a run leaves is gone with it.
+        gc.disable()
         try:
             self._play()
         except Violation:
@@ -170,6 +198,9 @@ class Run:
             name = "livelock" if isinstance(error, Livelock) else "failure"
             problem = Problem(name, f"{type(error).__name__}: {error}")
             raise self._violation(problem) from error
+        finally:
+            if collects:
+                gc.enable()
         outcomes = [each.outcome for each in self.journal]
         return Report(
             digest=digest(self.facts),
@@ -202,6 +233,8 @@ class Run:
             stage.add(f"member-{worker.name}", worker.consume())
         for sharer in self.sharers:
             stage.add(f"sharer-{sharer.name}", sharer.script())
+        for number, watcher in enumerate(self.watchers):
+            stage.add(f"watcher-{number}", watcher.script())
         nemesis = stage.add("nemesis", self.nemesis.script())
         if not stage.play([nemesis], within_ms=self.schedule.duration_ms + PEACE_MS):
             raise self._violation(Problem("no progress", "what goes wrong does not come to its end"))
@@ -226,9 +259,16 @@ class Run:
             self.consumers,
             self.journal,
             refuses=_refuses(self.schedule),
+            forgets=self.schedule.producer_expiration_ms > 0,
+            timeout_ms=self.schedule.transaction_timeout_ms,
             deleted_at=self.nemesis.deleted_at,
         )
-        found = chain(checks.problems(), share_problems(self.sharers, checks.committed, self.facts))
+        found = chain(
+            checks.problems(),
+            share_problems(self.sharers, checks.committed, self.facts),
+            self._owners_problems(),
+            watchers_problems(self.watchers, self.facts),
+        )
         self._watch()
         self.model.end()
         problems = self.model.problems + list(islice(found if at_rest else checks.without_rest(), PROBLEMS_MAX))
@@ -238,12 +278,23 @@ class Run:
         if problems or self.model.problems:
             raise self._violation(*problems)
 
+    def _owners_problems(self) -> Iterator[Problem]:
+        """What becomes of ids in a dialect is its own affair."""
+        schedule = self.schedule
+        if schedule.dialect is None and schedule.verification:
+            yield from owners_problems(
+                self.asked,
+                timeout_ms=schedule.transaction_timeout_ms,
+                forced=self.nemesis.forced,
+                forgets=schedule.id_expiration_ms > 0,
+            )
+
     # ------------------------------------------------------------------ what must hold at every moment
 
-    def _judge(self, key: TopicPartition, batches: list[ReadBatch]) -> None:
-        """A consumer has read."""
+    def _judge(self, key: TopicPartition, batches: list[ReadBatch], end: int) -> None:
+        """A consumer has read, or has asked where to begin: everything before `end` is decided."""
         self._watch(reads=True)
-        self.model.read(key, batches)
+        self.model.read(key, batches, end=end)
 
     def _watch(self, *, reads: bool = False) -> None:
         """Events follow from one another; the last stable offset never goes back, nor beyond the high watermark.

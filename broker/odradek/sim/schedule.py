@@ -79,6 +79,10 @@ class Txn(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
     sends: tuple[Send, ...] = ()
     offset: bool = False
     """It commits an offset of its own group as well."""
+    together: bool = False
+    """One batch for each partition goes out in one request for each leader, in place of requests of their own."""
+    changes_mind: bool = False
+    """A commit that is not answered is asked for no more: it wants the transaction aborted."""
     ending: Ending = "commit"
 
 
@@ -97,6 +101,8 @@ class Player(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     """So late it comes."""
     works: bool = False
     """It is a member of a group, and its transactions are consume, transform, produce."""
+    dies: float = 0.0
+    """How often, as such, it vanishes without a word, and another member comes in its place."""
     seed: int = 0
     transactions: tuple[Txn, ...] = ()
 
@@ -149,8 +155,16 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     transaction_timeout_ms: int = 8_000
     id_expiration_ms: int = 0
     """After so long a transactional id that is not used is forgotten; 0: as by default, after a week."""
+    producer_expiration_ms: int = 0
+    """After so long leaders forget a producer that writes nothing; 0: as by default, after a day."""
+    segments_ms: int = 0
+    """Segments of logs end after so long, and coordinators' logs are compacted at once; 0: as by default, hardly."""
+    min_insync: int = 1
+    """So many replicas have to have what is written."""
     sessions: bool = False
     """Consumers read in fetch sessions (KIP-227)."""
+    watchers: int = 0
+    """Admins who ask what transactions there are."""
     sharers: int = 0
     """Members of a share group, which reads all of it (KIP-932)."""
     heartbeats: bool = False
@@ -180,7 +194,7 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     def steps(self) -> int:
         """How many steps it has: what clients send and end, and what goes wrong."""
         sent = sum(len(txn.sends) + txn.offset + 1 for player in self.players for txn in player.transactions)
-        return sent + len(self.deeds) + len(self.consumers) + self.sharers
+        return sent + len(self.deeds) + len(self.consumers) + self.sharers + self.watchers
 
 
 def schedule_text(schedule: Schedule) -> str:

@@ -42,6 +42,8 @@ def share_problems(
         for number, later in enumerate(of_record):
             if later.count > DELIVERIES_MAX:
                 yield Problem("delivered again", f"{where} was delivered {later.count} times")
+            if later.refused_at < later.asked_at + LOCK_MS and not _moved(later, later.refused_at, moved):
+                yield Problem("broken lock", f"{where} was with {later.member}, which was told that it is not")
             for earlier in of_record[:number]:
                 yield from _between(where, earlier, later, moved)
 
@@ -50,6 +52,10 @@ def _between(where: str, earlier: Given, later: Given, moved: Sequence[int]) -> 
     if earlier.accepted_at < NEVER and later.asked_at > earlier.accepted_at:
         yield Problem("delivered again", f"{where} was accepted by {earlier.member}, and given to {later.member}")
     # Locks are the leader's own: with it they are gone.
-    had_other_leader = any(earlier.asked_at <= at <= later.told_at for at in moved)
-    if later.told_at < min(earlier.asked_at + LOCK_MS, earlier.let_go_at) and not had_other_leader:
+    if later.told_at < min(earlier.asked_at + LOCK_MS, earlier.let_go_at) and not _moved(earlier, later.told_at, moved):
         yield Problem("broken lock", f"{where} was given to {later.member} while {earlier.member} had it")
+
+
+def _moved(given: Given, until: int, moved: Sequence[int]) -> bool:
+    """Whether the partition had another leader meanwhile."""
+    return any(given.asked_at <= at <= until for at in moved)

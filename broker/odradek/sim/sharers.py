@@ -39,7 +39,7 @@ __all__ = ["DELIVERIES_MAX", "LOCK_MS", "SHARE_CONFIG", "SHARE_GROUP", "Given", 
 TOPIC = "t"
 SHARE_GROUP = "sharers"
 LOCK_MS, SESSION_MS = 1_200, 1_500
-DELIVERIES_MAX = 10
+DELIVERIES_MAX = 5
 """A record that was delivered so often is given up."""
 JOINING, LEAVING = 0, -1
 REPORTS_MS = 300
@@ -88,6 +88,8 @@ class Given(Struct):
     """From then on others may have it, whatever the lock says."""
     accepted_at: int = NEVER
     """The leader has said that it knows."""
+    refused_at: int = NEVER
+    """The leader has said that the member does not have it."""
 
 
 class _Session(Struct):
@@ -291,15 +293,12 @@ class Sharer:
             return
         session.epoch += 1
         if kind == ACCEPT:
-            taken = {
-                data.partition_index
-                for each in response.responses
-                for data in each.partitions
-                if data.error_code == ErrorCode.NONE
-            }
+            errors = {data.partition_index: data.error_code for each in response.responses for data in each.partitions}
             for each in given:
-                if each.partition in taken:
+                if errors.get(each.partition) == ErrorCode.NONE:
                     each.accepted_at = self.world.now
+                elif errors.get(each.partition) == ErrorCode.INVALID_RECORD_STATE:
+                    each.refused_at = self.world.now
 
     def _begin_anew(self, leader: int) -> None:
         """The session is over, or its member cannot know; what it had may go to others."""

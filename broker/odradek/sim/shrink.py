@@ -136,7 +136,11 @@ class _Shrinker:
             {"sessions": False},
             {"heartbeats": False},
             {"sharers": min(schedule.sharers, 1)},
+            {"watchers": 0},
             {"id_expiration_ms": 0},
+            {"producer_expiration_ms": 0},
+            {"segments_ms": 0},
+            {"min_insync": 1},
             {"levels": schedule.levels[:1]},
             {"duration_ms": last + 500},
             {"duration_ms": schedule.duration_ms // 2},
@@ -165,6 +169,10 @@ def _breaks(schedule: Schedule, name: str) -> bool:
 def _simpler_transactions(txn: Txn) -> Iterator[Txn]:
     if txn.offset:
         yield replace(txn, offset=False)
+    if txn.together:
+        yield replace(txn, together=False)
+    if txn.changes_mind:
+        yield replace(txn, changes_mind=False)
     if txn.pause_ms:
         yield replace(txn, pause_ms=0)
     if txn.ending != "commit":

@@ -100,6 +100,9 @@ class Worker(Producer):
         """Join, share out the work if it leads, and say that it lives, until it is to join again."""
         member_id = ""
         while self.goes_on():
+            if self.plan.dies and self._dice.random() < self.plan.dies:
+                # As a process does that is killed: nobody is told, and whoever comes after it is another member.
+                member_id = ""
             response = yield from self._ask_group(self._joining(member_id), 5)
             error = None if response is None else ErrorCode(response.error_code)
             if error is ErrorCode.UNKNOWN_MEMBER_ID:
