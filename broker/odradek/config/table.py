@@ -227,6 +227,8 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     """Memory for all logs of the process; the oldest segments go first when it is reached."""
     odradek_internal_topics_at_start: Annotated[bool, boolean()] = True
     """Have the coordinators' topics from the start, as in a used cluster; else the first who asks has to wait."""
+    odradek_auto_created_topics_at_once: Annotated[bool, boolean()] = True
+    """Answer a Metadata that creates topics with them; else, as Kafka does, with UNKNOWN_TOPIC_OR_PARTITION."""
     odradek_strict_replication: Annotated[bool, boolean()] = False
     """Refuse a replication factor above the number of brokers, as Kafka does."""
     odradek_replica_lag_ms: Annotated[int, long(-1, scope=CLUSTER)] = 0

@@ -181,6 +181,7 @@ process.roles  Whether the process is a broker, or the controller as well.
 odradek.as.kafka  The release of Kafka that the broker is served as.
 odradek.log.memory.bytes.max  The memory for all logs of the process; the oldest segments go first.
 odradek.internal.topics.at.start  Whether the coordinators' topics, and producer ids to give out, are there from the start.
+odradek.auto.created.topics.at.once  Whether who asks for a topic that comes into being by it is told of it at once; else with the next request, as in Kafka.
 replica.selector.class  Which replica a consumer is sent to: the leader, unless this is Kafka's RackAwareReplicaSelector, which knows racks.
 replica.lag.time.max.ms  A replica that lacks something for longer than this is out of sync.
 odradek.replica.lag.ms  How long the replicas of a broker take to acknowledge what their leaders append; -1 is for ever.

@@ -105,6 +105,18 @@ def test_an_unknown_topic_is_created_and_there(version: int) -> None:
     assert 3 == len(response.topics[0].partitions)
 
 
+def test_a_topic_that_its_own_creation_does_not_tell_of_yet() -> None:
+    world = World(brokers=2, topics=["t"], config={"odradek.auto.created.topics.at.once": False})
+    client = world.client(2)
+
+    first = ask(client, "new", "t", "a b", create=True)
+    world.advance(50)
+
+    assert [(3, "new"), (0, "t"), (17, "a b")] == errors(first)
+    assert [] == first.topics[0].partitions
+    assert [(0, "new")] == errors(ask(client, "new", create=True))
+
+
 def test_creation_can_be_forbidden_by_either_side() -> None:
     assert [(3, "new")] == errors(ask(World().client(), "new", create=False))
     assert [(3, "new")] == errors(ask(without_creation().client(), "new", create=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -67,10 +67,12 @@ async def metadata(node: Node, call: Call) -> MetadataResponse:
             topics += [await _by_id(node, topic_id, call) for topic_id in some_ids]
     else:
         names = list(dict.fromkeys(topic.name or "" for topic in asked))
+        untold: Container[str] = ()
         if request.allow_auto_topic_creation and node.config.auto_create_topics_enable:
-            await _create_missing(node, call, names)
+            created = await _create_missing(node, call, names)
+            untold = () if node.config.odradek_auto_created_topics_at_once else created
         async for some_names in node.turns.share(call, names):
-            topics += [await _by_name(node, name, call) for name in some_names]
+            topics += [_unknown(name) if name in untold else await _by_name(node, name, call) for name in some_names]
     return MetadataResponse(
         brokers=_brokers(node.image, call.peer.listener),
         cluster_id=node.cluster.cluster_id,
@@ -115,14 +117,18 @@ def _brokers(image: MetadataImage, listener: str) -> list[MetadataResponseBroker
 # ---------------------------------------------------------------------- topics
 
 
-async def _create_missing(node: Node, call: Call, names: Iterable[str]) -> None:
-    """Create what a client asks about and does not exist; if that fails, it simply is not there when we look again."""
+async def _create_missing(node: Node, call: Call, names: Iterable[str]) -> Container[str]:
+    """Create what a client asks about and does not exist, and return their names.
+
+    If that fails, they simply are not there when we look again.
+    """
     missing = [name for name in names if name not in node.image.topics and invalid_name(name) is None]
     async for some in node.turns.share(call, missing[:CREATED_MAX]):
         request = CreateTopicsRequest(
             topics=[_wanted(node, name) for name in some], timeout_ms=node.config.request_timeout_ms
         )
         await node.peers.call_controller(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
+    return frozenset(missing)
 
 
 def _wanted(node: Node, name: str) -> CreatableTopic:
@@ -136,6 +142,10 @@ async def _by_name(node: Node, name: str, call: Call) -> MetadataResponseTopic:
     topic = node.image.topic(name)
     if topic is not None:
         return await _topic(node, topic, call)
+    return _unknown(name)
+
+
+def _unknown(name: str) -> MetadataResponseTopic:
     bad = invalid_name(name) is not None
     error = ErrorCode.INVALID_TOPIC_EXCEPTION if bad else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
