@@ -391,6 +391,25 @@ def test_no_replica_out_of_sync_leads_unless_it_may() -> None:
             assert [b"a", b"b"] == cluster.values(P)
 
 
+def test_whoever_may_lead_out_of_sync_by_now_is_elected_at_the_next_interval() -> None:
+    """`unclean.leader.election.interval.ms`: no broker need come or go for it."""
+    cluster = Replicated(unclean_leader_election_interval_ms=10_000)
+    cluster.produce(b"a")
+    cluster.world.stop_broker(1)
+    cluster.world.stop_broker(3)
+    assert OK is cluster.produce(b"b").error
+    cluster.world.stop_broker(2)
+    cluster.world.start_broker(1)
+    cluster.world.advance(20_000)
+    assert -1 == cluster.leader(P), "nobody has allowed it yet"
+    cluster.set_default("unclean.leader.election.enable", "true")
+    assert -1 == cluster.leader(P)
+    cluster.world.advance(10_000)
+    assert 1 == cluster.leader(P)
+    assert {1} == cluster.isr
+    assert [b"a"] == cluster.values(P)
+
+
 @pytest.mark.parametrize("while_it_runs", [False, True])
 def test_an_eligible_replica_leads_although_it_is_out_of_sync(while_it_runs: bool) -> None:
     """KIP-966: below min.insync.replicas nothing is committed, so whoever was in sync has all that is."""

@@ -108,6 +108,7 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     auto_create_topics_enable: Annotated[bool, boolean()] = True
     delete_topic_enable: Annotated[bool, boolean()] = True
     unclean_leader_election_enable: Annotated[bool, boolean(CLUSTER)] = False
+    unclean_leader_election_interval_ms: Annotated[int, long(1)] = 300_000
     replica_lag_time_max_ms: Annotated[int, long()] = 30_000
     replica_selector_class: Annotated[str | None, choices(RACK_AWARE, _LEADER)] = None
 

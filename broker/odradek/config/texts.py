@@ -89,6 +89,7 @@ log.retention.check.interval.ms  How often it is looked for segments that retent
 offset.metadata.max.bytes  The longest text that a committed offset may carry.
 offsets.commit.timeout.ms  How long what a group coordinator writes waits for its replicas.
 offsets.retention.minutes  How long the offsets of an empty group are kept.
+unclean.leader.election.interval.ms  How often leaderless partitions get a leader out of sync, where that is allowed.
 offsets.retention.check.interval.ms  How often it is looked for offsets that are too old.
 offsets.topic.num.partitions  The partitions of the topic of committed offsets.
 offsets.topic.replication.factor  The replicas of the topic of committed offsets.

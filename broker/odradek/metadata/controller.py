@@ -20,7 +20,7 @@ from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Pr
 from odradek.metadata import brokers
 from odradek.metadata.assignment import PARTITIONS_PER_REQUEST_MAX, Cluster
 from odradek.metadata.change import Change, Failure, Spend, unlimited
-from odradek.metadata.elections import ElectionRules, election_rules
+from odradek.metadata.elections import ElectionRules, elect_unclean, election_rules
 from odradek.metadata.features import (
     ELIGIBLE_REPLICAS,
     ELIGIBLE_REPLICAS_SINCE,
@@ -464,6 +464,12 @@ class Controller(Machine[Activation]):
             return Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
         record = brokers.move_leader(topic_image, state, to, image)
         return self._carry_out("LeaderMove", lambda: Change(None, [record]))
+
+    def elect_unclean(self) -> Decision[None]:
+        """Give a leader to every partition without one whose topic allows one that is out of sync."""
+        return self._carry_out(
+            "UncleanElections", lambda: Change(None, elect_unclean(self.image, self._election_rules()))
+        )
 
     # ------------------------------------------------------------------ from a change to a proposal
 

@@ -16,7 +16,7 @@ from odradek.metadata.features import MIN_INSYNC
 from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, ResourceType, TopicImage
 from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 
-__all__ = ["REPLICA_LAG", "Election", "ElectionRules", "changed", "election_rules", "replica_lag_ms"]
+__all__ = ["REPLICA_LAG", "Election", "ElectionRules", "changed", "elect_unclean", "election_rules", "replica_lag_ms"]
 
 REPLICA_LAG = "odradek.replica.lag.ms"
 UNCLEAN = "unclean.leader.election.enable"
@@ -189,3 +189,14 @@ def changed(
     after.keep_eligible()
     after.elect(election)
     return after.record()
+
+
+def elect_unclean(image: MetadataImage, rules: ElectionRules) -> list[Struct]:
+    """Leaders for the partitions that nobody leads and whose topics allow one that is out of sync."""
+    records: list[Struct] = []
+    for name, topic in image.topics.items():
+        leaderless = [each for each in topic.partitions.values() if each.leader == NO_LEADER]
+        if leaderless and rules.unclean(name):
+            found = (changed(topic, each, image, rules) for each in leaderless)
+            records += [record for record in found if record is not None]
+    return records

@@ -105,6 +105,10 @@ class Housekeeping:
         if self._node.image.tokens:
             self._node.controller.forget_tokens()
 
+    def elect_unclean(self) -> None:
+        """Give leaders to partitions that nobody leads and whose topics allow one out of sync, as the controller."""
+        self._node.controller.elect_unclean()
+
     def forget_producers(self) -> None:
         """Forget the producers that have written nothing for `producer.id.expiration.ms`."""
         config = self._node.config
@@ -130,5 +134,6 @@ CHORES: dict[str, Chore] = {
     "retention": Chore(lambda config: config.log_retention_check_interval_ms, Housekeeping.retain),
     "cleaner": Chore(lambda config: config.log_cleaner_backoff_ms, Housekeeping.clean),
     "tokens": Chore(_token_sweep_ms, Housekeeping.forget_tokens),
+    "unclean elections": Chore(lambda config: config.unclean_leader_election_interval_ms, Housekeeping.elect_unclean),
     "producers": Chore(lambda config: config.producer_id_expiration_check_interval_ms, Housekeeping.forget_producers),
 }

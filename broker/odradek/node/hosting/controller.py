@@ -269,6 +269,12 @@ class ControllerRole:
         if shard is not None:
             _at_once(shard.carry_out(shard.machine.remove_expired_tokens(self._node.now)))
 
+    def elect_unclean(self) -> None:
+        """Elect from those out of sync where nobody leads and the topic allows it, if this is the controller."""
+        shard = self.active
+        if shard is not None:
+            _at_once(shard.carry_out(shard.machine.elect_unclean()))
+
     def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> str | None:
         """Set configs of a resource, or take them back where the value is None; why they cannot be, or None."""
         from odradek.wire.messages.incremental_alter_configs_request import (
