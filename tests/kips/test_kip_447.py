@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.kips.helpers import ABORT, COMMIT, NEW, OK, OLD, Cluster, P, Producer, Q, Style, every_client, every_level
 
+from odradek.records.compression import Compression
+from odradek.sim.reader import batches_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -138,3 +140,17 @@ def test_a_group_without_a_name(level: int, version: int) -> None:
     producer = Producer.started(cluster, OLD)
     assert ErrorCode.INVALID_GROUP_ID is producer.commit_offset(3, group="", version=version)
     assert "Empty" == cluster.state("x")
+
+
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())
+def test_offsets_are_compressed_as_the_operator_wants_and_read_again(codec: Compression) -> None:
+    """`offsets.topic.compression.codec`; whoever takes over reads what was written."""
+    cluster = Cluster(offsets_topic_compression_codec=int(codec))
+    producer = Producer.started(cluster, NEW)
+    assert OK is producer.commit_offset(3)
+    assert OK is producer.commit()
+    offsets = cluster.offsets_of()
+    written = [batch for batch in batches_of(cluster.fetched(offsets)) if not batch.is_control]
+    assert {codec} == {batch.compression for batch in written}
+    cluster.move(offsets)
+    assert 3 == cluster.offset(stable=True)

@@ -205,7 +205,6 @@ security.providers string
 share.coordinator.append.linger.ms int = -1
 share.coordinator.cached.buffer.max.bytes int = 1048588
 share.coordinator.load.buffer.size int = 5242880
-share.coordinator.state.topic.compression.codec int = 0
 share.coordinator.threads int = 1
 share.fetch.purgatory.purge.interval.requests int = 1000
 socket.connection.setup.timeout.max.ms long = 30000

@@ -71,6 +71,7 @@ class ShareConfig(Struct, frozen=True, kw_only=True):
     share_coordinator_state_topic_num_partitions: Annotated[int, integer(1)] = 50
     share_coordinator_state_topic_replication_factor: Annotated[int, short(1)] = 3
     share_coordinator_state_topic_min_isr: Annotated[int, short(1)] = 2
+    share_coordinator_state_topic_compression_codec: Annotated[int, integer(0, 4)] = 0
     share_coordinator_state_topic_segment_bytes: Annotated[int, integer(1)] = 104_857_600
     share_coordinator_snapshot_update_records_per_snapshot: Annotated[int, integer(0)] = 500
     share_coordinator_write_timeout_ms: Annotated[int, integer(1)] = 5000

@@ -153,7 +153,7 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     offsets_topic_num_partitions: Annotated[int, integer(1)] = 50
     offsets_topic_replication_factor: Annotated[int, short(1)] = 3
     offsets_topic_segment_bytes: Annotated[int, integer(1)] = 104_857_600
-    offsets_topic_compression_codec: Annotated[int, integer()] = 0
+    offsets_topic_compression_codec: Annotated[int, integer(0, 4)] = 0
 
     # groups
     # Kafka also has "streams" and "share" here; what is not served is not named.

@@ -94,7 +94,7 @@ offsets.retention.check.interval.ms  How often it is looked for offsets that are
 offsets.topic.num.partitions  The partitions of the topic of committed offsets.
 offsets.topic.replication.factor  The replicas of the topic of committed offsets.
 offsets.topic.segment.bytes  The size of a segment of the topic of committed offsets.
-offsets.topic.compression.codec  The compression of committed offsets; it has no effect here.
+offsets.topic.compression.codec  The compression of what group coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
 group.coordinator.rebalance.protocols  The group protocols that are served: classic and consumer here.
 group.initial.rebalance.delay.ms  How long a new group waits for more members before its first generation.
 group.min.session.timeout.ms  The shortest session that a member may ask for.
@@ -154,6 +154,7 @@ group.share.max.share.sessions  The most sessions of ShareFetch that a broker ke
 share.coordinator.state.topic.num.partitions  The partitions of the topic of share groups' states.
 share.coordinator.state.topic.replication.factor  The replicas of the topic of share groups' states.
 share.coordinator.state.topic.min.isr  How many replicas of the topic of share groups' states must be in sync.
+share.coordinator.state.topic.compression.codec  The compression of what share coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
 share.coordinator.state.topic.segment.bytes  The size of a segment of the topic of share groups' states.
 share.coordinator.snapshot.update.records.per.snapshot  After how many updates the state of a share partition is written as a whole.
 share.coordinator.write.timeout.ms  How long a record of the share coordinator may take to be committed.

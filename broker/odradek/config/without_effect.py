@@ -76,7 +76,7 @@ sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbear
 sasl.server.callback.handler.class sasl.server.max.receive.size security.inter.broker.protocol security.providers
 server.max.startup.time.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
 share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
-share.coordinator.state.topic.compression.codec share.coordinator.state.topic.prune.interval.ms
+share.coordinator.state.topic.prune.interval.ms
 share.coordinator.threads share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
 socket.connection.setup.timeout.ms socket.receive.buffer.bytes socket.send.buffer.bytes ssl.allow.dn.changes
 ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm
@@ -94,7 +94,7 @@ compression.zstd.level log.cleaner.enable log.flush.interval.messages log.flush.
 log.flush.scheduler.interval.ms log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
 log.preallocate log.remote.copy.lag.bytes log.remote.copy.lag.ms log.roll.jitter.hours log.roll.jitter.ms
 log.segment.delete.delay.ms metadata.max.idle.interval.ms
-offsets.topic.compression.codec queued.max.request.bytes queued.max.requests
+queued.max.request.bytes queued.max.requests
 """
 
 # Those of the first list that Kafka lets an operator change while brokers run, for the whole cluster.

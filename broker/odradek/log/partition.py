@@ -25,7 +25,7 @@ from odradek.log.replica import check_leader_epoch
 from odradek.log.retention import retain
 from odradek.log.transaction_facts import marker_facts, opened_fact, stable_offset_fact
 from odradek.records.batch import NO_TIMESTAMP, TRANSACTIONAL, Batch
-from odradek.records.compression import DECOMPRESSED_BYTES_MAX
+from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression
 from odradek.records.control import Marker, end_txn_marker
 from odradek.records.plain import plain_batch
 from odradek.records.validate import TopicRules
@@ -237,13 +237,17 @@ class Partition:
         producer: TransactionalAppend | None = None,
         guard: Guard | None = None,
         verification_enabled: bool = True,
+        compression: Compression = Compression.NONE,
     ) -> Appended | Refused:
         """Append a coordinator's records as one batch, as part of the producer's transaction if one is named."""
         if not records:
             return self._appended(self.log.end_offset, NO_TIMESTAMP)
         if self.is_short:
             return NOT_ENOUGH_REPLICAS if self.is_leader else _NOT_LEADER
-        batch = plain_batch(records, timestamp=now) if producer is None else _transactional(records, now, producer)
+        if producer is None:
+            batch = plain_batch(records, timestamp=now, compression=compression)
+        else:
+            batch = _transactional(records, now, producer, compression)
         size = batch.size
         if size > self.config.max_message_bytes:
             return Refused(ErrorCode.MESSAGE_TOO_LARGE)
@@ -456,13 +460,16 @@ class Partition:
         return self._compaction is not None
 
 
-def _transactional(records: Sequence[LogRecord], now: int, producer: TransactionalAppend) -> Batch:
+def _transactional(
+    records: Sequence[LogRecord], now: int, producer: TransactionalAppend, compression: Compression
+) -> Batch:
     return plain_batch(
         records,
         timestamp=now,
         attributes=TRANSACTIONAL,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
+        compression=compression,
     )
 
 

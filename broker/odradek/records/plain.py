@@ -23,6 +23,7 @@ from odradek.records.batch import (
     NO_SEQUENCE,
     Batch,
 )
+from odradek.records.compression import Compression, compress
 from odradek.records.varint import write_zigzag
 
 __all__ = ["KeyValue", "plain_batch"]
@@ -60,6 +61,7 @@ def plain_batch(
     attributes: int = 0,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
+    compression: Compression = Compression.NONE,
 ) -> Batch:
     """One batch with these records at offset 0, none of them earlier or later than `timestamp` (ms)."""
     pieces: list[bytes] = []
@@ -81,10 +83,13 @@ def plain_batch(
         size = len(body)
         pieces += ((_VARINTS[size] if size < _SMALL else _varint(size)) + body,)
     count = len(records)
+    payload = pieces[0] if count == 1 else b"".join(pieces)
+    if compression:
+        attributes |= compression
+        payload = compress(compression, payload)
     covered = _COVERED.pack(
         attributes, count - 1, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, count
     )
-    payload = pieces[0] if count == 1 else b"".join(pieces)
     checksum = crc32c(covered + payload)
     batch_length = HEADER_BYTES - LENGTH_BASE + len(payload)
     header = (

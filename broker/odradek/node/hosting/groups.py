@@ -15,6 +15,7 @@ from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.group_settings import Resolved, consumer_settings, share_settings, streams_settings
 from odradek.node.hosting.shard import Shard, ShardNode
 from odradek.node.seams import HasMetadata, HasRandom
+from odradek.records.compression import Compression
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class GroupShard(Shard[Work]):
         self._committed: tuple[GroupCoordinator, int] | None = None
         """A coordinator that has folded what is committed up to an offset, while the machine is ahead of that."""
         super().__init__(node, partition, self.machine)
+        self.compression = Compression(node.config.offsets_topic_compression_codec)
 
     async def decided(self, decision: Decision[T]) -> T | Refused:
         """What was decided about a group of a newer protocol, told when it is committed.

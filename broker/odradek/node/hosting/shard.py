@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 from odradek.log.machine import Answered, Decision, Machine, Parked, Proposed, Refused
 from odradek.node.hosting.replication import HasReplication
 from odradek.node.seams import HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps
+from odradek.records.compression import Compression
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Shard(ABC, Generic[W]):
         self.partition = partition
         self.loading = True
         self.resigned = False
+        self.compression = Compression.NONE
+        """Of the batches that it writes."""
         self._folding = folding
         """The machine, whatever its kind: it is asked what it owes, and given what is committed."""
         self._mark = mark
@@ -85,6 +88,7 @@ class Shard(ABC, Generic[W]):
             producer=proposed.transactional,
             guard=guard,
             verification_enabled=proposed.transactional is not None and self.node.config.verifies_offsets,
+            compression=self.compression,
         )
         if isinstance(appended, Refused):
             self.settle()
@@ -105,6 +109,7 @@ class Shard(ABC, Generic[W]):
             producer=proposed.transactional,
             guard=guard,
             verification_enabled=proposed.transactional is not None and node.config.verifies_offsets,
+            compression=self.compression,
         )
         if isinstance(appended, Refused):
             self.settle()

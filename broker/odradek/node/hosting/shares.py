@@ -12,6 +12,7 @@ from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.shard import Shard, ShardNode
 from odradek.node.seams import HasMetadata
+from odradek.records.compression import Compression
 from odradek.share.coordinator import Prune, ShareCoordinator, Written
 from odradek.share.state import NO_COUNT, ShareKey, ShareState, StateBatch, coordinator_key
 from odradek.wire.errors import ErrorCode
@@ -70,6 +71,7 @@ class ShareShard(Shard[Prune]):
             exists=exists,
         )
         super().__init__(node, partition, self.machine)
+        self.compression = Compression(node.config.share_coordinator_state_topic_compression_codec)
 
     @property
     def write_timeout_ms(self) -> int:
