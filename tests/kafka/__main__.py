@@ -85,16 +85,19 @@ class Session:
         size = min(CLASSES_OF_A_JVM, -(-len(self.classes) // at_once))
         chunks = [self.classes[at : at + size] for at in range(0, len(self.classes), size)]
 
-        def play_chunk(index: int) -> list[tuple[str, dict[Test, Outcome]]]:
+        writing = threading.Lock()
+
+        def play_chunk(index: int) -> None:
             mine = folder / str(index)
             mine.mkdir()
-            return list(Player(self.class_path, mine, self.real, self.left_out).play(chunks[index], report))
+            for class_, outcomes in Player(self.class_path, mine, self.real, self.left_out).play(chunks[index], report):
+                with writing:  # at once: a run that is ended keeps what it has played
+                    self.results.put(class_, outcomes, real=self.real, left_out=self.left_out)
+                    self.results.write()
 
         with ThreadPoolExecutor(at_once) as pool:
             for done in as_completed([pool.submit(play_chunk, index) for index in range(len(chunks))]):
-                for class_, outcomes in done.result():
-                    self.results.put(class_, outcomes, real=self.real, left_out=self.left_out)
-                self.results.write()
+                done.result()
         return folder
 
 

@@ -18,8 +18,21 @@ from typing import Any, TextIO
 
 import anyio
 import msgspec
-from msgspec import Struct
-from tests.kafka.entrance import NamingCluster
+from tests.kafka.entrance import Builder, NamingCluster
+from tests.kafka.looks import look
+from tests.kafka.requests import (
+    CreateAcls,
+    DeleteAcls,
+    DescribeLog,
+    Forget,
+    OpenController,
+    ReadMetadata,
+    ReadTransaction,
+    Request,
+    SetEpoch,
+    StartBroker,
+    StopBroker,
+)
 
 from odradek.config.table import Config, ConfigError
 from odradek.log.machine import Decision, Refused
@@ -35,14 +48,14 @@ from odradek.node.hosting.epochs import force_epoch
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.releases import FEATURES
 from odradek.security.listeners import SecurityProtocol
-from odradek.security.principal import Principal, parse_principal
-from odradek.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
-from odradek.wire.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from odradek.wire.messages.create_acls_request import CreateAclsRequest
+from odradek.wire.messages.delete_acls_request import DeleteAclsRequest
 from odradek.wire.messages.user_scram_credential_record import UserScramCredentialRecord
 
 __all__ = ["Clusters"]
 
 HOST = "localhost"
+CONTROLLER = "CONTROLLER"
 TURNS_MAX = 1000
 
 AS_THE_TESTS_EXPECT = {
@@ -54,111 +67,6 @@ AS_THE_TESTS_EXPECT = {
     "group.streams.initial.rebalance.delay.ms": "3000",
 }
 """Where Odradek has defaults of its own; what a test says goes before."""
-
-
-class Listening(Struct, frozen=True):
-    """A listener that a broker is to have; where a principal is named, whoever comes over it is that one."""
-
-    name: str
-    protocol: str = "PLAINTEXT"
-    port: int = 0
-    principal: str | None = None
-
-
-class Credential(Struct, frozen=True):
-    """What a user of a new cluster logs in with by SCRAM; bytes are in Base64."""
-
-    name: str
-    mechanism: int
-    iterations: int
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-
-
-class StartBroker(Struct, tag="start", frozen=True):
-    """Start a broker, or start it again.
-
-    Answer: `port` of its first listener, `ports` by their names, `dropped` (the keys that Odradek does not know).
-    """
-
-    cluster: str
-    broker: int
-    config: dict[str, str]
-    features: dict[str, int]
-    rack: str | None = None
-    listeners: tuple[Listening, ...] = (Listening("PLAINTEXT"),)
-    credentials: tuple[Credential, ...] = ()
-
-
-class StopBroker(Struct, tag="stop", frozen=True):
-    """As if its machine were gone; it may be stopped already."""
-
-    cluster: str
-    broker: int
-
-
-class Forget(Struct, tag="forget", frozen=True):
-    """End all brokers of a cluster, if there is such a cluster."""
-
-    cluster: str
-
-
-class ReadMetadata(Struct, tag="metadata", frozen=True):
-    """The metadata log. Answer: `batches` from this offset on in Base64, `end`."""
-
-    cluster: str
-    offset: int
-
-
-class DescribeLog(Struct, tag="log", frozen=True):
-    """The log of a partition, at its leader. Answer: `log`, null if nobody leads it."""
-
-    cluster: str
-    topic: str
-    partition: int
-
-
-class ReadTransaction(Struct, tag="transaction", frozen=True):
-    """A transactional id. Answer: `epoch`."""
-
-    cluster: str
-    transactional_id: str
-
-
-class SetEpoch(Struct, tag="epoch", frozen=True):
-    """Give an idle transactional id this epoch."""
-
-    cluster: str
-    transactional_id: str
-    epoch: int
-
-
-class CreateAcls(Struct, tag="create-acls", frozen=True):
-    """Create permissions, as the controller's authorizer does when it is asked."""
-
-    cluster: str
-    acls: list[AclCreation]
-
-
-class DeleteAcls(Struct, tag="delete-acls", frozen=True):
-    """Delete the permissions that one of the filters means."""
-
-    cluster: str
-    filters: list[DeleteAclsFilter]
-
-
-Request = (
-    StartBroker
-    | StopBroker
-    | Forget
-    | ReadMetadata
-    | DescribeLog
-    | ReadTransaction
-    | SetEpoch
-    | CreateAcls
-    | DeleteAcls
-)
 
 
 class Clusters:
@@ -204,6 +112,10 @@ class Clusters:
                 meant = DeleteAclsRequest(filters=request.filters)
                 self._decide(request.cluster, lambda controller: controller.delete_acls(meant))
                 return {}
+            case OpenController():
+                return {"port": await self._open_controller(self.cluster(request.cluster))}
+            case _:
+                return look(self.cluster(request.cluster), request)
 
     async def stop(self) -> None:
         """End everything."""
@@ -228,7 +140,7 @@ class Clusters:
         cluster = self._running.get(request.cluster)
         if cluster is not None and request.broker in cluster.drivers:
             cluster.config = config
-            cluster.principals = _principals(request)
+            cluster.builders = _builders(request)
             cluster.start_broker(request.broker)
         else:
             await self._add(request, config)
@@ -262,7 +174,7 @@ class Clusters:
         else:
             cluster.config = config
             cluster.spec.brokers = (*cluster.spec.brokers, spec)
-        cluster.principals = _principals(request)
+        cluster.builders = _builders(request)
         cluster.encrypted = [each.name for each in request.listeners if SecurityProtocol[each.protocol].uses_tls]
         driver = cluster.drivers[request.broker] = cluster.drive(cluster.make_node(request.broker))
         driver.step(Started())
@@ -274,6 +186,15 @@ class Clusters:
             controller.act(lambda: controller.node.controller.admit(spec))
         for name, listening in bound.items():
             await cluster.listen(request.broker, listening, name)
+
+    async def _open_controller(self, cluster: NamingCluster) -> int:
+        """It listens at the broker that it lives in; the port."""
+        broker = cluster.spec.controller_id
+        known = cluster.addresses[broker].get(CONTROLLER)
+        if known is None:
+            await cluster.listen(broker, bind("127.0.0.1", 0), CONTROLLER)
+            known = cluster.addresses[broker][CONTROLLER]
+        return known[1]
 
     def _decide(self, cluster: str, decide: Callable[[Controller], Decision[Any]]) -> None:
         """Have the controller decide, and write what follows from it."""
@@ -318,8 +239,8 @@ class Clusters:
         raise LookupError(f"no broker has loaded the coordinator of {transactional_id}")
 
 
-def _principals(request: StartBroker) -> Mapping[str, Principal]:
-    return {each.name: parse_principal(each.principal) for each in request.listeners if each.principal is not None}
+def _builders(request: StartBroker) -> Mapping[str, Builder]:
+    return {each.name: each.builder for each in request.listeners if each.builder is not None}
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -5,31 +5,44 @@ from __future__ import annotations
 import base64
 import io
 import socket
-from collections.abc import AsyncIterator
+import socketserver
+import threading
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
-from tests.kafka.driver import (
-    Clusters,
+from tests.kafka.driver import Clusters, configuration
+from tests.kafka.entrance import Builder
+from tests.kafka.requests import (
+    AppendRecords,
+    CleanLog,
     CreateAcls,
     Credential,
+    CutLog,
     DeleteAcls,
     DescribeLog,
+    FindOffset,
     Forget,
     Listening,
+    OpenController,
+    ReadLog,
     ReadMetadata,
+    ReadQuota,
+    ReadThrottles,
     Request,
+    RollLog,
     SetEpoch,
     StartBroker,
     StopBroker,
-    configuration,
 )
 
 from odradek.net.client import BlockingClient
-from odradek.security.principal import Principal
+from odradek.records.batch import batches
+from odradek.records.record import Record, build_batch
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_client_quotas_request import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from odradek.wire.messages.create_acls_request import AclCreation
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.delete_acls_request import DeleteAclsFilter
@@ -164,7 +177,33 @@ ALLOWED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:boss",
 }
-CLIENTS, BOSSES = Listening("CLIENTS", principal="User:clerk"), Listening("BOSSES", principal="User:boss")
+BUILT = {"clerks": "User:clerk", "bosses": "User:boss"}
+CLIENTS = Listening("CLIENTS")
+
+
+class _Answers(socketserver.StreamRequestHandler):
+    """What builders of principals in a JVM would say."""
+
+    def handle(self) -> None:
+        name, _, certified = self.rfile.readline().decode().rstrip("\n").partition("\t")
+        assert not certified
+        self.wfile.write(f"{BUILT[name]}\n".encode())
+
+
+@pytest.fixture(scope="module")
+def builders() -> Iterator[int]:
+    """The port of some that live elsewhere."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.fixture
+def listeners(builders: int) -> tuple[Listening, Listening]:
+    """One for clerks and one for bosses."""
+    clerks, bosses = Builder(builders, "clerks"), Builder(builders, "bosses")
+    return Listening("CLIENTS", builder=clerks), Listening("BOSSES", builder=bosses)
 
 
 def secured(broker: int, *listeners: Listening, **more: object) -> StartBroker:
@@ -177,8 +216,10 @@ async def ports_of(clusters: Clusters, request: StartBroker) -> dict[str, int]:
     return ports
 
 
-async def test_each_listener_has_a_port_and_whoever_comes_over_it_is_whom_the_test_says(clusters: Clusters) -> None:
-    ports = await ports_of(clusters, secured(0, CLIENTS, BOSSES))
+async def test_each_listener_has_a_port_and_whoever_comes_over_it_is_whom_the_test_says(
+    clusters: Clusters, listeners: tuple[Listening, Listening]
+) -> None:
+    ports = await ports_of(clusters, secured(0, *listeners))
     assert list(ports) == ["CLIENTS", "BOSSES"]
     topic = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
     refused = await ask(ports["CLIENTS"], topic, 7)
@@ -188,17 +229,30 @@ async def test_each_listener_has_a_port_and_whoever_comes_over_it_is_whom_the_te
     assert [broker.port for broker in told.brokers] == [ports["CLIENTS"]]
 
 
-async def test_a_broker_that_comes_back_has_its_listeners_and_principals(clusters: Clusters) -> None:
-    before = await ports_of(clusters, secured(0, CLIENTS, BOSSES))
+async def test_who_comes_is_asked_at_every_connection(
+    clusters: Clusters, listeners: tuple[Listening, Listening], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = await ports_of(clusters, secured(0, *listeners))
+    topic = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    monkeypatch.setitem(BUILT, "clerks", "User:boss")
+    assert (await ask(ports["CLIENTS"], topic, 7)).topics[0].error_code == ErrorCode.NONE
+
+
+async def test_a_broker_that_comes_back_has_its_listeners_and_principals(
+    clusters: Clusters, listeners: tuple[Listening, Listening]
+) -> None:
+    before = await ports_of(clusters, secured(0, *listeners))
     await clusters.answer(secured(1, CLIENTS))
     await clusters.answer(StopBroker(CLUSTER, 0))
-    assert await ports_of(clusters, secured(0, CLIENTS, BOSSES)) == before
+    assert await ports_of(clusters, secured(0, *listeners)) == before
     topic = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
     assert (await ask(before["BOSSES"], topic, 7)).topics[0].error_code == ErrorCode.NONE
 
 
-async def test_permissions_are_created_and_deleted_past_the_listeners(clusters: Clusters) -> None:
-    ports = await ports_of(clusters, secured(0, CLIENTS))
+async def test_permissions_are_created_and_deleted_past_the_listeners(
+    clusters: Clusters, listeners: tuple[Listening, Listening]
+) -> None:
+    ports = await ports_of(clusters, secured(0, listeners[0]))
     acl = AclCreation(
         resource_type=2, resource_name="t", principal="User:clerk", host="*", operation=5, permission_type=3
     )
@@ -218,13 +272,86 @@ async def test_permissions_are_created_and_deleted_past_the_listeners(clusters: 
     assert not clusters.cluster(CLUSTER).node(0).image.acls
 
 
-async def test_users_that_a_cluster_is_formatted_with_are_there_from_the_start(clusters: Clusters) -> None:
+async def test_users_that_a_cluster_is_formatted_with_are_there_from_the_start(
+    clusters: Clusters, listeners: tuple[Listening, Listening]
+) -> None:
     user = Credential("alice", 1, 4096, b"salt", b"stored", b"server")
-    ports = await ports_of(clusters, secured(0, BOSSES, credentials=(user,)))
+    ports = await ports_of(clusters, secured(0, listeners[1], credentials=(user,)))
     told = await ask(ports["BOSSES"], DescribeUserScramCredentialsRequest(users=None), 0)
     [found] = told.results
     assert (found.user, [(each.mechanism, each.iterations) for each in found.credential_infos]) == (
         "alice",
         [(1, 4096)],
     )
-    assert clusters.cluster(CLUSTER).principals == {"BOSSES": Principal("boss")}
+
+
+# ------------------------------------------------------------------ past the protocol
+
+
+async def led(clusters: Clusters, config: dict[str, str] | None = None) -> object:
+    """A broker that leads t-0; its port."""
+    port = (await clusters.answer(start(0, config)))["port"]
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    assert (await ask(port, CreateTopicsRequest(topics=[topic]), 5)).topics[0].error_code == ErrorCode.NONE
+    return port
+
+
+def written(key: bytes, timestamp: int) -> AppendRecords:
+    return AppendRecords(CLUSTER, "t", 0, build_batch([Record(key=key, timestamp=timestamp)]))
+
+
+async def test_records_are_appended_and_found_past_the_protocol(clusters: Clusters) -> None:
+    await led(clusters)
+    for timestamp in (10, 30, 20):
+        await clusters.answer(written(b"k", timestamp))
+    assert (await clusters.answer(FindOffset(CLUSTER, "t", 0, -3)))["offset"] == 1
+    assert await clusters.answer(FindOffset(CLUSTER, "t", 0, 15)) == {"offset": 1, "timestamp": 30, "epoch": 0}
+    await clusters.answer(CutLog(CLUSTER, "t", 0, 2, ends=True))
+    await clusters.answer(CutLog(CLUSTER, "t", 0, 1, ends=False))
+    log = (await clusters.answer(DescribeLog(CLUSTER, "t", 0)))["log"]
+    assert isinstance(log, dict)
+    assert (log["start"], log["end"]) == (1, 2)
+    with pytest.raises(LookupError):
+        await clusters.answer(FindOffset(CLUSTER, "t", 1, -1))
+
+
+async def test_a_log_is_rolled_and_cleaned_when_a_test_says_so(clusters: Clusters) -> None:
+    await led(clusters, {"log.cleanup.policy": "compact", "log.cleaner.min.cleanable.ratio": "0"})
+    for timestamp in (1, 2, 3):
+        await clusters.answer(written(b"k", timestamp))
+    assert (await clusters.answer(CleanLog(CLUSTER, "t", 0)))["until"] == 0  # the active segment is not cleaned
+    await clusters.answer(RollLog(CLUSTER, "t", 0))
+    await clusters.answer(written(b"k", 4))
+    assert (await clusters.answer(CleanLog(CLUSTER, "t", 0)))["until"] == 3
+    segments = (await clusters.answer(ReadLog(CLUSTER, "t", 0)))["segments"]
+    assert isinstance(segments, list)
+    held = [[batch.base_offset for batch in batches(memoryview(base64.b64decode(each)))] for each in segments]
+    assert held == [[2], [3]]
+
+
+async def test_what_a_client_may_use_is_told_with_how_long_it_had_to_wait(clusters: Clusters) -> None:
+    port = (await clusters.answer(start(0)))["port"]
+    asked = ReadQuota(CLUSTER, -1, "controller_mutation_rate", "ANONYMOUS", "test")
+    unlimited = {"limit": None, "used": False, "count": 0, "throttled_ms": 0}
+    assert await clusters.answer(asked) == unlimited
+    entity = [EntityData(entity_type="client-id", entity_name="test")]
+    limits = [OpData(key="controller_mutation_rate", value=1.0)]
+    await ask(port, AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=limits)]), 1)
+    assert await clusters.answer(asked) == unlimited | {"limit": 1.0}
+    for name in ("a", "b"):
+        topic = CreatableTopic(name=name, num_partitions=100, replication_factor=1)
+        await ask(port, CreateTopicsRequest(topics=[topic]), 6)
+    told = await clusters.answer(asked)
+    assert (told["limit"], told["used"], told["count"]) == (1.0, True, 1)
+    throttled_ms = told["throttled_ms"]
+    assert isinstance(throttled_ms, int)
+    assert throttled_ms > 0
+    assert await clusters.answer(ReadThrottles(CLUSTER)) == {"controller_mutation_rate": throttled_ms}
+
+
+async def test_the_controller_listens_for_itself_when_a_test_asks_where(clusters: Clusters) -> None:
+    own = (await clusters.answer(start(0)))["port"]
+    port = (await clusters.answer(OpenController(CLUSTER)))["port"]
+    assert port not in (None, own)
+    assert (await clusters.answer(OpenController(CLUSTER)))["port"] == port
+    assert (await ask(port, MetadataRequest(topics=[]), 9)).cluster_id == CLUSTER

@@ -60,6 +60,12 @@ def test_classes_are_chosen_by_name_with_and_without_their_package() -> None:
     assert list(chosen(everything=True, only=["NoSuchTest"])) == []
 
 
+def test_a_class_outside_the_plan_is_tried_by_its_whole_name() -> None:
+    assert list(chosen(everything=False, only=["org.example.NewTest", "org.example.*", "org.example"])) == [
+        "org.example.NewTest"
+    ]
+
+
 # ------------------------------------------------------------------ names and outcomes
 
 

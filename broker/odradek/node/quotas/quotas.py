@@ -92,6 +92,7 @@ class Quotas:
         self._fetch = Usage("consumer_byte_rate", windows)
         self._request = Usage("request_percentage", windows)
         self.mutations = Tokens("controller_mutation_rate", mutations)
+        self._usages = (self._produce, self._fetch, self._request, self.mutations)
         self._connections: Kept[str, Rate] = Kept(Rate)
         self._connection_limits: dict[str | None, float] = {}
 
@@ -102,7 +103,7 @@ class Quotas:
 
     def adopt(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Take over new limits; what was used before counts on."""
-        for usage in (self._produce, self._fetch, self._request, self.mutations):
+        for usage in self._usages:
             usage.adopt(quotas)
         self._connection_limits = {
             None if name is None else address_of(name): values["connection_creation_rate"]
@@ -187,9 +188,13 @@ class Quotas:
 
     def throttles(self) -> Iterator[tuple[str, str, str, int, int]]:
         """Who had to wait: the limit, user, client id, how often, and for how long together (ms)."""
-        for usage in (self._produce, self._fetch, self._request, self.mutations):
+        for usage in self._usages:
             for (user, client_id), (count, total_ms) in usage.throttles.items():
                 yield usage.key, user, client_id, count, total_ms
+
+    def of(self, key: str) -> Usage | Tokens | None:
+        """What is used of one limit, such as producer_byte_rate."""
+        return next((usage for usage in self._usages if usage.key == key), None)
 
     def _size(self, call: Call, response: Any) -> int:
         handler = self._node.router.handler(call.api_key, call.version, broker=False)

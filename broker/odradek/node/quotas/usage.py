@@ -29,6 +29,9 @@ class Kept(Generic[K, V]):
         """Who was asked for last stands last."""
         self._asked_at: dict[K, int] = {}
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
     def at(self, key: K, now: int) -> V:
         """What is counted for these, from now on if nothing was."""
         asked = self._asked_at
@@ -90,6 +93,10 @@ class Usage:
         """The client has to wait for what it used of this."""
         self._throttles.note(self.limits.sharers(user, client_id), throttle_ms)
 
+    def knows(self, sharers: Sharers) -> bool:
+        """Whether these have used something of late."""
+        return sharers in self._rates
+
     @property
     def throttles(self) -> Mapping[Sharers, tuple[int, int]]:
         """How often and for how long (ms) each had to wait."""
@@ -131,6 +138,10 @@ class Tokens:
     def throttled(self, user: str, client_id: str, throttle_ms: int) -> None:
         """The client has to wait, or was refused, for what it spent."""
         self._throttles.note(self.limits.sharers(user, client_id), throttle_ms)
+
+    def knows(self, sharers: Sharers) -> bool:
+        """Whether these have spent something of late."""
+        return sharers in self._buckets
 
     @property
     def throttles(self) -> Mapping[Sharers, tuple[int, int]]:

@@ -22,9 +22,12 @@ import kafka.network.SocketServer;
 import kafka.server.BrokerServer;
 import kafka.server.KafkaApis;
 import kafka.server.KafkaConfig;
+import kafka.server.QuotaFactory.QuotaManagers;
 import kafka.server.SharedServer;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.config.types.Password;
+import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.security.token.delegation.TokenInformation;
@@ -107,6 +110,9 @@ final class Brokers {
         ports = cluster.start(server, id, given, rack, listeners.listening(ports));
         state = BrokerState.RUNNING;
         last = null;
+        // The first question takes this JVM a while; a test that asks whether something has come yet must not pay for it.
+        server.metadataCache().numPartitions("");
+        server.logManager().getLog(new TopicPartition("none", 0), false);
     }
 
     private int port(ListenerName listener) {
@@ -161,6 +167,11 @@ final class Brokers {
         doAnswer(call -> false).when(apis).isConsumerGroupProtocolEnabled();
         doAnswer(call -> server.authorizerPlugin()).when(apis).authorizerPlugin();
         doAnswer(call -> cache).when(apis).metadataCache();
+        QuotaManagers managers = new Quotas(cluster, id, config).managers();
+        doAnswer(call -> managers).when(apis).quotas();
+        doAnswer(call -> managers).when(server).quotaManagers();
+        Metrics metrics = new Quotas(cluster, id, config).metrics();
+        doAnswer(call -> metrics).when(server).metrics();
         doAnswer(call -> made.clusterId()).when(apis).clusterId();
         doAnswer(call -> id).when(apis).brokerId();
         doAnswer(call -> apis).when(server).dataPlaneRequestProcessor();

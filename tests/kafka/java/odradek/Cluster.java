@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.common.Endpoint;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AccessControlEntryFilter;
@@ -21,6 +22,7 @@ import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.metadata.UserScramCredentialRecord;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourcePatternFilter;
+import org.apache.kafka.common.security.auth.KafkaPrincipalBuilder;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
@@ -44,8 +46,8 @@ final class Cluster {
         return ALL.computeIfAbsent(id, Cluster::new);
     }
 
-    /** A listener of a broker: whoever comes over it is that principal, if one is named. */
-    record Listening(String name, String protocol, int port, String principal) {}
+    /** A listener of a broker; the builder says who comes over it, if there is one. */
+    record Listening(Endpoint endpoint, int port, KafkaPrincipalBuilder builder) {}
 
     /** Levels of features that a new cluster has, and the users that it was formatted with. */
     void format(BootstrapMetadata metadata) {
@@ -73,8 +75,12 @@ final class Cluster {
         config.forEach(given::put);
         ArrayNode told = request.putArray("listeners");
         for (Listening each : listeners) {
-            told.addObject().put("name", each.name()).put("protocol", each.protocol()).put("port", each.port())
-                .put("principal", each.principal());
+            Endpoint endpoint = each.endpoint();
+            ObjectNode listening = told.addObject().put("name", endpoint.listener())
+                .put("protocol", endpoint.securityProtocol().name).put("port", each.port());
+            if (each.builder() != null) {
+                Builders.tell(listening.putObject("builder"), each.builder(), endpoint);
+            }
         }
         request.set("credentials", credentials);
         ObjectNode levels = request.putObject("features");
@@ -122,10 +128,55 @@ final class Cluster {
 
     /** The log of a partition as its leader has it. */
     Optional<JsonNode> log(TopicPartition partition) {
-        ObjectNode request = Driver.request("log", id);
-        request.put("topic", partition.topic()).put("partition", partition.partition());
-        JsonNode log = Driver.instance().ask(request).get("log");
+        JsonNode log = Driver.instance().ask(request("log", partition)).get("log");
         return log.isNull() ? Optional.empty() : Optional.of(log);
+    }
+
+    void append(TopicPartition partition, byte[] batches) {
+        Driver.instance().ask(request("append", partition).put("batches", batches));
+    }
+
+    JsonNode offset(TopicPartition partition, long timestamp) {
+        return Driver.instance().ask(request("offset", partition).put("timestamp", timestamp));
+    }
+
+    /** Lets a log begin, or end, at an offset. */
+    void cut(TopicPartition partition, long offset, boolean ends) {
+        Driver.instance().ask(request("cut", partition).put("offset", offset).put("ends", ends));
+    }
+
+    /** The batches of each segment, in Base64. */
+    JsonNode segments(TopicPartition partition) {
+        return Driver.instance().ask(request("records", partition)).get("segments");
+    }
+
+    void roll(TopicPartition partition) {
+        Driver.instance().ask(request("roll", partition));
+    }
+
+    /** Up to where a log is clean. */
+    long clean(TopicPartition partition) {
+        return Driver.instance().ask(request("clean", partition)).get("until").asLong();
+    }
+
+    private ObjectNode request(String kind, TopicPartition partition) {
+        return Driver.request(kind, id).put("topic", partition.topic()).put("partition", partition.partition());
+    }
+
+    /** What a client may use, and how long those had to wait who have the limit together. */
+    JsonNode quota(int broker, String key, String user, String client) {
+        ObjectNode request = Driver.request("quota", id).put("broker", broker).put("key", key);
+        return Driver.instance().ask(request.put("user", user).put("client_id", client));
+    }
+
+    /** How long clients had to wait for a limit (ms), on the average. */
+    double throttles(String key) {
+        return Driver.instance().ask(Driver.request("throttles", id)).path(key).asDouble(0);
+    }
+
+    /** Where the controller listens for itself. */
+    int controllerPort() {
+        return Driver.instance().ask(Driver.request("controller", id)).get("port").asInt();
     }
 
     void createAcls(Collection<AclBinding> bindings) {

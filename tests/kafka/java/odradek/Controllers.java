@@ -8,10 +8,13 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import kafka.network.SocketServer;
 import kafka.raft.KafkaRaftManager;
 import kafka.server.ControllerServer;
+import kafka.server.QuotaFactory.QuotaManagers;
 import kafka.server.SharedServer;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.ApiError;
 import org.apache.kafka.controller.Controller;
@@ -39,14 +42,24 @@ final class Controllers {
         doAnswer(call -> {
             cluster.started(server);
             Elections.tell(cluster);
+            Quotas.tell(cluster);
             return null;
         }).when(server).startup();
         doAnswer(call -> {
             Elections.forget();
+            Quotas.forget();
             cluster.ended(server);
             return null;
         }).when(server).shutdown();
         doAnswer(call -> null).when(server).awaitShutdown();
+        SocketServer sockets = Stub.of(SocketServer.class);
+        doAnswer(call -> cluster.controllerPort()).when(sockets).boundPort(any());
+        doAnswer(call -> sockets).when(server).socketServer();
+        Quotas quotas = new Quotas(cluster, Quotas.CONTROLLER, shared.controllerConfig());
+        QuotaManagers managers = quotas.managers();
+        doAnswer(call -> managers).when(server).quotaManagers();
+        Metrics metrics = quotas.metrics();
+        doAnswer(call -> metrics).when(server).metrics();
         Controller controller = controller(cluster);
         doAnswer(call -> controller).when(server).controller();
         KafkaRaftManager<?> raft = raft(cluster);

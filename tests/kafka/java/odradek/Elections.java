@@ -5,10 +5,7 @@ import static org.mockito.Mockito.mock;
 import static org.mockito.Mockito.withSettings;
 
 import com.yammer.metrics.core.Meter;
-import com.yammer.metrics.core.Metric;
 import com.yammer.metrics.core.MetricName;
-import com.yammer.metrics.core.MetricsRegistry;
-import java.lang.reflect.Method;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -19,7 +16,6 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.metadata.PartitionChangeRecord;
 import org.apache.kafka.common.metadata.PartitionRecord;
 import org.apache.kafka.common.protocol.ApiMessage;
-import org.apache.kafka.server.metrics.KafkaYammerMetrics;
 
 /** How often somebody became a leader who was neither in sync nor eligible: the metadata log tells. */
 final class Elections {
@@ -66,19 +62,11 @@ final class Elections {
                 case "processWith" -> call.callRealMethod(); // it introduces itself to whoever lists metrics
                 default -> RETURNS_DEFAULTS.answer(call);
             }));
-        MetricsRegistry registry = KafkaYammerMetrics.defaultRegistry();
-        forget();
-        try {
-            Method add = MetricsRegistry.class.getDeclaredMethod("getOrAdd", MetricName.class, Metric.class);
-            add.setAccessible(true);
-            add.invoke(registry, UNCLEAN, meter);
-        } catch (ReflectiveOperationException error) {
-            throw new IllegalStateException(error);
-        }
+        Registry.put(UNCLEAN, meter);
     }
 
     static void forget() {
-        KafkaYammerMetrics.defaultRegistry().removeMetric(UNCLEAN);
+        Registry.remove(UNCLEAN);
     }
 
     private static TopicIdPartition key(Uuid topic, int partition) {

@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
-import java.net.InetAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
@@ -19,8 +18,6 @@ import javax.security.auth.login.Configuration;
 import kafka.server.KafkaConfig;
 import org.apache.kafka.common.Endpoint;
 import org.apache.kafka.common.security.auth.KafkaPrincipalBuilder;
-import org.apache.kafka.common.security.auth.PlaintextAuthenticationContext;
-import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder;
 import org.apache.kafka.common.security.plain.PlainLoginModule;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
@@ -42,14 +39,13 @@ final class Listeners {
         List<Cluster.Listening> listening = new ArrayList<>();
         for (Endpoint each : CollectionConverters.asJava(config.effectiveAdvertisedBrokerListeners())) {
             int port = each.port() > 0 ? each.port() : before.getOrDefault(each.listener(), 0);
-            String principal = principal(each);
-            listening.add(new Cluster.Listening(each.listener(), each.securityProtocol().name, port, principal));
+            listening.add(new Cluster.Listening(each, port, builder(each)));
         }
         return listening;
     }
 
-    /** Whom a builder of the test's own takes everybody for who comes over a listener. */
-    private String principal(Endpoint listener) {
+    /** The test's own builder of principals, if it has one. */
+    private KafkaPrincipalBuilder builder(Endpoint listener) {
         Object named = config.originals().get("principal.builder.class");
         if (named == null) {
             return null;
@@ -59,12 +55,10 @@ final class Listeners {
             if (type == DefaultKafkaPrincipalBuilder.class) {
                 return null;
             }
-            if (listener.securityProtocol() != SecurityProtocol.PLAINTEXT) {
+            if (listener.securityProtocol().name.startsWith("SASL")) {
                 throw new OutOfReach("a builder of principals for " + listener.securityProtocol());
             }
-            var builder = (KafkaPrincipalBuilder) type.getDeclaredConstructor().newInstance();
-            InetAddress here = InetAddress.getLoopbackAddress();
-            return builder.build(new PlaintextAuthenticationContext(here, listener.listener())).toString();
+            return (KafkaPrincipalBuilder) type.getDeclaredConstructor().newInstance();
         } catch (ReflectiveOperationException error) {
             throw new IllegalStateException(error);
         }

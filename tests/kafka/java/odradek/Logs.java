@@ -2,6 +2,7 @@ package odradek;
 
 import static org.mockito.ArgumentMatchers.any;
 import static org.mockito.ArgumentMatchers.anyBoolean;
+import static org.mockito.ArgumentMatchers.anyLong;
 import static org.mockito.Mockito.doAnswer;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -25,6 +26,7 @@ import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.TopicImage;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.PartitionRegistration;
+import org.apache.kafka.storage.internals.log.LogCleaner;
 import org.apache.kafka.storage.internals.log.LogOffsetMetadata;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
 import org.apache.kafka.storage.internals.log.ProducerStateManager;
@@ -56,7 +58,34 @@ final class Logs {
         doAnswer(call -> log(call.getArgument(0))).when(manager).getLog(any(), anyBoolean());
         doAnswer(call -> Seq$.MODULE$.empty()).when(manager).liveLogDirs();
         doAnswer(call -> producerConfig()).when(manager).producerStateManagerConfig();
+        doAnswer(call -> log(call.getArgument(0)).get())
+            .when(manager).getOrCreateLog(any(), anyBoolean(), anyBoolean(), any(), any());
+        LogCleaner cleaner = cleaner();
+        doAnswer(call -> cleaner).when(manager).cleaner();
         return manager;
+    }
+
+    private LogCleaner cleaner() {
+        LogCleaner cleaner = Stub.of(LogCleaner.class);
+        try {
+            doAnswer(call -> cleaned(call.getArgument(0), call.getArgument(1), call.getArgument(2)))
+                .when(cleaner).awaitCleaned(any(), anyLong(), anyLong());
+        } catch (InterruptedException impossible) { // it is taught, not asked
+            throw new IllegalStateException(impossible);
+        }
+        return cleaner;
+    }
+
+    /** Whether a log is clean up to an offset before the time is over (ms). */
+    private boolean cleaned(TopicPartition partition, long offset, long patience) throws InterruptedException {
+        long end = System.currentTimeMillis() + patience;
+        while (cluster.clean(partition) < offset) {
+            if (System.currentTimeMillis() > end) {
+                return false;
+            }
+            Thread.sleep(100);
+        }
+        return true;
     }
 
     /** What the configuration says by now, dynamic values included. */
@@ -135,6 +164,7 @@ final class Logs {
         ProducerStateManager producers = Stub.of(ProducerStateManager.class);
         doAnswer(call -> producers(partition)).when(producers).activeProducers();
         doAnswer(call -> producers).when(log).producerStateManager();
+        Contents.teach(log, cluster, partition);
         return Option.apply(log);
     }
 

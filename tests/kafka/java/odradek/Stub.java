@@ -21,7 +21,7 @@ final class Stub {
         return Mockito.withSettings().stubOnly().defaultAnswer((Answer<Object>) Stub::answer);
     }
 
-    private static Object answer(InvocationOnMock call) throws Throwable {
+    static Object answer(InvocationOnMock call) throws Throwable {
         Class<?> declares = call.getMethod().getDeclaringClass();
         String name = call.getMethod().getName();
         if (declares == Logging.class || isLogging(call)) {
