@@ -100,10 +100,13 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
     version = call.version
     if request.transactional_id is None and _has_transactional_records(request):
         return _all_refused(request, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    topics = request.topic_data
+    if len(topics) != 1 or len(topics[0].partition_data) != 1:
+        topics = _each_once(topics)
     admitted: list[list[Write | PartitionProduceResponse]] = []
     transactional: list[Write] = []
     read = False
-    for topic in request.topic_data:
+    for topic in topics:
         name = _name_of(node, topic, version)
         writes: list[Write | PartitionProduceResponse] = []
         for data in topic.partition_data:
@@ -125,7 +128,7 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
     leaders: dict[int, NodeEndpoint] = {}
     unacknowledged: list[tuple[Write, PartitionProduceResponse]] = []
     responses = []
-    for topic, writes in zip(request.topic_data, admitted, strict=True):
+    for topic, writes in zip(topics, admitted, strict=True):
         answers = []
         for data, write in zip(topic.partition_data, writes, strict=True):
             answer = _append(node, data.index, write, call) if isinstance(write, Write) else write
@@ -147,6 +150,22 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
             if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADERS_SINCE:
                 _tell_leader(node, write.partition.topic, answer, leaders, call.peer.listener)
     return ProduceResponse(responses, 0, list(leaders.values()))
+
+
+def _each_once(topics: list[TopicProduceData]) -> list[TopicProduceData]:
+    """Of a partition that is named twice the records that come last, as in Kafka, which keeps them in a map."""
+    first: dict[tuple[str, bytes], TopicProduceData] = {}
+    last: dict[tuple[str, bytes], dict[int, PartitionProduceData]] = {}
+    named = 0
+    for topic in topics:
+        named += len(topic.partition_data)
+        key = topic.name, topic.topic_id
+        first.setdefault(key, topic)
+        last.setdefault(key, {}).update({data.index: data for data in topic.partition_data})
+    if len(last) < len(topics) or sum(map(len, last.values())) < named:
+        for key, topic in first.items():
+            topic.partition_data = list(last[key].values())
+    return list(first.values())
 
 
 def _has_transactional_records(request: ProduceRequest) -> bool:
