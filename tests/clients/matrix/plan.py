@@ -114,8 +114,9 @@ MECHANISMS: Mapping[str, str] = {
     **dict.fromkeys(("confluent-kafka", "kafka-python", "aiokafka"), "SCRAM-SHA-512"),
     **dict.fromkeys(("franz-go", "sarama", "kafka-go"), "SCRAM-SHA-512"),
     **dict.fromkeys(("kafkajs", "platformatic"), "SCRAM-SHA-512"),
+    **dict.fromkeys(("krafka", "rskafka"), "SCRAM-SHA-512"),
 }
-"""How the newest release of each family logs in; those of Rust are built without TLS."""
+"""How the newest release of each family logs in."""
 OWN: Mapping[str, tuple[str, ...]] = {"kafka-share": (), "kafka-streams": ("word-count",)}
 """Scenarios of families that play nothing else."""
 STREAMS_PROTOCOL: Mapping[str, tuple[str, ...]] = {"kafka-streams": ("4.3.1",)}

@@ -1,6 +1,7 @@
-//! What the programs share: the command line, the line of JSON at the end, and the records that the scenarios write.
+//! What the programs share: the command line, whom they log in as, the line of JSON at the end, and the records that the scenarios write.
 
 use std::collections::BTreeMap;
+use std::env::{self, VarError};
 use std::fmt;
 use std::ops::Range;
 use std::process::exit;
@@ -18,6 +19,32 @@ const UNSUPPORTED: i32 = 3;
 /// What a scenario counted, for the line of JSON.
 pub type Counts = Map<String, Value>;
 
+/// How to log in to a broker over SASL_SSL, as the environment says it.
+#[derive(Clone)]
+pub struct Login {
+    /// A PEM file with the certificate that vouches for the broker's.
+    pub ca: String,
+    pub mechanism: String,
+    pub username: String,
+    pub password: String,
+}
+
+impl Login {
+    /// None where the environment names no CA: the broker speaks plaintext.
+    fn from_environment() -> Result<Option<Self>> {
+        let said = |name| env::var(name).with_context(|| format!("{name} is missing"));
+        match env::var("CLIENT_SSL_CA") {
+            Err(VarError::NotPresent) => Ok(None),
+            ca => Ok(Some(Self {
+                ca: ca?,
+                mechanism: said("CLIENT_SASL_MECHANISM")?,
+                username: said("CLIENT_SASL_USERNAME")?,
+                password: said("CLIENT_SASL_PASSWORD")?,
+            })),
+        }
+    }
+}
+
 /// The one argument style of all client programs: `--name value`.
 #[derive(Clone)]
 pub struct Options {
@@ -31,6 +58,7 @@ pub struct Options {
     pub partitions: i32,
     pub transactions: usize,
     pub timeout: Duration,
+    pub login: Option<Login>,
 }
 
 impl Options {
@@ -46,6 +74,7 @@ impl Options {
             partitions: 3,
             transactions: 20,
             timeout: Duration::from_secs(60),
+            login: Login::from_environment()?,
         };
         while let Some(name) = arguments.next() {
             let value = arguments.next().with_context(|| format!("{name} needs a value"))?;
@@ -97,7 +126,7 @@ fn version(package: &str) -> &'static str {
 
 /// Plays the scenario that the command line names with `package`, prints the result and ends the process.
 pub async fn run(package: &str, play: impl AsyncFnOnce(&Options, &mut Counts) -> Result<()>) -> ! {
-    let options = Options::parse(std::env::args().skip(1)).unwrap_or_else(|wrong| {
+    let options = Options::parse(env::args().skip(1)).unwrap_or_else(|wrong| {
         eprintln!("{wrong:#}");
         exit(WRONG_ARGUMENTS)
     });

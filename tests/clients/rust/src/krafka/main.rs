@@ -9,16 +9,32 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use krafka::Kafka;
-use playing::{Counts, Options, Unsupported, run};
+use krafka::auth::{AuthConfig, TlsConfig};
+use playing::{Counts, Login, Options, Unsupported, run};
 
 /// How long one poll waits.
 const POLL: Duration = Duration::from_millis(100);
 
+fn security(login: &Login) -> Result<AuthConfig> {
+    let Login { username, password, .. } = login;
+    let sasl = match login.mechanism.as_str() {
+        "PLAIN" => AuthConfig::sasl_plain(username, password),
+        "SCRAM-SHA-256" => AuthConfig::sasl_scram_sha256(username, password),
+        "SCRAM-SHA-512" => AuthConfig::sasl_scram_sha512(username, password),
+        other => bail!("{other} is not a mechanism"),
+    };
+    Ok(sasl.with_tls(TlsConfig::new().with_ca_cert(&login.ca)))
+}
+
 /// Connections of their own for each client, as in programs of their own.
 async fn connect(options: &Options) -> Result<Kafka> {
-    Ok(Kafka::builder(&options.bootstrap).connect().await?)
+    let mut builder = Kafka::builder(&options.bootstrap);
+    if let Some(login) = &options.login {
+        builder = builder.security(security(login)?);
+    }
+    Ok(builder.connect().await?)
 }
 
 /// The answer of a request for one thing.

@@ -2,15 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Error, Result, bail, ensure};
-use playing::{Counts, Found, Options, Unsupported, check_found, check_offsets, key, partition, run, until, value};
+use playing::{Counts, Found, Login, Options, Unsupported, check_found, check_offsets, key, partition, run, until, value};
 use rskafka::chrono::DateTime;
 use rskafka::client::error::{Error as ClientError, ProtocolError};
 use rskafka::client::partition::{Compression, OffsetAt, PartitionClient, UnknownTopicHandling};
-use rskafka::client::{Client, ClientBuilder};
+use rskafka::client::{Client, ClientBuilder, Credentials, SaslConfig};
 use rskafka::record::Record;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -30,9 +34,31 @@ fn codec(name: &str) -> Result<Compression> {
     })
 }
 
+fn tls(login: &Login) -> Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(&login.ca)? {
+        roots.add(certificate?)?;
+    }
+    Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
+}
+
+fn sasl(login: &Login) -> Result<SaslConfig> {
+    let credentials = Credentials::new(login.username.clone(), login.password.clone());
+    Ok(match login.mechanism.as_str() {
+        "PLAIN" => SaslConfig::Plain(credentials),
+        "SCRAM-SHA-256" => SaslConfig::ScramSha256(credentials),
+        "SCRAM-SHA-512" => SaslConfig::ScramSha512(credentials),
+        other => bail!("{other} is not a mechanism"),
+    })
+}
+
 async fn connect(options: &Options) -> Result<Client> {
     let brokers = options.bootstrap.split(',').map(str::to_owned).collect();
-    Ok(ClientBuilder::new(brokers).build().await?)
+    let mut builder = ClientBuilder::new(brokers);
+    if let Some(login) = &options.login {
+        builder = builder.tls_config(tls(login)?).sasl_config(sasl(login)?);
+    }
+    Ok(builder.build().await?)
 }
 
 async fn create(client: &Client, options: &Options) -> Result<()> {
