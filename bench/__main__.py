@@ -22,7 +22,7 @@ TRAFFIC_PEERS = ["odradek", "kafka", "kfake", "echo", "before"]
 TLS_PEERS = ["odradek", "odradek-tls", "kafka", "kafka-tls"]
 TLS_MEASURES = 4
 """The first measures of traffic: small and large requests."""
-TRANSACTION_PEERS = ["odradek", "odradek-tv1", "kafka", "kafka-tv1", "kfake"]
+TRANSACTION_PEERS = ["odradek", "odradek-tv1", "kafka", "kafka-tv1", "kfake", "before"]
 WITHOUT_ECHO = ["odradek", "kafka", "kfake"]
 
 Samples = dict[str, dict[str, list[Sample]]]
@@ -89,7 +89,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"of {','.join(SECTIONS)}")
     parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)}")
-    parser.add_argument("--before", type=Path, help="a working copy whose traffic is measured as well, as `before`")
+    parser.add_argument("--before", type=Path, help="a working copy that is measured as well, as `before`")
     parser.add_argument("--match", default="", help="only measures whose name contains this")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.5, help="of each single run")

@@ -135,12 +135,12 @@ def franz_go_transactions() -> list[str]:
 
 
 def transacts(
-    program: Callable[[], list[str]], *, records: int, partitions: int
+    program: Callable[[], list[str]], *more: str, records: int, partitions: int
 ) -> Callable[[Running, float], Figures]:
     def play(broker: Running, seconds: float) -> Figures:
         topic = f"transactions-{next(numbers)}"
         load(broker, "create", topic, partitions=partitions)
-        shape = ["--records", str(records), "--partitions", str(partitions)]
+        shape = ["--records", str(records), "--partitions", str(partitions), *more]
         time_of = ["--seconds", str(seconds), "--warm-up", str(seconds / 2)]
         return result_of([*program(), "--bootstrap", broker.bootstrap, "--topic", topic, *shape, *time_of])
 
@@ -156,13 +156,27 @@ PER_SECOND = {
 }
 
 
+MANY = ("--producers", "50")
+PACE = 500
+"""Transactions a second, of all producers together, that no broker here is too slow for."""
+
+
+def of_many_producers() -> list[Measure]:
+    """What a commit waits for others: 50 producers that go as fast as they can, and 50 that do not."""
+    paced = (*MANY, "--per-second", str(PACE))
+    return [
+        Measure(f"franz-go, {title}", PER_SECOND, transacts(franz_go_transactions, *more, records=1, partitions=5))
+        for title, more in (("50 producers at once", MANY), (f"50 producers, {PACE} transactions a second", paced))
+    ]
+
+
 def transactions() -> list[Measure]:
     clients = {"Java": java_transactions, "franz-go": franz_go_transactions}
     return [
         Measure(f"{client}, {title}", PER_SECOND, transacts(program, records=records, partitions=partitions))
         for title, records, partitions in (("1 record", 1, 1), ("100 records over 5 partitions", 100, 5))
         for client, program in clients.items()
-    ]
+    ] + of_many_producers()
 
 
 TRAFFIC = traffic()

@@ -10,14 +10,12 @@ __all__ = ["AlreadyOpen", "Appended", "Duplicate", "Guard", "ProducerDescription
 
 
 class Appended(Struct, frozen=True, gc=False):
-    """The records are in the log; who waits for the high watermark or the last stable offset may look again."""
+    """The records are in the log."""
 
     base_offset: int
     next_offset: int
     log_append_time: int
     log_start_offset: int
-    high_watermark: int
-    last_stable_offset: int
 
 
 class Duplicate(Struct, frozen=True, gc=False):

@@ -241,7 +241,8 @@ class Partition:
     ) -> Appended | Refused:
         """Append a coordinator's records as one batch, as part of the producer's transaction if one is named."""
         if not records:
-            return self._appended(self.log.end_offset, NO_TIMESTAMP)
+            end = self.log.end_offset
+            return Appended(end, end, NO_TIMESTAMP, self.log.start_offset)
         if self.is_short:
             return NOT_ENOUGH_REPLICAS if self.is_leader else _NOT_LEADER
         if producer is None:
@@ -312,7 +313,7 @@ class Partition:
         if self.facts is not None:
             self.facts += marker_facts(self.topic, self.index, batch, offset=offset, commit=commit, completed=completed)
             self._tell_stable_offset(self.facts, stable)
-        return self._appended(offset, NO_TIMESTAMP)
+        return Appended(offset, offset + 1, NO_TIMESTAMP, self.log.start_offset)
 
     def _append(
         self, batch: Batch, origin: Origin, now: int, guard: Guard | None, verification_enabled: bool
@@ -336,19 +337,7 @@ class Partition:
             if self.producers.ongoing.get(offset) == batch.producer_id:
                 self.facts.append(opened_fact(self.topic, self.index, batch, offset=offset))
             self._tell_stable_offset(self.facts, stable)
-        return self._appended(offset, now if log_append_time else NO_TIMESTAMP)
-
-    def _appended(self, offset: int, log_append_time: int) -> Appended:
-        log = self.log
-        end = log.end_offset
-        if log.mark is not None:
-            return Appended(
-                offset, end, log_append_time, log.start_offset, self.high_watermark, self.last_stable_offset
-            )
-        # All replicas have it: what holds back is the oldest transaction that is open, and nothing that has ended.
-        ongoing = self.producers.ongoing
-        stable = max(next(iter(ongoing)), log.start_offset) if ongoing else end
-        return Appended(offset, end, log_append_time, log.start_offset, end, stable)
+        return Appended(offset, log.end_offset, now if log_append_time else NO_TIMESTAMP, log.start_offset)
 
     def _duplicate(self, cached: CachedBatch) -> Duplicate:
         # Kafka answers the batch's own timestamp as log append time, whoever set it.

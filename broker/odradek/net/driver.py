@@ -91,6 +91,7 @@ class Driver:
         self._queued: deque[Event] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
+        """It may be earlier than the node wants: a timer that comes in vain costs less than many set anew."""
         self._turn_ends = 0.0
         self._worker: ThreadPoolExecutor | None = None
         """One thread, so that what clients have unpacked at a time is bounded; none until there is work for it."""
@@ -126,7 +127,8 @@ class Driver:
                 event = self._queued.popleft()
         finally:
             self._stepping = False
-        if self.node.wake_at() != self._timer_at:
+        at = self.node.wake_at()
+        if at is not None and (self._timer_at is None or at < self._timer_at):
             self._set_timer()
 
     def act(self, call: Callable[[], T]) -> T:

@@ -9,7 +9,7 @@ may have been deleted, or another broker may lead it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Struct
 
@@ -91,6 +91,8 @@ class Admission:
         self._wakes_at: int | None = None
         self._keys: dict[Hashable, Hashable] = {}
         """Purgatory key of each question that is open."""
+        self._verdicts: dict[Hashable, object] = {}
+        """Those that came while they were asked for, so that nobody has to be parked."""
 
     async def admit(
         self,
@@ -175,18 +177,19 @@ class Admission:
             self._settle()
             return decision.reply
         assert isinstance(decision, Parked), "the verifier answers or parks"
-        key = ("verified", transactional_id, decision.token)
-        parking = node.purgatory.park([key], deadline=None)
-        self._keys[decision.token] = key
+        token = decision.token
         fields = {"transactional_id": transactional_id, "producer_id": producer_id, "producer_epoch": producer_epoch}
         tells = node.facts.told
         if tells:
             self._tell("parked", fields, partitions)
         self._settle()
-        failures: Failures = await parking
+        verdict = self._verdicts.pop(token, None)
+        if verdict is None:
+            key = self._keys[token] = ("verified", transactional_id, token)
+            verdict = await node.purgatory.park([key], deadline=None)
         if tells:
             self._tell("resumed", fields, partitions)
-        return failures
+        return cast("Failures", verdict)
 
     def pump(self) -> None:
         """Send what is to be asked, and give up what has taken too long."""
@@ -224,7 +227,11 @@ class Admission:
         verifier = self.verifier
         released, verifier.released = verifier.released, []
         for token, failures in released:
-            self._node.purgatory.wake(self._keys.pop(token), failures)
+            key = self._keys.pop(token, None)
+            if key is None:
+                self._verdicts[token] = failures
+            else:
+                self._node.purgatory.wake(key, failures)
         if verifier.facts:
             facts, verifier.facts = verifier.facts, []
             self._node.facts.emit(facts)

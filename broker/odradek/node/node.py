@@ -187,7 +187,7 @@ class Node:
             self._steps[type(event)](event)
         except Exception as error:
             self._broken(error)
-        ready, pumped = self.kernel.ready, self.pumps.waiting
+        ready, pumped, turns = self.kernel.ready, self.pumps.waiting, self.turns
         while ready or pumped:
             try:
                 self.kernel.run_ready()
@@ -195,7 +195,7 @@ class Node:
             except Exception as error:
                 self._broken(error)
         return self.outbox.take(
-            another_turn=bool(self.turns.waiting) and self.turns.wants_another(),
+            another_turn=bool(turns.waiting or turns.behind) and turns.wants_another(),
             works=self.aside.take() if self.aside.unasked else (),
         )
 

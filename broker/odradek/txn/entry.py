@@ -61,6 +61,8 @@ _HEAD = Layout(">hqhib")
 _TIMES = Layout(">qq")
 _TAGGED_ID, _TAGGED_INT16, _LAST_EPOCH = Layout(">BBq"), Layout(">BBh"), Layout(">2sBh")
 """Tag, size, value; a tag above 127 takes two bytes."""
+_USUAL_TAIL = Layout(">qqBBBqBBh2sBh")
+"""Times and tagged fields of clients that let EndTxn bump the epoch: previous producer id, version, last epoch."""
 _NO_PARTITIONS = b"\0"
 _COUNTS = tuple(bytes([count]) for count in range(7))
 IDS_REMEMBERED = 16_384
@@ -174,6 +176,27 @@ def encode_entry(entry: Entry, version: int) -> bytes:
     state = entry.state
     value = _HEAD.pack(_NEWEST, entry.producer_id, entry.producer_epoch, entry.timeout_ms, state)
     value += _NO_PARTITIONS if state is TxnState.EMPTY else _encoded_partitions(entry.partitions)
+    if (
+        entry.previous_producer_id != NONE
+        and entry.client_transaction_version
+        and entry.last_producer_epoch != NONE
+        and entry.next_producer_id == NONE == entry.next_producer_epoch
+        and not entry.epoch_used
+    ):
+        return value + _USUAL_TAIL.pack(
+            entry.last_update_timestamp,
+            entry.start_timestamp,
+            3,
+            0,
+            8,
+            entry.previous_producer_id,
+            2,
+            2,
+            entry.client_transaction_version,
+            _LAST_EPOCH_TAG,
+            2,
+            entry.last_producer_epoch,
+        )
     value += _TIMES.pack(entry.last_update_timestamp, entry.start_timestamp)
     count, tagged = 0, b""
     if entry.previous_producer_id != NONE:

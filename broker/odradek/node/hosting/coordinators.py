@@ -9,7 +9,7 @@ from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.producer_ids import HasProducerIds
 from odradek.node.hosting.shard import ShardNode
-from odradek.node.seams import HasPartitions, HasRandom, HasRules
+from odradek.node.seams import HasPartitions, HasRandom, HasRules, HasTurns
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class HasCoordinators(Protocol):
     def coordinators(self) -> Coordinators: ...
 
 
-class Node(AsksShares, ShardNode, HasPartitions, HasProducerIds, HasRandom, HasRules, Protocol):
+class Node(AsksShares, ShardNode, HasPartitions, HasProducerIds, HasRandom, HasRules, HasTurns, Protocol):
     """What the coordinators of a broker, of whatever kind, touch of it."""
 
 

@@ -168,7 +168,7 @@ class Shard(ABC, Generic[W]):
             if key not in self._working:
                 self._working.add(key)
                 self.node.kernel.spawn(self._work(key, work))
-        self.node.pumps.at(self, self._folding.wake_at())
+        self.node.pumps.by(self, self._folding.wake_at())
 
     def resign(self) -> None:
         """Leadership is gone: everybody who waits is sent to the next coordinator."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from odradek.node.hosting.producer_ids import HasProducerIds
 from odradek.node.hosting.shard import Shard, ShardNode
-from odradek.node.seams import HasMetadata, HasRules
+from odradek.node.seams import HasMetadata, HasRules, HasTurns
 from odradek.node.transport.peers import HasPeers
 from odradek.node.transport.router import HasRouter
 from odradek.txn.coordinator import TxnCoordinator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["TransactionShard"]
 
 
-class Node(ShardNode, HasMetadata, HasPeers, HasProducerIds, HasRouter, HasRules, Protocol):
+class Node(ShardNode, HasMetadata, HasPeers, HasProducerIds, HasRouter, HasRules, HasTurns, Protocol):
     """What a transaction coordinator touches of its broker."""
 
 
@@ -59,6 +59,9 @@ class TransactionShard(Shard[TxnWork]):
 
     async def _write_markers(self, work: WriteMarkers, leader: int) -> Mapping[TopicPartition, ErrorCode]:
         node = self.node
+        if node.peers.is_here(leader):
+            # The client hears of its outcome first; on its way to another broker a marker is later than that anyway.
+            await node.turns.behind_answers()
         response = await node.peers.call(
             leader,
             ApiKey.WRITE_TXN_MARKERS,

@@ -30,9 +30,16 @@ class Pumps:
         """Ask it again what it owes, before this step ends."""
         self.waiting.append(pumped)
 
-    def at(self, pumped: Pumped, at: int | None) -> None:
-        """Pump it at this time (ms); None: not unless it is asked for."""
-        self._timers.set(pumped, at, partial(self.waiting.append, pumped))
+    def by(self, pumped: Pumped, at: int | None) -> None:
+        """Pump it at this time (ms) at the latest; None: it need not be.
+
+        What was asked for before stands where it is earlier: times change with each decision, and being asked once in
+        vain costs less than setting each of them.
+        """
+        if at is not None:
+            planned = self._timers.planned(pumped)
+            if planned is None or at < planned:
+                self._timers.set(pumped, at, partial(self.waiting.append, pumped))
 
     def run(self) -> None:
         """Pump all that wait, and those that they ask for."""

@@ -33,6 +33,11 @@ class Timers:
             if not self._count % _STALE_MAX and len(self._heap) > 2 * len(self._set) + _STALE_MAX:
                 self._forget_stale()
 
+    def planned(self, key: Hashable) -> int | None:
+        """The time that is set for a key (ms)."""
+        known = self._set.get(key)
+        return None if known is None else known[0]
+
     def _forget_stale(self) -> None:
         """Drop the entries of times that were set anew, or taken back: they may lie far ahead."""
         latest = {key: (at, count, key) for at, count, key in sorted(self._heap, key=itemgetter(1))}

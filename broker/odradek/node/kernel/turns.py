@@ -75,6 +75,8 @@ class Turns:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.waiting: deque[Callable[[], object]] = deque()
+        self.behind: list[Pause] = []
+        """What goes on before them, as soon as the answers of the step have left."""
         self._asked = False
         self.is_over: Callable[[], bool] = _at_once
         """Whether the turn has lasted long enough; the driver's, which has a clock. Without one, after each request."""
@@ -82,6 +84,15 @@ class Turns:
     def later(self, go_on: Callable[[], object]) -> None:
         """Go on with this in a later turn."""
         self.waiting.append(go_on)
+
+    def behind_answers(self) -> Pause:
+        """Something to await for what no client waits for: the answers of this step leave before it goes on.
+
+        It goes on before anything more is read, so that no request finds it undone whose sender had such an answer.
+        """
+        wait = Pause(self._kernel)
+        self.behind.append(wait)
+        return wait
 
     def next(self) -> Pause:
         """Something to await that lets everybody else go on first."""
@@ -119,8 +130,13 @@ class Turns:
                     await self.next()
 
     def run(self) -> None:
-        """One turn: first come, first served, until it is over."""
+        """One turn: what was left behind the answers, then first come, first served, until it is over."""
         self._asked = False
+        if self.behind:
+            behind, self.behind = self.behind, []
+            for wait in behind:
+                wait.settle(None)
+            self._kernel.run_ready()
         waiting = self.waiting
         while waiting:
             waiting.popleft()()
@@ -130,7 +146,7 @@ class Turns:
 
     def wants_another(self) -> bool:
         """Whether the driver is to be asked to come back: somebody waits, and it has not been asked."""
-        if self._asked or not self.waiting:
+        if self._asked or not (self.waiting or self.behind):
             return False
         self._asked = True
         return True

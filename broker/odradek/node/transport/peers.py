@@ -95,6 +95,10 @@ class Peers:
         self._client_name = f"broker-{node.node_id}"
         self._client_id = self._client_name.encode()
 
+    def is_here(self, node_id: int) -> bool:
+        """Whether what is asked of this broker is served in the step that asks."""
+        return node_id == self._node.node_id and self._node.calls_itself
+
     async def call(
         self, node_id: int, api_key: ApiKey, version: int, request: Struct, answer: type[R], *, deadline: int
     ) -> R | None:
@@ -103,7 +107,7 @@ class Peers:
         Raises `EncodeError` where the request cannot be written.
         """
         self._next_correlation = correlation_id = (self._next_correlation + 1) & 0x7FFFFFFF
-        if node_id == self._node.node_id and self._node.calls_itself:
+        if self.is_here(node_id):
             key = (api_key, version)
             handler = self._here[key] if key in self._here else self._find_here(api_key, version)
             if handler is not None:
