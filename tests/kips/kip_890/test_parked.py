@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.kips.helpers import (
+    ABORT,
     GROUP,
     NEW,
     NEW_STYLES,
@@ -182,6 +183,25 @@ def test_offsets_are_not_committed_by_a_coordinator_that_was_moved(style: Style,
     assert OK is producer.commit()
     cluster.world.advance(1_000)
     assert 7 == cluster.offset()
+
+
+@pytest.mark.parametrize("lag", [{}, {"odradek_replica_lag_ms": 5}], ids=["at once", "replicas that lag"])
+def test_offsets_whose_transaction_ends_meanwhile_are_not_committed(lag: dict[str, int]) -> None:
+    """Race Condition: the marker takes the guard away, so that what was verified before it opens nothing behind it."""
+    copies = {} if not lag else {"offsets_topic_replication_factor": 2, "min_insync_replicas": 1}
+    cluster = Cluster(2, brokers=2, **copies, **lag)
+    producer = Producer.started(cluster, OLD)
+    producer.begin(P)
+    verdict = verdict_on_its_way(cluster)
+    sent = producer.committing_offset(7)
+    cluster.world.run()
+    place = cluster.offsets_of()
+    assert OK is cluster.write_marker(place, producer.pair, ABORT)
+    cluster.release(verdict)
+    assert ErrorCode.INVALID_TXN_STATE is sent.result()
+    end = cluster.node(cluster.leader(place)).partitions[place].log_end_offset
+    assert (1, -1) == (end, cluster.offset())
+    assert end == cluster.stable(place)[0]
 
 
 @STYLES
