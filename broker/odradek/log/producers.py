@@ -160,7 +160,7 @@ class ProducerState:
         self, batch: Batch, producer: Producer, guard: Guard | None, verification_enabled: bool
     ) -> Refused | None:
         """KIP-890, "Race Condition": a batch that opens a transaction needs the guard that no marker has taken away."""
-        if not batch.is_transactional or not verification_enabled:
+        if not (batch.attributes & TRANSACTIONAL and verification_enabled):
             return None
         if self._is_admitted(producer, batch.producer_epoch):
             return None
@@ -344,7 +344,7 @@ def _transaction_conflict(batch: Batch, producer: Producer, *, keeps_apart: bool
     """What an open transaction of this producer says to a batch that is in order otherwise."""
     if producer.first_offset == NO_OFFSET:
         return None
-    if not batch.is_transactional:
+    if not batch.attributes & TRANSACTIONAL:
         return Refused(ErrorCode.INVALID_TXN_STATE)
     # The one place where we leave Kafka: a transaction of an older epoch is still open here, so its marker was lost.
     # Kafka lets the new batch join it, and commits what may have been aborted when the new transaction commits.
