@@ -7,6 +7,7 @@ import pytest
 from tests.unit.node.helpers import batch, fetch_request, produce_request, topic_id
 
 from odradek.node.routes.metadata import CREATED_MAX
+from odradek.node.routes.offsets import FETCHED_MAX
 from odradek.node.transport.router import ENTRIES_MAX, SHARED_ENTRIES_MAX
 from odradek.sim import SimClient, World
 from odradek.sim.client import Answer
@@ -17,11 +18,17 @@ from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from odradek.wire.messages.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 
 MANY = 5_000
 SMALL = {"offsets.topic.num.partitions": 1}
@@ -163,3 +170,49 @@ def test_one_request_creates_a_thousand_topics_and_no_more() -> None:
     assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION == topics[-1].error_code
     again = MetadataRequest(topics=asked[-1:], allow_auto_topic_creation=True)
     assert [0] == [topic.error_code for topic in world.client().ask(again, 12).topics]
+
+
+COMMITTED = 500
+
+
+def with_offsets() -> tuple[World, SimClient]:
+    """A group that has committed very many offsets, and a broker with a clock by which every turn is over at once."""
+    world = World(topics=[f"t:{COMMITTED}"], config=SMALL)
+    client = world.client()
+    partitions = [OffsetCommitRequestPartition(partition_index=n, committed_offset=n) for n in range(COMMITTED)]
+    topics = [OffsetCommitRequestTopic(name="t", partitions=partitions)]
+    client.ask(OffsetCommitRequest(group_id="g", topics=topics), 9)
+    world.nodes[1].turns.is_over = lambda: True
+    return world, client
+
+
+def all_offsets(times: int) -> OffsetFetchRequest:
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)] * times)
+
+
+def test_a_group_with_many_offsets_that_is_named_often_gives_way_each_time() -> None:
+    world, client = with_offsets()
+    other = world.client()
+    world.run()
+    answer = client.send(all_offsets(100), 8)
+    assert others_served(world, answer, other) > 90
+    assert [COMMITTED] * 100 == [len(group.topics[0].partitions) for group in answer.response.groups]
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_many_offsets_of_one_group_are_written_a_few_at_a_time(version: int) -> None:
+    world, client = with_offsets()
+    other = world.client()
+    world.run()
+    asked = OffsetFetchRequest(group_id="g", topics=None) if version < 8 else all_offsets(1)
+    assert others_served(world, client.send(asked, version), other) > 0
+
+
+def test_more_offsets_than_a_broker_bears_end_the_connection() -> None:
+    world, client = with_offsets()
+    client.send(all_offsets(FETCHED_MAX // COMMITTED), 8)
+    world.run()
+    assert not client.closed
+    client.send(all_offsets(FETCHED_MAX // COMMITTED + 1), 8)
+    world.run()
+    assert client.closed

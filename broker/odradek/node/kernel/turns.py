@@ -16,13 +16,13 @@ from odradek.node.kernel.flow import Wait
 if TYPE_CHECKING:
     from odradek.node.kernel.flow import Kernel
 
-__all__ = ["Pause", "Share", "TooManyEntries", "Turns"]
+__all__ = ["CODEC_ENTRIES", "Pause", "Share", "TooManyEntries", "Turns"]
 
 
 T = TypeVar("T")
 
 SHARED_ENTRIES = 32
-"""How many entries a request is served between two breaths; each takes some 5 µs."""
+"""How many entries a request is served at most between two breaths; most take some 5 µs."""
 CODEC_ENTRIES = 256
 """The same for reading and writing, which take 1 µs an entry."""
 
@@ -48,13 +48,21 @@ def _at_once() -> bool:
 
 
 class Share(Generic[T]):
-    """Some entries after the other; made by `Turns.share`."""
+    """Some entries after the other; made by `Turns.share`.
+
+    What an entry costs nobody knows beforehand: a group may have ten thousand offsets, and be named a hundred times.
+    So it begins with one, and takes twice as many as long as the turn is not over; half as many where they alone have
+    lasted a whole turn.
+    """
 
     def __init__(self, turns: Turns, call: Lengthy, entries: list[T]) -> None:
         self._turns = turns
         self._call = call
         self._entries = entries
         self._position = 0
+        self._count = 1 if turns.has_clock else SHARED_ENTRIES
+        self._had_the_turn = False
+        """Whether nothing else was served in this turn."""
 
     def __aiter__(self) -> Self:
         return self
@@ -64,8 +72,13 @@ class Share(Generic[T]):
         if position >= len(self._entries):
             raise StopAsyncIteration
         if position:
-            await self._turns.breathe(self._call)
-        self._position = position + SHARED_ENTRIES
+            if not await self._turns.breathe(self._call):
+                self._count = min(2 * self._count, SHARED_ENTRIES)
+            elif self._had_the_turn and self._turns.has_clock:
+                self._count = max(self._count // 2, 1)
+            else:
+                self._had_the_turn = True
+        self._position = position + self._count
         return self._entries[position : self._position]
 
 
@@ -100,14 +113,21 @@ class Turns:
         self.waiting.append(lambda: wait.settle(None))
         return wait
 
-    async def breathe(self, call: Lengthy) -> None:
-        """Between two parts of a long request: let others go on if the turn is over.
+    @property
+    def has_clock(self) -> bool:
+        """Whether a turn lasts for a time, and not for one request."""
+        return self.is_over is not _at_once
+
+    async def breathe(self, call: Lengthy) -> bool:
+        """Between two parts of a long request: let others go on if the turn is over; whether it was.
 
         What was looked up before is stale afterwards.
         """
-        if self.is_over():
-            call.is_long = True
-            await self.next()
+        if not self.is_over():
+            return False
+        call.is_long = True
+        await self.next()
+        return True
 
     def share(self, call: Lengthy, entries: Iterable[T]) -> Share[T]:
         """The entries, a few at a time, with a breath in between: `async for some in node.turns.share(call, many)`."""

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
 from odradek.node.hosting.coordinators import HasCoordinators
+from odradek.node.kernel.turns import CODEC_ENTRIES
 from odradek.node.routes.group_shards import group_shard, refusal
-from odradek.node.seams import HasClock, HasMetadata
+from odradek.node.seams import HasClock, HasMetadata, HasTurns
+from odradek.node.transport.call import CloseConnection
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from odradek.wire.messages.offset_commit_response import (
@@ -52,12 +54,14 @@ if TYPE_CHECKING:
 __all__ = ["offset_commit", "offset_delete", "offset_fetch"]
 
 
-class Node(HasClock, HasCoordinators, HasMetadata, Protocol):
+class Node(HasClock, HasCoordinators, HasMetadata, HasTurns, Protocol):
     """What these routes touch of their broker."""
 
 
 COMMIT_BY_TOPIC_ID_FROM = 10
 FETCH_BY_TOPIC_ID_FROM = 10
+FETCHED_MAX = 200_000
+"""How many offsets are told in one answer at most, so that one request cannot fill the memory."""
 FETCH_GROUPS_FROM = 8
 FETCH_GROUP_ERROR_FROM = 2
 """OffsetFetch version from which a group has an error of its own; before, each partition carries it."""
@@ -135,15 +139,35 @@ async def offset_fetch(node: Node, call: Call) -> OffsetFetchResponse:
     request: OffsetFetchRequest = call.request
     version = call.version
     if version >= FETCH_GROUPS_FROM:
-        groups = [await _fetch(node, call, group, request.require_stable) for group in request.groups]
-        return OffsetFetchResponse(groups=groups)
+        return OffsetFetchResponse(groups=await _fetch_each(node, call, request))
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
     if request.topics is not None:
         group.topics = [
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in request.topics
         ]
-    return _of_one_group(await _fetch(node, call, group, request.require_stable), version)
+    found = await _fetch(node, call, group, request.require_stable)
+    call.is_long = call.is_long or _number_of(found) > CODEC_ENTRIES
+    return _of_one_group(found, version)
+
+
+async def _fetch_each(node: Node, call: Call, request: OffsetFetchRequest) -> list[OffsetFetchResponseGroup]:
+    """One after the other: a few bytes may ask for very many offsets, and for the same ones again and again."""
+    groups: list[OffsetFetchResponseGroup] = []
+    offsets = 0
+    async for some in node.turns.share(call, request.groups):
+        for group in some:
+            found = await _fetch(node, call, group, request.require_stable)
+            offsets += _number_of(found)
+            if offsets > FETCHED_MAX:
+                raise CloseConnection(f"an OffsetFetch of more than {FETCHED_MAX:,} offsets")
+            groups.append(found)
+    call.is_long = call.is_long or offsets > CODEC_ENTRIES
+    return groups
+
+
+def _number_of(group: OffsetFetchResponseGroup) -> int:
+    return sum(len(topic.partitions) for topic in group.topics)
 
 
 async def _fetch(

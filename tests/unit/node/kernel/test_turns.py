@@ -216,3 +216,33 @@ def test_a_request_between_two_of_its_batches_outlives_its_client() -> None:
     client.close()
     world.run()
     assert [1] * 10 == [world.nodes[1].partitions["t", index].log.end_offset for index in range(10)]
+
+
+class Long:
+    """A request that may turn out to be long."""
+
+    is_long = False
+
+
+def chunks(over: Sequence[bool], *, entries: int) -> list[int]:
+    """How many entries are taken at a time, where a turn is over or not after each part."""
+    world, _ = connected()
+    turns, said, call, sizes = world.nodes[1].turns, iter(over), Long(), []
+    turns.is_over = lambda: next(said)
+
+    async def take() -> None:
+        async for some in turns.share(call, list(range(entries))):
+            sizes.append(len(some))
+
+    taking = take()
+    while (wait := next(taking.__await__(), None)) is not None:
+        wait.settle(None)
+    return sizes
+
+
+def test_more_entries_are_taken_at_a_time_while_the_turn_lasts() -> None:
+    assert [1, 2, 4, 8, 16, 32, 32, 5] == chunks([False] * 8, entries=100)
+
+
+def test_fewer_entries_are_taken_where_they_alone_last_a_turn() -> None:
+    assert [1, 2, 4, 4, 2, 1, 1, 1] == chunks([False, False, True, True, True, True, True, True], entries=16)
