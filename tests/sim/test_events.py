@@ -70,6 +70,24 @@ def test_starts_that_append_to_one_file_are_runs_of_their_own(
     assert checked(path, capsys)[0] == 0
 
 
+def test_events_that_are_missing_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[bytes]
+) -> None:
+    path = tmp_path / "events.jsonl"
+    begun = next(n for n, line in enumerate(lines) if b'"leadership_taken"' in line)
+    path.write_bytes(b"".join([*lines[:begun], *lines[begun + 1 :]]))
+    assert f"{len(lines) - 1} events (1 are missing)" in checked(path, capsys)[1]
+
+
+def test_the_lines_of_two_runs_are_not_one(tmp_path: Path, lines: list[bytes]) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"".join(reversed(lines)))
+    commands = Commands("odradek", "", {})
+    add_commands(commands)
+    with pytest.raises(UsageError, match="they are not of one run, in order"):
+        commands.run(["sim", "check", str(path)])
+
+
 def test_a_marker_that_is_missing_is_told_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[bytes]
 ) -> None:
@@ -96,6 +114,14 @@ def test_a_run_without_verification_is_found_out(tmp_path: Path, capsys: pytest.
     [
         ("nonsense\n", ":1 is no event: "),
         ('\n{"seq": 1, "node": 1}\n', ":2 is no event: it has no kind"),
+        ("", "There is no event in "),
+        ("\n\n", "There is no event in "),
+        ('{"seq": "1", "node": 1, "kind": "lso_moved"}\n', ":1 is no event: its seq is '1'"),
+        ('{"seq": 2, "node": 1, "kind": "a"}\n{"seq": 2, "node": 1, "kind": "a"}\n', ":2 has event 2 behind event 2"),
+        (
+            '{"seq": 1, "node": 1, "kind": "lso_moved", "topic": "t", "partition": 0, "lso": null, "hw": 1}\n',
+            ":1 is no event: a field of lso_moved is of another type",
+        ),
         ('{"seq": 1, "node": 1, "kind": "lso_moved"}\n', ":1 is no event: lso_moved has no topic"),
     ],
 )

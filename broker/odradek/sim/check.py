@@ -16,6 +16,8 @@ from odradek.usage import UsageError
 __all__ = ["check", "check_lines"]
 
 FOUND = 1
+FIELDS = {"seq": int, "node": int, "kind": str}
+"""What every event has."""
 Lines = Iterator[tuple[int, bytes]]
 
 
@@ -28,40 +30,50 @@ def check(
     """
     try:
         with events.open("rb") as file:
-            count, found = check_lines(str(events), ((number, line) for number, line in enumerate(file, 1)))
+            count, lost, found = check_lines(str(events), ((number, line) for number, line in enumerate(file, 1)))
     except OSError as error:
         raise UsageError(f"{events}: {error.strerror}.") from None
     for where, name, seen in found:
         print(f"{where}: {name}: {seen}")
     for name in dict.fromkeys(name for _, name, _ in found):
         print(f"Promised: {PROMISES[name]}")
-    print(f"{count} events, {len(found)} with a finding" if found else f"{count} events: every promise was kept.")
+    told = f"{count} events ({lost} are missing)" if lost else f"{count} events"
+    print(f"{told}, {len(found)} with a finding" if found else f"{told}: every promise was kept.")
     raise SystemExit(FOUND if found else 0)
 
 
-def check_lines(name: str, lines: Lines) -> tuple[int, list[tuple[str, str, str]]]:
-    """How many events there are, and where which promise was broken by what. Raises UsageError for what is no event.
+def check_lines(name: str, lines: Lines) -> tuple[int, int, list[tuple[str, str, str]]]:
+    """How many events there are, how many are missing between them, and where which promise was broken by what.
 
     A file that several starts have appended to is several runs: each begins with the number 1.
+    Raises UsageError for what is no event, and for events in another order.
     """
     found: list[tuple[str, str, str]] = []
-    model, count, last, number = Model(), 0, 0, 0
+    model, count, lost, last, number = Model(), 0, 0, 0, 0
     for number, line in lines:
         event = _read(name, number, line)
         if event is None:
             continue
-        if event["seq"] <= last:
+        seq = event["seq"]
+        if seq == 1 and last:
             found += _over(model, name, number - 1)
-            model = Model()
-        last = event["seq"]
+            model, last = Model(), 0
+        elif seq <= last:
+            raise UsageError(f"{name}:{number} has event {seq} behind event {last}: they are not of one run, in order.")
+        lost += seq - last - 1
+        last = seq
         try:
             model.take(event["node"], event["kind"], event)
         except KeyError as error:
             raise UsageError(f"{name}:{number} is no event: {event['kind']} has no {error.args[0]}.") from None
+        except TypeError:
+            raise UsageError(f"{name}:{number} is no event: a field of {event['kind']} is of another type.") from None
         count += 1
         found += [(f"{name}:{number}", each.name, each.seen) for each in model.problems]
         model.problems.clear()
-    return count, [*found, *_over(model, name, number)]
+    if count == 0:
+        raise UsageError(f"There is no event in {name}.")
+    return count, lost, [*found, *_over(model, name, number)]
 
 
 def _over(model: Model, name: str, number: int) -> list[tuple[str, str, str]]:
@@ -76,7 +88,9 @@ def _read(name: str, number: int, line: bytes) -> dict[str, Any] | None:
         event = msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise UsageError(f"{name}:{number} is no event: {error}.") from None
-    missing = [field for field in ("seq", "node", "kind") if field not in event]
-    if missing:
-        raise UsageError(f"{name}:{number} is no event: it has no {missing[0]}.")
+    for field, kind in FIELDS.items():
+        if field not in event:
+            raise UsageError(f"{name}:{number} is no event: it has no {field}.")
+        if type(event[field]) is not kind:
+            raise UsageError(f"{name}:{number} is no event: its {field} is {event[field]!r}.")
     return event
