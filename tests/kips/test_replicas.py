@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 from tests.kips.helpers import COMMIT, OK, Cluster, P, Producer
-from tests.kips.view import TopicPartition
+from tests.kips.view import Pending, TopicPartition
 
 from odradek.metadata.image import PartitionImage
 from odradek.records.record import Record, build_batch
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from odradek.wire.messages.delete_records_response import DeleteRecordsResponse
 from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -87,6 +93,73 @@ class Sent:
         [topic] = self._answer.response.responses
         [partition] = topic.partition_responses
         return ErrorCode(partition.error_code)
+
+
+# ---------------------------------------------------------------------- the beginning of the log
+
+
+def deleting(cluster: Replicated, before: int, *, timeout_ms: int = 30_000) -> Pending[tuple[ErrorCode, int]]:
+    """DeleteRecords: what it is answered, error and low watermark, once it is."""
+    partition = DeleteRecordsPartition(partition_index=0, offset=before)
+    request = DeleteRecordsRequest([DeleteRecordsTopic("t", [partition])], timeout_ms)
+
+    def told(response: DeleteRecordsResponse) -> tuple[ErrorCode, int]:
+        [[result]] = [topic.partitions for topic in response.topics]
+        return ErrorCode(result.error_code), result.low_watermark
+
+    pending = cluster.pending(cluster.leader(P), request, 2, told)
+    cluster.world.run()
+    return pending
+
+
+def written(count: int = 3, *, lag_ms: int | None = LAG) -> Replicated:
+    """So many records are committed, and from then on the replicas of brokers 2 and 3 take their time."""
+    cluster = Replicated(replica_lag_time_max_ms=60_000, broker_session_timeout_ms=600_000)
+    for _ in range(count):
+        assert OK is cluster.produce(b"a").error
+    cluster.lag(lag_ms)
+    return cluster
+
+
+def test_deleting_records_waits_until_all_replicas_begin_there() -> None:
+    cluster = written()
+    cluster.lag(LAG // 2, 2)
+    deleted = deleting(cluster, 2)
+    cluster.world.advance(LAG - 1)
+    assert not deleted.arrived
+    cluster.world.advance(1)
+    assert (OK, 2) == deleted.result()
+    assert (OK, 3) == deleting(written(lag_ms=0), 3).result()
+
+
+@pytest.mark.parametrize("lag_ms", [LAG, None])
+def test_deleting_records_waits_no_longer_than_it_is_asked_to(lag_ms: int | None) -> None:
+    cluster = written(lag_ms=lag_ms)
+    deleted = deleting(cluster, 2, timeout_ms=LAG - 1)
+    cluster.world.advance(LAG - 2)
+    assert not deleted.arrived
+    cluster.world.advance(1)
+    assert (ErrorCode.REQUEST_TIMED_OUT, -1) == deleted.result()
+    # The leader's log begins there all the same.
+    assert 2 == cluster.fetched(P, committed=False, offset=2).log_start_offset
+
+
+def test_deleting_records_does_not_wait_for_a_replica_that_has_caught_up_meanwhile_or_is_gone() -> None:
+    for happens in (lambda cluster: cluster.lag(0, 2, 3), lambda cluster: (cluster.fence(2), cluster.lag(0, 3))):
+        cluster = written(lag_ms=None)
+        deleted = deleting(cluster, 2)
+        assert not deleted.arrived
+        happens(cluster)
+        cluster.world.run()
+        assert deleted.arrived
+        assert (OK, 2) == deleted.result()
+
+
+def test_who_waits_for_records_to_be_deleted_learns_that_another_broker_leads() -> None:
+    cluster = written(lag_ms=None)
+    deleted = deleting(cluster, 2)
+    cluster.move(P, 2)
+    assert (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1) == deleted.result()
 
 
 # ---------------------------------------------------------------------- the high watermark

@@ -141,6 +141,11 @@ class Followers:
         """When the next acknowledgement comes (ms)."""
         return min((at for each in self._slow.values() if (at := each.next_at) is not None), default=None)
 
+    def begin_there_at(self, since: int) -> int | None:
+        """When all that are alive begin where the leader has begun since this time (ms); None: not as things are."""
+        lags = [follower.lag_ms for replica, follower in self._slow.items() if replica in self._alive]
+        return None if NEVER in lags else since + max(lags, default=0)
+
     # ------------------------------------------------------------------ who is in sync
 
     def wanted(self, now: int, *, lag_max_ms: int, first_offset: int) -> list[int]:

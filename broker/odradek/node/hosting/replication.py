@@ -97,6 +97,8 @@ class Replication:
         self._look_again(partition)
         if moved:
             self._moved(partition)
+        else:
+            node.purgatory.wake((COMMITTED, partition.topic, partition.index))
 
     def adopt_all(self) -> None:
         """Some broker takes another time from now on, or is there again."""
@@ -132,6 +134,23 @@ class Replication:
             if node.now >= deadline:
                 return ErrorCode.REQUEST_TIMED_OUT
             await node.purgatory.park([key], deadline=deadline)
+
+    async def begun(self, partition: Partition, *, since: int, deadline: int) -> ErrorCode:
+        """Wait until every replica that is alive begins where the leader does since then: NONE; or what came before.
+
+        Kafka's `DelayedDeleteRecords`: a follower learns where the log begins with what it fetches.
+        """
+        node = self._node
+        key = (COMMITTED, partition.topic, partition.index)
+        while True:
+            if not self._leads(partition):
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            at = partition.followers.begin_there_at(since)
+            if at is not None and at <= node.now:
+                return ErrorCode.NONE
+            if node.now >= deadline:
+                return ErrorCode.REQUEST_TIMED_OUT
+            await node.purgatory.park([key], deadline=deadline if at is None else min(at, deadline))
 
     def _leads(self, partition: Partition) -> bool:
         held = self._node.partitions.get(partition.key)

@@ -10,7 +10,8 @@ from odradek.log.offsets import LATEST, UNKNOWN
 from odradek.metadata.topic_names import invalid_name
 from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.node.hosting.replicas import HasReplicas
-from odradek.node.seams import HasMetadata, HasTurns
+from odradek.node.hosting.replication import HasReplication
+from odradek.node.seams import HasClock, HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["delete_records", "describe_producers", "list_offsets", "offset_for_leader_epoch"]
 
 
-class Node(HasMetadata, HasReplicas, HasTurns, Protocol):
+class Node(HasClock, HasMetadata, HasReplicas, HasReplication, HasTurns, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -168,25 +169,37 @@ def _epoch_end(node: Node, topic: str, wanted: OffsetForLeaderPartition) -> Epoc
 
 
 async def delete_records(node: Node, call: Call) -> DeleteRecordsResponse:
-    """DeleteRecords (key 21), versions 0 to 2: moves the log start offset; -1 is the high watermark."""
+    """DeleteRecords (key 21), versions 0 to 2: moves the log start offset; -1 is the high watermark.
+
+    It is answered when the other replicas begin there too, or after `timeout_ms` with REQUEST_TIMED_OUT.
+    """
     request: DeleteRecordsRequest = call.request
     topics = []
+    deadline = node.now + request.timeout_ms
+    waiting: list[tuple[Partition, DeleteRecordsPartitionResult, int]] = []
     for topic in request.topics:
         results: list[DeleteRecordsPartitionResult] = []
         async for some in node.turns.share(call, topic.partitions):
-            results += [_deleted_before(node, topic.name, each.partition_index, each.offset) for each in some]
+            for each in some:
+                result = DeleteRecordsPartitionResult(partition_index=each.partition_index, low_watermark=-1)
+                partition = _delete_before(node, topic.name, each.partition_index, each.offset)
+                if isinstance(partition, Refused):
+                    result.error_code = partition.error
+                elif partition.log.mark is None:
+                    result.low_watermark = partition.log_start_offset
+                else:
+                    waiting.append((partition, result, node.now))
+                results.append(result)
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    for partition, result, since in waiting:
+        result.error_code = await node.replication.begun(partition, since=since, deadline=deadline)
+        if result.error_code == ErrorCode.NONE:
+            result.low_watermark = partition.log_start_offset
     return DeleteRecordsResponse(topics=topics)
 
 
-def _deleted_before(node: Node, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
-    low_watermark = _delete_before(node, topic, index, offset)
-    if isinstance(low_watermark, Refused):
-        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=low_watermark.error)
-    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark)
-
-
-def _delete_before(node: Node, topic: str, index: int, offset: int) -> int | Refused:
+def _delete_before(node: Node, topic: str, index: int, offset: int) -> Partition | Refused:
+    """The partition whose log begins at this offset now."""
     if topic in INTERNAL_TOPICS:
         return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
     partition = node.replicas.led(topic, index)
@@ -196,7 +209,7 @@ def _delete_before(node: Node, topic: str, index: int, offset: int) -> int | Ref
     if isinstance(deleted, Refused):
         return deleted
     node.replicas.appended(partition)
-    return partition.log_start_offset
+    return partition
 
 
 async def describe_producers(node: Node, call: Call) -> DescribeProducersResponse:
