@@ -94,10 +94,10 @@ def test_batches_for_several_partitions_go_out_together() -> None:
 
 def test_producers_change_their_minds_and_are_told_that_it_is_too_late() -> None:
     run = played("lost-answers")
-    ends = [each for each in run.asked if isinstance(each.request, EndTxnRequest)]
-    lost = {(each.name, each.request.producer_epoch) for each in ends if each.request.committed and not each.response}
-    asked = [each for each in ends if not each.request.committed and (each.name, each.request.producer_epoch) in lost]
-    assert any(each.response is not None and each.response.error_code == INVALID_TXN_STATE for each in asked)
+    ends = [(each, each.request) for each in run.asked if isinstance(each.request, EndTxnRequest)]
+    lost = {(each.name, end.producer_epoch) for each, end in ends if end.committed and each.response is None}
+    told = [each.response for each, end in ends if not end.committed and (each.name, end.producer_epoch) in lost]
+    assert any(answer is not None and answer.error_code == INVALID_TXN_STATE for answer in told)
 
 
 def test_ids_have_rivals() -> None:

@@ -180,6 +180,14 @@ def test_a_topic_that_is_made_again_at_its_first_epoch_begins_anew() -> None:
     assert broken([led(0), stable(5, 5), given_up, led(0), stable(0, 0)]) == []
 
 
+def test_committed_records_are_told_to_end_before_what_is_open() -> None:
+    model = after(BEGUN)
+    model.read(KEY, [], end=0)
+    assert model.problems == []
+    model.read(KEY, [], end=1)
+    assert [each.name for each in model.problems] == ["last stable offset"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", FOCUSES)
 def test_every_event_and_read_of_a_run_is_judged(workload: str) -> None:

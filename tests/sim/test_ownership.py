@@ -51,6 +51,7 @@ def test_an_owner_is_not_turned_away() -> None:
     assert names(init("p0", 0), end("p0", 20, error=FENCED)) == ["fenced owner"]
     assert names(init("p0", 0), init("p0", 20, epoch=0, error=FENCED)) == ["fenced owner"]
     assert names(init("p0", 0), end("p0", 20, error=ErrorCode.CONCURRENT_TRANSACTIONS)) == []
+    assert names(init("p0", 0), end("p0", 20, error=FENCED), init("p0", 30), init("p1", 40)) == ["fenced owner"]
 
 
 def test_an_owner_may_be_turned_away_when_its_time_is_over_or_others_ask() -> None:

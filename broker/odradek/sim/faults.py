@@ -50,6 +50,11 @@ def _lose_answers_of_records(dice: Random, broker: int) -> Rule:
     return rule("PRODUCE", broker=broker, disconnect="after", times=dice.randint(1, 8))
 
 
+def _lose_answers_of_coordinators(dice: Random, broker: int) -> Rule:
+    api = dice.choice(("END_TXN", "END_TXN", "INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN"))
+    return rule(api, broker=broker, disconnect="after", times=dice.randint(1, 5))
+
+
 def _delay_answers_of_records(dice: Random, broker: int) -> Rule:
     # Several batches are written, and their client asks for all of them again.
     delay_ms = dice.choice((60, 300, 3_500))
@@ -99,6 +104,7 @@ RULES: Mapping[str, Draw] = MappingProxyType(
         "lose requests": _lose_requests,
         "lose answers": _lose_answers,
         "lose answers of records": _lose_answers_of_records,
+        "lose answers of coordinators": _lose_answers_of_coordinators,
         "delay answers of records": _delay_answers_of_records,
         "delay requests": _delay_requests,
         "delay records": _delay_records,

@@ -106,14 +106,14 @@ DUPLICATES = _focus(
 """Batches are written, and their producers are not told."""
 
 LOST_ANSWERS = _focus(
-    {"lose answers": 8, "lose requests": 3, "delay answers of records": 1, "move a coordinator": 2},
+    {"lose answers of coordinators": 8, "lose requests": 3, "delay answers of records": 1, "move a coordinator": 2},
     habits=Habits(gives_up=0.4, changes_mind=0.4, commits=0.6),
     slowest_ms=(0, 5, 40),
 )
 """Coordinators decide, and their clients are not told."""
 
 RIVALS = _focus(
-    {"lose answers": 3, "delay records": 3, "delay markers": 2, "move a coordinator": 2},
+    {"lose answers of coordinators": 3, "delay records": 3, "delay markers": 2, "move a coordinator": 2},
     habits=Habits(ids=2, gives_up=0.4, commits=0.5, pauses_ms=(0, 50, 200, 600)),
     slowest_ms=(0, 5, 40),
 )
@@ -269,7 +269,7 @@ WORKING = _focus(
 """Work goes from one member of a group to the next while the offset of the one before is not decided yet."""
 
 WORN_EPOCHS = _focus(
-    {"use up epochs": 8, "delay records": 1, "lose answers": 1, "move a coordinator": 1},
+    {"use up epochs": 8, "delay records": 1, "lose answers of coordinators": 4, "move a coordinator": 1},
     habits=Habits(gives_up=0.1),
     slowest_ms=(0, 5, 40),
 )

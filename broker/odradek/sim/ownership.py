@@ -75,19 +75,25 @@ def owners_problems(
         if name:
             of_ids.setdefault(name, []).append(each)
     for name, requests in of_ids.items():
-        taken = [_taken(each) for each in requests if _takes(each.request)]
+        takes = {id(each): _taken(each) for each in requests if _takes(each.request)}
+        taken = [*takes.values()]
         taken += [_Taken("force", each.at, each.at, True) for each in forced if each.transactional_id == name]
+        owned: dict[str, _Taken] = {}
+        """What each instance was given last; it asks for nothing else before that is answered."""
         for each in requests:
-            if each.response is None or each.ended_at is None or _takes(each.request):
+            take = takes.get(id(each))
+            if take is not None:
+                if take.is_given:
+                    owned[each.name] = take
+                continue
+            own = owned.get(each.name)
+            if own is None or each.response is None or each.ended_at is None:
                 continue
             error = _ERROR_OF[type(each.request)](each.response)
-            own = [(one, at) for one, at in _given(taken) if one.by == each.name and at <= each.at]
-            if not own:
-                continue
             if error == ErrorCode.NONE:
-                yield from _of_a_zombie(name, each, own[-1][1], taken)
+                yield from _of_a_zombie(name, each, own.done_at or 0, taken)
             elif not forgets:
-                yield from _of_an_owner(name, each, ErrorCode(error), own[-1][0], taken, requests, timeout_ms)
+                yield from _of_an_owner(name, each, ErrorCode(error), own, taken, requests, timeout_ms)
 
 
 def _given(taken: Sequence[_Taken]) -> Iterator[tuple[_Taken, int]]:
@@ -117,9 +123,14 @@ def _of_an_owner(
     if error is ErrorCode.INVALID_TXN_STATE and isinstance(request, EndTxnRequest) and not _must_end(asked, requests):
         return
     # What was not answered may have been done long after it was sent.
-    if any(one is not own and (one.done_at is None or one.done_at >= own.at) for one in taken):
+    until = asked.ended_at
+    if any(one is not own and one.at <= until and (one.done_at is None or one.done_at >= own.at) for one in taken):
         return
-    others = (each for each in requests if each.name != asked.name and isinstance(each.request, InitProducerIdRequest))
+    others = (
+        each
+        for each in requests
+        if each.name != asked.name and each.at <= until and isinstance(each.request, InitProducerIdRequest)
+    )
     if any(each.ended_at is None or each.response is None or each.ended_at >= own.at for each in others):
         return
     begun = max(
