@@ -16,7 +16,7 @@ from odradek.node.kernel.flow import Wait
 if TYPE_CHECKING:
     from odradek.node.kernel.flow import Kernel
 
-__all__ = ["CODEC_ENTRIES", "Pause", "Share", "TooManyEntries", "Turns"]
+__all__ = ["Pause", "Share", "TooManyEntries", "Turns"]
 
 
 T = TypeVar("T")
@@ -128,6 +128,11 @@ class Turns:
         call.is_long = True
         await self.next()
         return True
+
+    def weigh(self, call: Lengthy, entries: int) -> None:
+        """A request whose answer has so many entries may be long: then it is written a few at a time."""
+        if entries > CODEC_ENTRIES:
+            call.is_long = True
 
     def share(self, call: Lengthy, entries: Iterable[T]) -> Share[T]:
         """The entries, a few at a time, with a breath in between: `async for some in node.turns.share(call, many)`."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
 from odradek.node.hosting.coordinators import HasCoordinators
-from odradek.node.kernel.turns import CODEC_ENTRIES
 from odradek.node.routes.group_shards import group_shard, refusal
 from odradek.node.seams import HasClock, HasMetadata, HasTurns
 from odradek.node.transport.call import CloseConnection
@@ -147,7 +146,7 @@ async def offset_fetch(node: Node, call: Call) -> OffsetFetchResponse:
             for topic in request.topics
         ]
     found = await _fetch(node, call, group, request.require_stable)
-    call.is_long = call.is_long or _number_of(found) > CODEC_ENTRIES
+    node.turns.weigh(call, _number_of(found))
     return _of_one_group(found, version)
 
 
@@ -162,7 +161,7 @@ async def _fetch_each(node: Node, call: Call, request: OffsetFetchRequest) -> li
             if offsets > FETCHED_MAX:
                 raise CloseConnection(f"an OffsetFetch of more than {FETCHED_MAX:,} offsets")
             groups.append(found)
-    call.is_long = call.is_long or offsets > CODEC_ENTRIES
+    node.turns.weigh(call, offsets)
     return groups
 
 
