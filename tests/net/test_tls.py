@@ -6,12 +6,17 @@ import socket
 import ssl
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from odradek.net.certs import make_certificates
 from odradek.net.client import BlockingClient
@@ -25,6 +30,7 @@ from odradek.wire.messages.metadata_request import MetadataRequest
 pytestmark = pytest.mark.slow
 
 HOST = "127.0.0.1"
+PEM = serialization.Encoding.PEM
 
 
 def pem(folder: Path) -> dict[str, object]:
@@ -261,6 +267,34 @@ def test_stores_of_java_and_pem_on_a_line(certs: Path) -> None:
                 "ssl.key.location": own,
             }
             assert "User:CN=client" == principal_of(cluster, settings)
+
+
+def self_signed(name: str) -> str:
+    """A certificate that vouches for itself, and its key, in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    called = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder().subject_name(called).issuer_name(called).public_key(key.public_key())
+    begins = datetime.now(tz=UTC) - timedelta(days=1)
+    builder = builder.not_valid_before(begins).not_valid_after(begins + timedelta(days=30))
+    made = builder.serial_number(x509.random_serial_number()).sign(key, hashes.SHA256())
+    form = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return (made.public_bytes(PEM) + key.private_bytes(PEM, *form)).decode()
+
+
+def test_each_of_the_trusted_certificates_is_trusted_whatever_names_they_share(certs: Path, tmp_path: Path) -> None:
+    """As Java does with a truststore that holds the certificates of its clients themselves, and no authority."""
+    clients = [self_signed("localhost") for _ in range(3)]
+    trusted = "".join(each[: each.index("-----BEGIN PRIVATE")] for each in clients)
+    (tmp_path / "trusted.pem").write_text(trusted)
+    config = {**pem(certs), "ssl.truststore.location": str(tmp_path / "trusted.pem")}
+    with Cluster(config={"listeners": f"SSL://{HOST}:0", "ssl.client.auth": "required", **config}) as cluster:
+        for index, each in enumerate(clients):
+            own = tmp_path / f"{index}.pem"
+            own.write_text(each)
+            context = ssl.create_default_context(cafile=str(certs / "ca.pem"))
+            context.load_cert_chain(own)
+            with BlockingClient(cluster.bootstrap, client_id="c", tls=context) as client:
+                assert client.ask(MetadataRequest(topics=[]), 12).cluster_id
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,8 @@ def use(context: ssl.SSLContext, identity: Identity, listener: str) -> None:
 def trust(context: ssl.SSLContext, pem: str, listener: str, settings: SecurityConfig) -> None:
     """Have a context trust these authorities. Raises `TlsError`."""
     location = settings.ssl_truststore_location
+    # As in Java each of them is trusted for itself; else OpenSSL looks at one of those that have the same name.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=pem)
     except (ssl.SSLError, ValueError) as error:
