@@ -60,6 +60,7 @@ TURNS_MAX = 1000
 
 AS_THE_TESTS_EXPECT = {
     "odradek.as.kafka": "4.4",
+    "odradek.auto.created.topics.at.once": "false",
     "odradek.internal.topics.at.start": "false",
     "odradek.strict.replication": "true",
     "default.replication.factor": "1",
