@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from odradek.commands import Argument
-from odradek.sim.model import Model
+from odradek.sim.model import Fields, Model
 from odradek.sim.promises import PROMISES
 from odradek.usage import UsageError
 
@@ -81,11 +81,11 @@ def _over(model: Model, name: str, number: int) -> list[tuple[str, str, str]]:
     return [(f"{name}:{number}", each.name, each.seen) for each in model.problems]
 
 
-def _read(name: str, number: int, line: bytes) -> dict[str, Any] | None:
+def _read(name: str, number: int, line: bytes) -> Fields | None:
     if not line.strip():
         return None
     try:
-        event = msgspec.json.decode(line, type=dict[str, Any])
+        event: Fields = msgspec.json.decode(line, type=dict)
     except msgspec.DecodeError as error:
         raise UsageError(f"{name}:{number} is no event: {error}.") from None
     for field, kind in FIELDS.items():
