@@ -1,5 +1,7 @@
 """Entries as records of the log."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +106,22 @@ def test_version_1_holds_everything(entry: Entry) -> None:
 @given(entries)
 def test_the_bytes_of_a_value_are_those_of_its_message(entry: Entry) -> None:
     assert encode_entry(entry, 1) == encode_value(log_value(entry, 1), 1)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_bytes_of_a_value_whatever_it_has_of_tagged_fields(version: int) -> None:
+    for previous, next_id, next_epoch, last, used in product((NONE, 3), (NONE, 4), (NONE, 5), (NONE, 6), (False, True)):
+        entry = replace(
+            PREPARED,
+            previous_producer_id=previous,
+            next_producer_id=next_id,
+            next_producer_epoch=next_epoch,
+            last_producer_epoch=last,
+            client_transaction_version=version,
+            epoch_used=used,
+        )
+        assert encode_entry(entry, 1) == encode_value(log_value(entry, 1), 1)
+        assert entry == decode_entry("x", encode_entry(entry, 1))
 
 
 def test_the_bytes_of_many_partitions_with_long_names_are_those_of_the_message() -> None:
