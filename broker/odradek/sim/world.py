@@ -62,6 +62,8 @@ T = TypeVar("T")
 START_MS = 1_700_000_000_000
 EVENTS_MAX = 100_000
 """More events than this without time passing are a livelock."""
+WAKES_MAX = 10_000
+"""More often than this brokers are not woken without time passing, or it is one."""
 STEPS_TOLD = 100
 _API = Layout(">xxxxh")
 """Of a request: behind its length."""
@@ -193,9 +195,12 @@ class World:
             if not self._queue or self._queue[0][0] > self.now:
                 return
             self._deliver()
+        raise self._livelock()
+
+    def _livelock(self) -> Livelock:
         told = [f"{at - START_MS} ms  broker {node_id}: {_told(event)}" for at, node_id, event in self._steps]
         steps = "".join(f"\n    {line}" for line in told)
-        raise Livelock(f"events follow one another, and no time passes; the last {len(self._steps)} steps:{steps}")
+        return Livelock(f"events follow one another, and no time passes; the last {len(self._steps)} steps:{steps}")
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, with everything that is due meanwhile."""
@@ -205,6 +210,7 @@ class World:
         """Let time pass until the condition holds; whether it does."""
         end = self.now + within_ms
         self.run()
+        standing = 0
         while not condition():
             wakes = [
                 (wake_at, node_id)
@@ -217,10 +223,15 @@ class World:
             if at is None or at > end:
                 self.now = end
                 return condition()
+            standing = 0 if at > self.now else standing + 1
+            if standing > WAKES_MAX:
+                raise self._livelock()
             self.now = max(self.now, at)
             for wake_at, node_id in wakes:
                 if wake_at <= self.now:
-                    self._step(node_id, Tick())
+                    tick = Tick()
+                    self._steps.append((self.now, node_id, tick))
+                    self._step(node_id, tick)
             self.run()
         return True
 
