@@ -223,7 +223,8 @@ def _found(out: Path, made: Made, code: int) -> str:
     """Whether the audit has found what was planted, and nothing else."""
     anomalies = pq.read_table(out / "anomalies.parquet").to_pylist()
     rows = [(row["anomaly"], row["severity"], row["topic"], row["partition"], row["offset"]) for row in anomalies]
-    problems = pq.read_table(out / "problems.parquet").to_pylist()
+    # All partitions of a topic are written alike, and the audit says so.
+    problems = [one for one in pq.read_table(out / "problems.parquet").to_pylist() if one["problem"] != "same-batches"]
     planted = [] if made.hanging is None else [("txn-hanging", "bad", TRANSFERS, 0, made.hanging)]
     if rows == planted and not problems and code == (1 if planted else 0):
         return "as planted"

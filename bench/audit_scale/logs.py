@@ -368,7 +368,9 @@ def _steps(
         generation, epoch = divmod(number, plan.epochs)
         began = BEGAN_MS + number * ROUND_MS
         ending = "Commit" if _commits(number, producer) else "Abort"
+        made: list[tuple[str, int, list[PartitionsSchema], int]] = [("Empty", 0, [], began - 1)] if not epoch else []
         for state, bumped, partitions, at in (
+            *made,
             ("Ongoing", 0, everywhere, began),
             (f"Prepare{ending}", 1, everywhere, began + ROUND_MS - 11),
             (f"Complete{ending}", 1, [], began + ROUND_MS - 9),
@@ -380,7 +382,7 @@ def _steps(
                 transaction_status=STATES.index(state),
                 transaction_partitions=partitions,
                 transaction_last_update_timestamp_ms=at,
-                transaction_start_timestamp_ms=began,
+                transaction_start_timestamp_ms=began if state != "Empty" else -1,
                 client_transaction_version=2,
             )
             yield value, f"transfer-{generation}-{producer}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from odradek.commands import Argument, Commands, Option
 from odradek.usage import UsageError
 from odradek_pipeline.needs import need
-from odradek_pipeline.options import AuditMaster, Directories, Out, Since, Stage, Tables, Until
+from odradek_pipeline.options import AuditMaster, Directories, Out, ShowProgress, Since, Stage, Tables, Until
 from odradek_pipeline.told import BAD, finish
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ def audit_logs_command(
     until: Until = None,
     stage: Stage = None,
     tables: Tables = "parquet",
-    progress: Annotated[
-        bool, Option(help="Say how far it is where standard error is no terminal, too: a line every ten seconds.")
-    ] = False,
+    progress: ShowProgress = False,
 ) -> None:
     """Transactions that hang, markers, epochs and sequences, from log directories; exit code 1 on anything bad."""
     need("numpy", "pandas", "pyarrow")
@@ -155,21 +153,25 @@ def audit_history_command(
     ],
     out: Out = Path("audit"),
     master: AuditMaster = "none",
+    progress: ShowProgress = False,
 ) -> None:
     """What clients saw, against what was acknowledged to them; exit code 1 on anything bad."""
     _check(files, out, master)
     from odradek_pipeline.jobs.audit_history import audit_history
+    from odradek_pipeline.progress import HISTORY_ON_SPARK, OF_LINES, shown
 
-    result = audit_history(files) if master == "none" else _history(files, out, master)
+    with shown(OF_LINES if master == "none" else HISTORY_ON_SPARK, asked=progress) as shows:
+        here = master == "none"
+        result = audit_history(files, progress=shows) if here else _history(files, out, master, shows)
     _must_have_read(result.facts["operations"], "operation of a client", files)
     finish(result, out)
 
 
-def _history(files: list[Path], out: Path, master: str) -> Result:
+def _history(files: list[Path], out: Path, master: str, progress: Progress | None) -> Result:
     from odradek_pipeline.jobs.audit_history_spark import audit_history_on_spark
 
     with _session(master, name="odradek audit history") as spark:
-        return audit_history_on_spark(spark, files, out)
+        return audit_history_on_spark(spark, files, out, progress=progress)
 
 
 def audit_events_command(
@@ -179,21 +181,27 @@ def audit_events_command(
         int, Option(min=1, help="A stall of the last stable offset is told from this length on, ms.")
     ] = 10_000,
     master: AuditMaster = "none",
+    progress: ShowProgress = False,
 ) -> None:
     """Verifications, transactions, stalls of the last stable offset and their holders; exit code 1 on anything bad."""
     _check(files, out, master)
     from odradek_pipeline.jobs.audit_events import audit_events
+    from odradek_pipeline.progress import EVENTS_ON_SPARK, OF_LINES, shown
 
-    result = audit_events(files, stall_ms=stall_ms) if master == "none" else _events(files, out, master, stall_ms)
+    with shown(OF_LINES if master == "none" else EVENTS_ON_SPARK, asked=progress) as shows:
+        if master == "none":
+            result = audit_events(files, stall_ms=stall_ms, progress=shows)
+        else:
+            result = _events(files, out, master, stall_ms, shows)
     _must_have_read(result.facts["events"], "event", files)
     finish(result, out)
 
 
-def _events(files: list[Path], out: Path, master: str, stall_ms: int) -> Result:
+def _events(files: list[Path], out: Path, master: str, stall_ms: int, progress: Progress | None) -> Result:
     from odradek_pipeline.jobs.audit_events_spark import audit_events_on_spark
 
     with _session(master, name="odradek audit events") as spark:
-        return audit_events_on_spark(spark, files, out, stall_ms=stall_ms)
+        return audit_events_on_spark(spark, files, out, stall_ms=stall_ms, progress=progress)
 
 
 def _check(files: list[Path], out: Path, master: str) -> None:

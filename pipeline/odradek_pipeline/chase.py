@@ -60,7 +60,7 @@ _REST_OF_RECORD = _MARKER_RECORD.itemsize + 1  # what the length counts beside t
 _DELTA_BYTES_MAX = 10
 _KEY_OF_4, _VALUE_OF_6 = 8, 12  # zigzag
 _NO_MARKER = -1
-_CODEC, _SNAPPY = 7, 2
+_CODEC, _SNAPPY, _CODEC_MAX = 7, 2, 4
 _MAGIC_OF_CODEC = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
 """What gzip, frames of lz4, and zstd begin with."""
 _BEGIN_BYTES = 5
@@ -207,8 +207,14 @@ class Chase:
     ) -> NDArray[np.bool_]:
         """Which batches are of format v2; notes the others, and wrong checksums if they are asked for."""
         magic = headers["magic"]
-        keep = (magic == 2) & (lengths >= HEADER_BYTES - LENGTH_BASE)
-        for at in np.flatnonzero(~keep):
+        whole = (magic == 2) & (lengths >= HEADER_BYTES - LENGTH_BASE)
+        keep = whole & (headers["last_offset_delta"] >= 0)
+        for at in np.flatnonzero(whole & ~keep):
+            delta = int(headers["last_offset_delta"][at])
+            self.scan.note(
+                self.file, int(positions[at]), "broken", f"a batch whose last offset is {delta} from its first"
+            )
+        for at in np.flatnonzero(~whole):
             number = int(magic[at])
             if number in (0, 1):
                 self.note_old(int(positions[at]), number)
@@ -241,7 +247,7 @@ class Chase:
         size, width = _varints(begins)
         rest = room[at] - width
         plain = (width > 0) & (size > 0) & np.where(count[at] == 1, size == rest, size < rest)
-        fits = np.where(codec[at] == 0, plain, True)
+        fits = np.where(codec[at] == 0, plain, codec[at] <= _CODEC_MAX)
         for number, magic in _MAGIC_OF_CODEC.items():
             same = (begins[:, : len(magic)] == np.frombuffer(magic, np.uint8)).all(axis=1)
             fits = np.where(codec[at] == number, same, fits)
@@ -284,8 +290,11 @@ class Chase:
         """Type and coordinator epoch of every marker: by columns where it is as brokers write it, else one by one."""
         kinds = np.full(len(positions), _NO_MARKER, np.int16)
         epochs = np.full(len(positions), -1, np.int32)
-        both = TRANSACTIONAL | CONTROL
-        at = np.flatnonzero(((headers["attributes"] & both) == both) & (headers["record_count"] > 0))
+        inside = (headers["attributes"] & TRANSACTIONAL) != 0
+        of_producer = ((headers["attributes"] & CONTROL) != 0) & (inside | (headers["producer_id"] >= 0))
+        at = np.flatnonzero(of_producer & (headers["record_count"] > 0))
+        for outside in positions[at[~inside[at]]].tolist():
+            self.scan.note(self.file, outside, "odd-marker", "a marker that says it is of no transaction")
         if len(at) == 0:
             return kinds, epochs
         usual = self.usual_markers(positions[at], headers["batch_length"][at].astype(np.int64) + LENGTH_BASE)

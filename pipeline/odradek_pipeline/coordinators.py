@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from odradek_pipeline.levels import UNKNOWN, Levels
 from odradek_pipeline.payload import TransactionRecord
+from odradek_pipeline.steps import SHARED, Known, Told, told_of
 
-__all__ = ["Coordinators"]
+__all__ = ["Coordinators", "shared"]
 
 STUCK_MS = 60_000
 """Markers are written within milliseconds of a decision; where a leader is away, within the seconds that it is."""
@@ -46,12 +47,23 @@ class Coordinators:
 
     premature: list[tuple[TransactionRecord, int]] = field(default_factory=list)
     """Transactions of a level that had never been finalized when they began, and the highest one that had."""
+    odd: list[Told] = field(default_factory=list)
+    """Records that no coordinator would write."""
 
     @classmethod
     def fold(
-        cls, records: Iterable[TransactionRecord], *, known: bool, now: int, levels: Levels | None = None
+        cls,
+        records: Iterable[TransactionRecord],
+        *,
+        known: bool,
+        now: int,
+        levels: Levels | None = None,
+        around: Known | None = None,
     ) -> Coordinators:
-        """Fold the records; `now` is the newest timestamp of all logs, the clock of an audit."""
+        """Fold the records; `now` is the newest timestamp of all logs, the clock of an audit.
+
+        Without `around` nothing is said of records that no coordinator would write.
+        """
         self = cls(known)
         finalized = levels or Levels()
         by_id: dict[str, TransactionRecord] = {}
@@ -59,10 +71,15 @@ class Coordinators:
             before = by_id.get(record.transactional_id)
             by_id[record.transactional_id] = record
             self._note(before, record)
+            if around is not None:
+                self.odd += told_of(before, record, around)
             if record.state == "Ongoing" and (before is None or before.state != "Ongoing"):
                 self._check_level(record, finalized)
         for record in by_id.values():
             for producer_id in {record.producer_id, record.previous_producer_id, record.next_producer_id} - {-1}:
+                other = self.last.get(producer_id)
+                if around is not None and other is not None:
+                    self.odd.append(shared(producer_id, other, record))
                 self.last[producer_id] = record
             if record.state == "Ongoing":
                 self._check_age(record, now)
@@ -118,3 +135,10 @@ class Coordinators:
         """The transactional id of a producer id, as far as the log tells."""
         record = self.last.get(producer_id)
         return record.transactional_id if record else ""
+
+
+def shared(producer_id: int, one: TransactionRecord, other: TransactionRecord) -> Told:
+    """What is said of two transactional ids that have one producer id, at the record of either."""
+    first, second = sorted((one, other), key=lambda record: (record.last_update, record.partition, record.offset))
+    what = f"producer {producer_id} is that of {first.transactional_id} too; no two ids are given the same"
+    return replace(second, producer_id=producer_id), SHARED, what

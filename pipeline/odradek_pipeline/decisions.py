@@ -13,7 +13,15 @@ import pandas as pd
 
 from odradek_pipeline.payload import TransactionRecord
 
-__all__ = ["DECISION_COLUMNS", "decision_frame", "lacking_markers", "undecided", "unmatched", "wrong_outcomes"]
+__all__ = [
+    "DECISION_COLUMNS",
+    "decision_frame",
+    "exchanged",
+    "lacking_markers",
+    "undecided",
+    "unmatched",
+    "wrong_outcomes",
+]
 
 DECISION_COLUMNS: dict[str, str] = {
     "topic": "object",
@@ -34,6 +42,8 @@ that all markers are written, and the transactional id."""
 _KEY = ["topic", "partition", "producer_id", "epoch", "commit"]
 _ORDER = ["path", "position", "offset"]
 Partition = tuple[str, int]
+EXCHANGED_MIN = 2
+"""So many markers in the wrong partition are no coincidence."""
 CLOCKS_MS = 1_000
 """Coordinators and leaders have clocks of their own."""
 
@@ -104,6 +114,25 @@ def wrong_outcomes(decisions: pd.DataFrame, txns: pd.DataFrame, unanswered: pd.S
     pairs = pairs[pairs["marker_timestamp"] >= pairs["timestamp"] - CLOCKS_MS]
     wrong = pairs.sort_values("marker_timestamp", kind="stable").drop_duplicates(["topic", "partition", "offset"])
     return pd.Series(txns.index.isin(wrong["row"]), index=txns.index)
+
+
+def exchanged(lacking: pd.DataFrame, markers: pd.DataFrame) -> dict[Partition, Partition]:
+    """Partitions all of whose missing markers are in another one of the topic, which no decision is there for; and in
+    which. `markers` are transactions, of which those count that are undecided."""
+    if lacking.empty or markers.empty:
+        return {}
+    key = ["topic", "producer_id", "epoch", "commit"]
+    there = _markers(markers[markers["undecided"] & (markers["batches"] > 0)])
+    both = lacking[["partition", *key]].merge(there[["partition", *key]], on=key, suffixes=("", "_there"))
+    both = both[both["partition"] != both["partition_there"]].drop_duplicates()
+    due = lacking.drop_duplicates(["partition", *key]).groupby(["topic", "partition"], sort=False).size()
+    found: dict[Partition, Partition] = {}
+    for (topic, partition, other), count in (
+        both.groupby(["topic", "partition", "partition_there"], sort=True).size().items()
+    ):
+        if count >= EXCHANGED_MIN and count == due[topic, partition]:
+            found.setdefault((topic, partition), (topic, other))
+    return found
 
 
 def _markers(txns: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from odradek_pipeline.incident_words import words_of
-from odradek_pipeline.layout import Problem
+from odradek_pipeline.layout import TRANSACTION_STATE, Problem
+from odradek_pipeline.steps import OF_STATES
 
 __all__ = [
     "FAR",
@@ -88,6 +89,8 @@ class Findings:
     """The newest time in each partition, ms."""
     decided: Mapping[tuple[str, int, str, int], int] = field(default_factory=dict)
     """When decisions without a marker were taken, ms: by topic, partition, path and position of the record."""
+    exchanged: Mapping[Partition, Partition] = field(default_factory=dict)
+    """Partitions all of whose missing markers are in another one, for which nobody decided them; and which one."""
 
 
 @dataclass(slots=True)
@@ -159,7 +162,11 @@ class Search:
             last = max(row["end_offset"], row["offset"])
             return row["offset"] <= end and last >= start - 1
 
-        return self.anomalies(_OF_BATCHES, follows)
+        return [*self.anomalies(_OF_BATCHES, follows), *self.steps(key)]
+
+    def steps(self, key: Partition) -> list[int]:
+        """What coordinators seem to have written wrongly in a partition of their log: a step may be missing."""
+        return self.anomalies(OF_STATES, at_partition(key)) if key[0] == TRANSACTION_STATE else []
 
 
 def key_of(path: str) -> Partition:

@@ -108,7 +108,7 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "Restart or move the leader of __transaction_state-{partition}, which aborts it. " + _DESCRIBE,
     ),
     "txn-epoch-not-bumped": (
-        "{topic}-{partition}, marker at offset {offset}: {detail}.",
+        "{topic}-{partition}, offset {offset}: {detail}.",
         "Nothing yet; a late batch of this transaction would be taken for the next one.",
         _DESCRIBE,
     ),
@@ -146,6 +146,81 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "{path} cannot be read: {detail}.",
         "The broker does not start, or takes the directory offline.",
         "Write the topic's id into it, which kafka-topics.sh --describe shows.",
+    ),
+    "wrong-partition": (
+        "{topic}-{partition} holds another partition of its topic: {detail}.",
+        "Consumers read the records of one partition in place of the other's; transactions look torn apart in both.",
+        "Stop the broker and put the directories of {topic} back into each other's place, with their checkpoints.",
+    ),
+    "misnamed-segment": (
+        "{path} is not the segment that belongs there: {detail}.",
+        "Fetches by offset find other records than were written there, or none.",
+        _COPY_AGAIN,
+    ),
+    "repeated-partition": (
+        "One broker has a partition in two of its log directories: {detail}.",
+        "The broker does not start.",
+        "Stop the broker, and remove the copy that is older, by the leader epochs and the end of its log.",
+    ),
+    "repeated-directory": (
+        "Two brokers have directories of one id: {detail}.",
+        "The controller takes both for one disk: replicas are said to be where they are not.",
+        "Stop the broker whose disk was cloned, and remove the line directory.id from {path}: it is given another.",
+    ),
+    "bad-meta-properties": (
+        "{path} does not say whose it is: {detail}.",
+        "The broker does not start.",
+        "Write it again as that of another directory of the broker, without the line directory.id.",
+    ),
+    "wrong-topic-id": (
+        "{path} is of another topic: {detail}.",
+        "The broker takes the directory for a stray one when it starts, and the replica for one that is not there.",
+        _COPY_AGAIN,
+    ),
+    "unknown-producer": (
+        "{path} has batches of somebody whom this cluster does not know: {detail}.",
+        "The same id will be given out again: the next producer who has it gets OUT_OF_ORDER_SEQUENCE_NUMBER here.",
+        "Find out whether the directory is of another cluster, or the metadata log was restored from a backup.",
+    ),
+    "odd-marker": (
+        "{path} has a marker that cannot be one, at position {position}: {detail}.",
+        "No transaction ends by it: read_committed consumers stop before it, or are shown aborted records.",
+        _COPY_AGAIN,
+    ),
+    "txn-bad-transition": (
+        "{transactional_id}, {topic}-{partition} at offset {offset}: {detail}.",
+        "A coordinator that loads this log takes the last record for the truth, whatever was decided.",
+        _DESCRIBE,
+    ),
+    "txn-epoch-regression": (
+        "{transactional_id}, {topic}-{partition} at offset {offset}: {detail}.",
+        "A producer that was fenced may go on once a coordinator loads this log.",
+        _DESCRIBE,
+    ),
+    "txn-bad-timeout": (
+        "{transactional_id}, {topic}-{partition} at offset {offset}: {detail}.",
+        "Its transactions are aborted at once, or never.",
+        _DESCRIBE,
+    ),
+    "txn-bad-times": (
+        "{transactional_id}, {topic}-{partition} at offset {offset}: {detail}.",
+        "Its coordinator does not abort it when its timeout is over.",
+        _DESCRIBE,
+    ),
+    "txn-bad-producer": (
+        "{transactional_id}, {topic}-{partition} at offset {offset}: {detail}.",
+        "No marker ends such a transaction.",
+        _DESCRIBE,
+    ),
+    "txn-unknown-partition": (
+        "{transactional_id}, {topic}-{partition} at offset {offset}: {detail}.",
+        "Its coordinator tries to write a marker there, until it is told that there is no such partition.",
+        _DESCRIBE,
+    ),
+    "txn-shared-producer": (
+        "{transactional_id} has the producer id of another: {detail}.",
+        "Each fences the other, and the marker of one ends the transaction of both.",
+        _DESCRIBE,
     ),
     "missing-partition": (
         "{path} is not there: {detail}.",

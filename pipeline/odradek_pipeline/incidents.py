@@ -26,10 +26,24 @@ from odradek_pipeline.incident_search import (
     key_of,
     of_problem,
 )
+from odradek_pipeline.layout import TRANSACTION_STATE
+from odradek_pipeline.steps import OF_STATES
 
 __all__ = ["INCIDENT_COLUMNS", "Findings", "find_incidents", "incidents_frame"]
 
-_DAMAGE = frozenset(("broken", "half-written", "unknown-magic", "bad-crc", "bad-count", "bad-records", "bad-timestamp"))
+_DAMAGE = frozenset(
+    (
+        "broken",
+        "half-written",
+        "unknown-magic",
+        "unreadable",
+        "bad-crc",
+        "bad-count",
+        "bad-producer",
+        "bad-records",
+        "bad-timestamp",
+    )
+)
 _READABLE = frozenset(("bad-count", "bad-crc", "bad-records", "bad-timestamp"))
 """Damage that leaves the headers of batches what they are."""
 
@@ -51,14 +65,17 @@ def _damage(search: Search) -> None:
     by_path: dict[str, list[int]] = {}
     for at in search.problems(_DAMAGE, lambda one: one.path.endswith(".log")):
         one = search.findings.problems[at]
-        if one.problem != "half-written" or key_of(one.path) not in lost:  # a torn tail is part of the lost one
-            by_path.setdefault(one.path, []).append(at)
+        by_path.setdefault(one.path, []).append(at)
     for path, problems in by_path.items():
+        names = {search.findings.problems[at].problem for at in problems}
+        # A torn tail is part of the lost one, and so is the last batch of what zeros were written over.
+        if key_of(path) in lost and (names == {"half-written"} or (len(problems) == 1 and names <= _READABLE)):
+            continue
         key = key_of(path)
         first = search.findings.problems[problems[0]]
         hides = {search.findings.problems[at].problem for at in problems} - _READABLE
         base = int(stem) if (stem := PurePath(path).stem).isdigit() else 0
-        claimed = search.consequences(key, base, FAR) if hides else []
+        claimed = search.consequences(key, base, FAR) if hides else search.steps(key)
         claimed += search.anomalies(["lost-tail"], at_partition(key)) if hides else []
         same = [at for at in search.open if search.findings.problems[at].path == path]
         where = of_problem(first) | {"offset": -1, "end_offset": -1, "problem": first.problem}
@@ -72,9 +89,65 @@ def _tails(search: Search) -> None:
     for at in search.anomalies(["lost-tail"]):
         row = search.findings.anomalies[at]
         key = (row["topic"], row["partition"])
-        torn = search.problems(["half-written", "broken"], lambda one, key=key: key_of(one.path) == key)  # type: ignore[misc]
+        torn = search.problems(["broken", "half-written", *_READABLE], lambda one, key=key: key_of(one.path) == key)  # type: ignore[misc]
         follows = search.anomalies(["txn-hanging"], at_partition(key))
         search.add("lost-tail", [at, *follows], [*torn, *search.beside(key)])
+
+
+def _exchanged(search: Search) -> None:
+    """What was decided for a partition stands in another one of its topic: somebody has put directories into each
+    other's place."""
+    for key, other in search.findings.exchanged.items():
+        of = ["txn-hanging", "txn-wrong-outcome", "txn-orphan-marker", "txn-double-marker"]
+        claimed = search.anomalies(of, at_partition(key))
+        if claimed:
+            lacks = len([at for at in claimed if search.findings.anomalies[at]["anomaly"] == "txn-hanging"])
+            detail = f"the markers of {lacks} decisions for it are in {other[0]}-{other[1]}"
+            where = {"offset": 0, "end_offset": -1, "producer_id": -1, "producer_epoch": -1, "transactional_id": ""}
+            claimed += search.anomalies(of, at_partition(other))
+            search.add("wrong-partition", claimed, [*search.beside(key), *search.beside(other)], **where, detail=detail)
+
+
+def _misnamed(search: Search) -> None:
+    """A segment is named after the offset that was due when it was made: none of its batches begins before."""
+    for key, rows in _by_partition(search.findings.jumps):
+        for jump in rows[(rows["position"] == 0) & (rows["base_offset"] < rows["segment"])].to_dict("records"):
+            start = min(int(jump["base_offset"]), int(jump["previous_offset"]) + 1)
+            after = rows[(rows["segment"] > jump["segment"]) & (rows["position"] == 0)]
+            end = int(after["base_offset"].iloc[0]) if len(after) else FAR
+            detail = f"its name says offset {jump['segment']}, its first batch {jump['base_offset']}"
+            where = _place(jump, start, -1) | {"detail": detail}
+            search.add("misnamed-segment", search.consequences(key, start, end), search.beside(key), **where)
+            explained = (search.findings.jumps["path"] == jump["path"]) | search.findings.jumps.index.isin(
+                after.index[:1]
+            )
+            search.findings.jumps = search.findings.jumps[~explained]
+
+
+def _misplaced(search: Search) -> None:
+    """One batch whose offset is another one than it had: forward to it and straight back, or the other way round.
+
+    The offset of a batch is outside of its checksum, so that leaders can put it in.
+    """
+    for key, rows in _by_partition(search.findings.jumps):
+        steps = (rows["base_offset"] - rows["previous_offset"] - 1).tolist()
+        at = 0
+        while at + 1 < len(steps):
+            one, after = rows.iloc[at], rows.iloc[at + 1]
+            follows = after["previous_offset"] == one["last_offset"]
+            if not follows or steps[at] + steps[at + 1]:
+                at += 1
+                continue
+            due = int(one["previous_offset"]) + 1
+            detail = f"its batch says offset {one['base_offset']}, where {due} was due"
+            where = _place(one.to_dict(), due, int(after["base_offset"])) | {"problem": "bad-offset", "detail": detail}
+            reach = due, int(one["base_offset"]), int(one["last_offset"]) + 1, int(after["base_offset"])
+            claimed = search.consequences(key, min(reach), max(reach))
+            named = f"{key[0]}-{key[1]} "
+            far = search.problems(["bad-checkpoint"], lambda one, named=named: one.detail.startswith(named))  # type: ignore[misc]
+            search.add("damaged-segment", claimed, [*search.beside(key), *far], **where)
+            search.findings.jumps = search.findings.jumps.drop(index=list(rows.index[at : at + 2]))
+            at += 2
 
 
 def _swapped(search: Search) -> None:
@@ -210,7 +283,7 @@ def _markers(search: Search) -> None:
             alike = search.problems(["odd-marker"], lambda other, one=one: other.path == one.path)  # type: ignore[misc]
             search.add(
                 "odd-marker",
-                search.anomalies(["txn-hanging"], at_partition(key)),
+                search.anomalies(["txn-hanging", "txn-mixed"], at_partition(key)),
                 [*alike, *search.beside(key)],
                 **of_problem(one),
             )
@@ -240,6 +313,38 @@ _PRODUCERS: dict[str, tuple[str, ...]] = {
 """By the anomaly that is the cause, what follows from it."""
 
 
+def _states(search: Search) -> None:
+    """Records that no coordinator writes: whatever is held against them says something else, too."""
+    rows = search.findings.anomalies
+    for at in search.problems(["wrong-coordinator"]):
+        one = search.findings.problems[at]
+        search.add(one.problem, search.anomalies(OF_STATES, _of_coordinators), [at], **of_problem(one))
+    while found := search.anomalies(OF_STATES, _of_coordinators):
+        first = min(found, key=lambda at: (OF_STATES.index(rows[at]["anomaly"]), at))
+
+        def same(row: Row, producer_id: int = rows[first]["producer_id"]) -> bool:
+            return bool(row["producer_id"] == producer_id)
+
+        claimed = search.anomalies([*OF_STATES, *_OF_DECISIONS], same)
+        search.add(str(rows[first]["anomaly"]), [first, *claimed])
+
+
+def _of_coordinators(row: Row) -> bool:
+    return bool(row["topic"] == TRANSACTION_STATE)
+
+
+_OF_DECISIONS = (
+    "stuck-prepare",
+    "txn-double-marker",
+    "txn-epoch-not-bumped",
+    "txn-hanging",
+    "txn-orphan-marker",
+    "txn-timeout-exceeded",
+    "txn-wrong-outcome",
+)
+"""What markers and transactions are told of by the coordinators' records."""
+
+
 def _stuck(search: Search) -> None:
     """Decisions whose markers never came."""
     for at in search.anomalies(["stuck-prepare"]):
@@ -262,6 +367,16 @@ def _hanging(search: Search) -> None:
         )
 
 
+def _unknown(search: Search) -> None:
+    """A producer id that nobody was given, where something else is told of the partition already."""
+    for at in search.problems(["unknown-producer"]):
+        key = key_of(search.findings.problems[at].path)
+        told = [one for one in search.incidents if (one.row.get("topic"), one.row.get("partition")) == key]
+        if told:
+            told[0].problems.append(at)
+            search.open.discard(at)
+
+
 def _rest(search: Search) -> None:
     """What is a cause of its own: one incident for each kind and producer, or each kind and directory."""
     while search.free:
@@ -280,14 +395,19 @@ def _rest(search: Search) -> None:
 _RULES: tuple[Callable[[Search], None], ...] = (
     _damage,
     _tails,
+    _exchanged,
+    _misnamed,
+    _misplaced,
     _swapped,
     _gaps,
     _repeated,
     _older,
+    _states,
     _outcomes,
     _stuck,
     _markers,
     _epochs,
     _hanging,
+    _unknown,
     _rest,
 )

@@ -185,10 +185,15 @@ def _add_partition(tree: Tree, directory: Path, wanted: frozenset[str]) -> None:
     topic, partition = of
     if wanted and topic not in wanted:
         return
-    for name in _names(directory, tree):
+    names = _names(directory, tree)
+    swapped = _swapped(names)
+    for name in names:
         matched = _FILE.fullmatch(name)
-        if matched is None or matched["suffix"] not in _KINDS or matched["state"] is not None:
-            continue  # what Kafka deletes, or is about to swap in, is no part of the log
+        if matched is None or matched["suffix"] not in _KINDS or matched["state"] not in (None, ".swap"):
+            continue  # what Kafka deletes, or has not finished, is no part of the log
+        is_swapped = matched["suffix"] == FileKind.SEGMENT and int(matched["offset"]) in swapped
+        if (matched["state"] is None) == is_swapped:
+            continue
         path = directory / name
         if int(matched["offset"]) > OFFSET_MAX:
             tree.problems.append(problem(path, -1, "unreadable", "no offset is as large as its name"))
@@ -201,6 +206,24 @@ def _add_partition(tree: Tree, directory: Path, wanted: frozenset[str]) -> None:
         tree.files.append(
             LogFile(str(path), FileKind(matched["suffix"]), topic, partition, int(matched["offset"]), size)
         )
+
+
+def _swapped(names: Iterable[str]) -> frozenset[int]:
+    """The segments that a killed broker was about to put into the place of others: its next start does so.
+
+    The new segments have their last suffix but one by then; where some still have another, those behind are undone.
+    """
+    found: dict[str, set[int]] = {".swap": set(), ".cleaned": set()}
+    there: set[int] = set()
+    for name in names:
+        matched = _FILE.fullmatch(name)
+        if matched is not None and matched["suffix"] == FileKind.SEGMENT:
+            offset = int(matched["offset"])
+            found.get(matched["state"], set()).add(offset)
+            if matched["state"] is None:
+                there.add(offset)
+    undone = min(found[".cleaned"], default=OFFSET_MAX + 1)
+    return frozenset(offset for offset in found[".swap"] if offset < undone and offset not in there)
 
 
 def _add_cleaned(tree: Tree, path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,23 @@ from odradek_pipeline.layout import Problem, problem
 
 __all__ = ["json_lines"]
 
+LINES_BETWEEN = 4_096
+"""How many lines are read between two times that it is said how far it is."""
 
-def json_lines(path: Path, problems: list[Problem]) -> Iterator[dict[str, Any]]:
-    """Every object of the file; a last line without its end is what a running or killed program leaves behind."""
+
+def json_lines(
+    path: Path, problems: list[Problem], reading: Callable[[int], None] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Every object of the file; a last line without its end is what a running or killed program leaves behind.
+
+    `reading` is told now and then how many bytes of the file are behind, compressed as they are.
+    """
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw as file:
             position = 0
-            for line in file:
+            for number, line in enumerate(file):
+                if reading is not None and number % LINES_BETWEEN == 0:
+                    reading(raw.tell())
                 found = _object(line)
                 if found is not None:
                     yield found

@@ -148,12 +148,14 @@ def read_log_dir(path: str) -> LogDir:
 def _read_log_dir(path: Path) -> LogDir:
     problems: list[Problem] = []
     settings = _settings(path / META)
+    if "cluster.id" not in settings and (path / META).exists():
+        problems.append(problem(path / META, 0, "bad-meta-properties", "it names no cluster.id"))
     return LogDir(
         str(path),
         node_id=_node_id(path / META, settings, problems),
         cluster_id=settings.get("cluster.id", ""),
         directory_id=_uuid(settings.get("directory.id", "")),
-        is_of_broker=bool(settings),
+        is_of_broker=(path / META).exists(),
         was_stopped_cleanly=(path / CLEAN_STOP).exists(),
         high_watermarks=_checkpoint(path / HIGH_WATERMARKS, problems) or _NOTHING,
         recovery_points=_checkpoint(path / RECOVERY_POINTS, problems) or _NOTHING,
@@ -194,10 +196,13 @@ def _checkpoint(path: Path, problems: list[Problem]) -> dict[Partition, int] | N
     if rows is None:
         return None
     try:
-        return {(topic, number_of(number, PARTITION_MAX)): number_of(offset) for topic, number, offset in rows}
+        found = {(topic, number_of(number, PARTITION_MAX)): number_of(offset) for topic, number, offset in rows}
     except ValueError as error:
         problems.append(problem(path, 0, "bad-checkpoint", str(error)))
         return None
+    if len(found) < len(rows):
+        problems.append(problem(path, 0, "bad-checkpoint", "it names a partition more than once"))
+    return found
 
 
 def _lines(path: Path, problems: list[Problem]) -> list[list[str]] | None:

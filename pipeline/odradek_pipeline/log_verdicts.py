@@ -89,6 +89,7 @@ def judge(
     found += [_overdue(record, age) for record, age in coordinators.overdue]
     found += [_stuck(record, age) for record, age in coordinators.stuck]
     found += [_premature(record, highest) for record, highest in coordinators.premature]
+    found += [anomaly(name, Severity.BAD, told, **_of_record(record)) for record, name, told in coordinators.odd]
     return found + _unexplained_jumps(jumps, found, facts)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from odradek.commands import Argument, Option
 
-__all__ = ["AuditMaster", "Directories", "Master", "Out", "Since", "Stage", "Tables", "Until"]
+__all__ = ["AuditMaster", "Directories", "Master", "Out", "ShowProgress", "Since", "Stage", "Tables", "Until"]
 
 Directories = Annotated[
     list[str],
@@ -28,4 +28,7 @@ Until = Annotated[
 ]
 MASTERS = "Spark master: local[*], spark://HOST:PORT, yarn, …; submit: as spark-submit says"
 Master = Annotated[str, Option(help=f"{MASTERS}.")]
+ShowProgress = Annotated[
+    bool, Option(help="Say how far it is where standard error is no terminal, too: a line every ten seconds.")
+]
 AuditMaster = Annotated[str, Option(help=f"{MASTERS}; none: without Spark.")]

@@ -6,7 +6,8 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from odradek_pipeline.wording import size
@@ -14,11 +15,25 @@ from odradek_pipeline.wording import size
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["HERE", "ON_SPARK", "Progress", "followed", "shown"]
+__all__ = [
+    "EVENTS_ON_SPARK",
+    "HERE",
+    "HISTORY_ON_SPARK",
+    "ON_SPARK",
+    "OF_LINES",
+    "Progress",
+    "files_read",
+    "followed",
+    "shown",
+]
 
 HERE = {"reading": 70, "checking transactions": 20, "comparing what lies beside": 10}
 ON_SPARK = {"reading": 45, "folding coordinators": 10, "checking transactions": 35, "timelines": 10}
-"""The steps of both ways of an audit, and about how much of its time each takes (bench/README.md)."""
+"""The steps of both ways of an audit of logs, and about how much of its time each takes (bench/README.md)."""
+OF_LINES = {"reading": 90, "checking": 10}
+HISTORY_ON_SPARK = {"reading": 20, "pairing operations": 30, "judging values": 30, "looking for cycles": 20}
+EVENTS_ON_SPARK = {"reading": 40, "following transactions": 25, "following partitions": 35}
+"""Those of histories and event logs."""
 
 TERMINAL_S, LINES_S = 0.2, 10.0
 """How often a line is written on a terminal, and where there is none."""
@@ -73,6 +88,28 @@ class Progress:
         """Seconds that remain, if it goes on as it did; None while nothing can be said."""
         done = self.done()
         return None if done < ESTIMATE_MIN else (self.clock() - self.began) * (1 - done) / done
+
+
+def files_read(
+    files: Sequence[Path], progress: Progress | None, *, checked: float = 0.0
+) -> Iterator[tuple[Path, Callable[[int], None] | None]]:
+    """The files one after the other, each with what is told how many of its bytes are behind.
+
+    `checked` is the part of a file's time that is spent on it once it is read.
+    """
+    sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
+    before, total = 0, sum(sizes)
+    for path, length in zip(files, sizes, strict=True):
+        if progress is None:
+            yield path, None
+            continue
+
+        def reading(done: int, begins: int = before, shows: Progress = progress) -> None:
+            shows.reading(begins + round(done * (1 - checked)), total)
+
+        yield path, reading
+        before += length
+        progress.reading(before, total)
 
 
 def _seconds(value: float) -> str:

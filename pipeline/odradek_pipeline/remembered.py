@@ -28,7 +28,7 @@ from odradek_pipeline.layout import TRANSACTION_STATE, LogFile
 
 __all__ = ["Recalled", "SegmentMemory", "open_memory"]
 
-LAYOUT = 2
+LAYOUT = 3
 """Of what is kept; another one is not read."""
 BYTES_MIN = 256 << 10
 """What is smaller is read as fast as it is looked up."""

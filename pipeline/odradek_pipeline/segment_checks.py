@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odradek.records.batch import DELETE_HORIZON, LOG_APPEND_TIME
+from odradek.records.batch import DELETE_HORIZON, LOG_APPEND_TIME, NO_TIMESTAMP
+from odradek_pipeline.headers import CONTROL, TRANSACTIONAL
 from odradek_pipeline.layout import problem
 from odradek_pipeline.log_dirs import epochs_of
+from odradek_pipeline.sidecars import TIME_INDEX
 
 if TYPE_CHECKING:
     from odradek_pipeline.scan import ByteRange, Chunk, Scan
@@ -30,14 +32,17 @@ class BesideSegment:
         epochs = np.array(epochs_of(Path(part.file.path).parent), np.int64).reshape(-1, 2)
         self.epochs, self.epoch_starts = epochs[:, 0], epochs[:, 1]
         self.index = _raw_index(part.file.path)
+        self.times = _raw_times(part.file.path)
 
     def check(self, chunk: Chunk, *, is_last: bool) -> None:
         """Check the batches of one chunk; the last one of its range says where the segment ends."""
         columns = chunk.columns
         self.check_counts(columns)
         self.check_times(columns)
+        self.check_producers(columns)
         self.check_epochs(columns)
         self.check_index(columns, is_last=is_last)
+        self.check_time_index(columns, is_last=is_last)
 
     def note(self, at: NDArray[np.int64], columns: dict[str, NDArray[Any]], name: str, detail: str) -> None:
         more = f", and {len(at) - 1} more like it" if len(at) > 1 else ""
@@ -63,13 +68,45 @@ class BesideSegment:
         """
         first, newest = columns["base_timestamp"], columns["max_timestamp"]
         given = (columns["attributes"] & (LOG_APPEND_TIME | DELETE_HORIZON)) == 0
-        wrong = np.flatnonzero(given & (columns["record_count"] > 0) & (newest >= 0) & (newest < first))
+        given &= columns["record_count"] > 0
+        wrong = np.flatnonzero(given & (newest >= 0) & (newest < first))
         if len(wrong):
             at = wrong[0]
             older = int(first[at]) - int(newest[at])
             place = columns["base_offset"][at]
             detail = f"the newest record of the batch at offset {place} is {older:,} ms older than its first"
             self.note(wrong, columns, "bad-timestamp", detail)
+        alone = columns["base_offset"] == columns["last_offset"]
+        lies = np.flatnonzero(given & alone & (newest > first) & (first >= 0))
+        if len(lies):
+            at = lies[0]
+            detail = (
+                f"the batch at offset {columns['base_offset'][at]} has one record, of {first[at]}, and says that its "
+                f"newest is of {newest[at]}"
+            )
+            self.note(lies, columns, "bad-timestamp", detail)
+        never = np.flatnonzero(given & ((newest < NO_TIMESTAMP) | (first < NO_TIMESTAMP)))
+        if len(never):
+            at = never[0]
+            detail = f"the batch at offset {columns['base_offset'][at]} has a time below that of no time, {newest[at]}"
+            self.note(never, columns, "bad-timestamp", detail)
+
+    def check_producers(self, columns: dict[str, NDArray[Any]]) -> None:
+        """Who has an id has an epoch and a sequence, and who has a transaction has an id (KIP-98)."""
+        data = ((columns["attributes"] & CONTROL) == 0) & (columns["record_count"] > 0)
+        known = columns["producer_id"] >= 0
+        numberless = known & ((columns["producer_epoch"] < 0) | (columns["base_sequence"] < 0))
+        inside = (columns["attributes"] & TRANSACTIONAL) != 0
+        wrong = np.flatnonzero(data & (numberless | (inside & ~known)))
+        if len(wrong):
+            at = wrong[0]
+            names = ("producer_id", "producer_epoch", "base_sequence")
+            who, epoch, sequence = (int(columns[name][at]) for name in names)
+            detail = (
+                f"the batch at offset {columns['base_offset'][at]} says producer {who}, epoch {epoch}, sequence "
+                f"{sequence}{', in a transaction' if inside[at] else ''}: no producer writes that"
+            )
+            self.note(wrong, columns, "bad-producer", detail)
 
     def check_epochs(self, columns: dict[str, NDArray[Any]]) -> None:
         """Leader epochs never go back, and are those that the checkpoint has for these offsets."""
@@ -115,6 +152,39 @@ class BesideSegment:
             more = f", and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
             path = str(Path(self.file.path).with_suffix(".index"))
             self.scan.problems.append(problem(path, 0, "bad-index", f"{says}; {found}{more}"))
+
+    def check_time_index(self, columns: dict[str, NDArray[Any]], *, is_last: bool) -> None:
+        """An entry names an offset of the segment, in a batch that is no older than the entry says.
+
+        Brokers that were not stopped cleanly write these entries anew when they start.
+        """
+        if self.part.unflushed or not len(self.times):
+            return
+        first, last = int(columns["base_offset"][0]), int(columns["last_offset"][-1])
+        offsets = self.times[:, 1] + self.file.base_offset
+        here = (offsets >= first) & ((offsets <= last) | is_last)
+        at = np.minimum(np.searchsorted(columns["last_offset"], offsets), len(columns["last_offset"]) - 1)
+        older = (columns["max_timestamp"][at] < self.times[:, 0]) & (offsets >= self.part.cleaned_upto)
+        wrong = np.flatnonzero(here & ((offsets > last) | older))
+        if len(wrong):
+            place = wrong[0]
+            what = "which is behind its end" if offsets[place] > last else "whose batch is older"
+            detail = f"time {self.times[place, 0]} at offset {offsets[place]}, says the index, {what}"
+            path = str(Path(self.file.path).with_suffix(".timeindex"))
+            more = f", and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
+            self.scan.problems.append(problem(path, int(place) * TIME_INDEX.itemsize, "bad-index", detail + more))
+
+
+def _raw_times(segment_path: str) -> NDArray[np.int64]:
+    """The entries of the index by time, as pairs of time and relative offset, without the zeros behind them."""
+    try:
+        content = Path(segment_path).with_suffix(".timeindex").read_bytes()
+    except OSError:
+        content = b""
+    entries = np.frombuffer(content[: len(content) // TIME_INDEX.itemsize * TIME_INDEX.itemsize], TIME_INDEX)
+    pairs = np.stack((entries["timestamp"].astype(np.int64), entries["offset"].astype(np.int64)), axis=1)
+    used = np.flatnonzero(pairs.any(axis=1))
+    return pairs[: used[-1] + 1 if len(used) else 0]
 
 
 def _raw_index(segment_path: str) -> NDArray[np.int64]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -49,10 +52,46 @@ def spark_session(
         small=small, local=bool(master and master.startswith("local")), scratch=scratch
     ).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with _without_noise():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     session.dataSource.register(KafkaLogSource)
     return session
+
+
+_NOISE = (b"WARNING: Using incubator modules", b'Setting default log level to "', b"To adjust logging level use ")
+"""What every JVM that Spark starts says, and nobody can change."""
+_CHUNK = 1 << 16
+
+
+@contextlib.contextmanager
+def _without_noise() -> Iterator[None]:
+    """A JVM that is started here writes to standard error through a thread that leaves out what says nothing."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    out, into = os.pipe()
+    threading.Thread(target=_forward, args=(out, os.dup(ours)), name="errors of the JVM", daemon=True).start()
+    os.dup2(into, 2)
+    os.close(into)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _forward(out: int, to: int) -> None:
+    """Line by line, until whoever writes has ended."""
+    rest = b""
+    with contextlib.suppress(OSError):
+        while chunk := os.read(out, _CHUNK):
+            *lines, rest = (rest + chunk).split(b"\n")
+            kept = [line + b"\n" for line in lines if not line.startswith(_NOISE)]
+            os.write(to, b"".join(kept))
+        os.write(to, rest)
+    os.close(out)
+    os.close(to)
 
 
 def _settings(*, small: bool, local: bool, scratch: Path | None) -> dict[str, str]:

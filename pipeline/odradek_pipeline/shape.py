@@ -27,11 +27,13 @@ from odradek_pipeline.log_dirs import (
 )
 from odradek_pipeline.result import Severity, anomaly
 
-__all__ = ["same_batches", "shape_anomalies", "shape_problems"]
+__all__ = ["future_times", "same_batches", "shape_anomalies", "shape_problems", "unknown_producers"]
 
 Partition = tuple[str, int]
 BATCHES_SAME_MIN = 5
 """So many equal batches are no coincidence of short logs."""
+AHEAD_MS = 86_400_000
+"""Brokers take no record that is further ahead than an hour, unless they were told to; clocks differ by less."""
 
 
 def shape_anomalies(audited: Iterable[PartitionDir], ends: Mapping[Partition, int]) -> list[dict[str, Any]]:
@@ -74,7 +76,9 @@ def shape_problems(
 
     `ends` are the last offsets of the replicas that were read.
     """
-    found: list[Problem] = [*_strangers(around), *_twins(around)]
+    found: list[Problem] = [*_strangers(around), *_twins(around), *_clones(around)]
+    if cluster is None or cluster.unreadable:
+        found += _other_ids(around)
     if cluster is not None and cluster.unreadable:
         found.append(problem(cluster.unreadable, -1, "bad-records", "it holds what is no record of the metadata log"))
     with_metadata = {one.log_dir.path for one in around.replicas if one.topic == CLUSTER_METADATA}
@@ -85,6 +89,7 @@ def shape_problems(
             found += _checkpoints(one, max(ends[one.path] + 1, one.last_segment), cluster)
         if one.path in ends and one.log_dir.was_stopped_cleanly:
             found += _snapshots(one, max(ends[one.path] + 1, one.last_segment))
+            found += _without_epochs(one, ends[one.path], around)
             if one.log_dir.path in with_metadata:
                 found += _epochs(one, cluster)
         if cluster is not None:
@@ -121,7 +126,63 @@ def _twins(around: Surroundings) -> Iterator[Problem]:
         if Path(first.path).resolve() != Path(one.path).resolve() and pair not in told:
             told.add(pair)
             detail = f"broker {one.log_dir.node_id} has {one.name} here and in {first.log_dir.path}"
-            yield problem(Path(one.log_dir.path) / META, 0, "repeated-broker", detail)
+            name = "repeated-broker" if _are_alike(around, one.log_dir, first.log_dir) else "repeated-partition"
+            yield problem(Path(one.log_dir.path) / META, 0, name, detail)
+
+
+def _are_alike(around: Surroundings, one: LogDir, other: LogDir) -> bool:
+    """Whether two directories of a broker are copies of each other, or of two brokers, and not two of its disks."""
+    ids = {one.directory_id, other.directory_id}
+    if len(ids) == 1 or b"" in ids:
+        return True
+    here, there = ({of.key for of in around.replicas if of.log_dir is log_dir} for log_dir in (one, other))
+    return 2 * len(here & there) > max(len(here), len(there))
+
+
+def _clones(around: Surroundings) -> Iterator[Problem]:
+    """Directories of different brokers with one id: the controller takes them for the same disk (KIP-858)."""
+    seen: dict[bytes, LogDir] = {}
+    for one in around.log_dirs.values():
+        if not one.directory_id:
+            continue
+        first = seen.setdefault(one.directory_id, one)
+        if first.node_id != one.node_id:
+            detail = f"broker {one.node_id} has the directory.id of {first.path}, which is of broker {first.node_id}"
+            yield problem(Path(one.path) / META, 0, "repeated-directory", detail)
+
+
+def _other_ids(around: Surroundings) -> Iterator[Problem]:
+    """Without the metadata log: directories of one topic that have another id than most.
+
+    A topic that was deleted and made again while a broker was away looks the same, until the broker starts.
+    """
+    named: dict[tuple[str, str], list[PartitionDir]] = {}
+    for one in around.replicas:
+        if one.topic_id:
+            named.setdefault((one.log_dir.cluster_id, one.topic), []).append(one)
+    for of in named.values():
+        ((most, _), *others) = Counter(one.topic_id for one in of).most_common()
+        for one in of if others else ():
+            if one.topic_id != most:
+                detail = f"its topic has another id in {next(other.path for other in of if other.topic_id == most)}"
+                yield problem(Path(one.path) / PARTITION, 0, "wrong-topic-id", detail, severity="info")
+
+
+def _without_epochs(one: PartitionDir, last: int, around: Surroundings) -> Iterator[Problem]:
+    """Whoever leads a partition notes its epoch before the first batch of it is written."""
+    if one.epochs or last < 0 or one.topic == CLUSTER_METADATA:
+        return
+    path = Path(one.path) / EPOCHS
+    others = any(other.epochs for other in around.replicas if other.log_dir is one.log_dir)
+    try:
+        content = path.read_text().split()
+    except FileNotFoundError:
+        content = []
+    except (OSError, ValueError):
+        return  # it has been told of already
+    if others and content in ([], ["0", "0"]):
+        detail = f"no leader epoch is noted, and the log has batches up to offset {last}"
+        yield problem(path, 0, "bad-epoch-checkpoint", detail)
 
 
 def _snapshots(one: PartitionDir, end: int) -> Iterator[Problem]:
@@ -221,3 +282,28 @@ def same_batches(audited: Iterable[PartitionDir], digests: Mapping[Partition, tu
                 "wrong directory, unless a producer writes everything to both"
             )
             yield problem(one.path, -1, "same-batches", detail, severity="info")
+
+
+def unknown_producers(
+    audited: Iterable[PartitionDir], producers: Mapping[Partition, int], cluster: Cluster | None
+) -> Iterator[Problem]:
+    """Batches of producer ids that the controller has not given out.
+
+    Brokers are given ids by the thousand, and the record of that is written before; a directory that was not closed may
+    have a metadata log that lags.
+    """
+    known = 0 if cluster is None or cluster.unreadable else cluster.image.next_producer_id
+    for one in audited:
+        highest = producers.get(one.key, -1)
+        if known and highest >= known and one.log_dir.was_stopped_cleanly:
+            detail = f"producer {highest} wrote to it; the cluster's metadata have given out ids up to {known - 1}"
+            yield problem(one.path, -1, "unknown-producer", detail)
+
+
+def future_times(audited: Iterable[PartitionDir], newest: Mapping[Partition, int], now: int) -> Iterator[Problem]:
+    """Records of a time that has not come: retention by time keeps their segments until then."""
+    for one in audited:
+        ahead = newest.get(one.key, 0) - now
+        if ahead > AHEAD_MS:
+            detail = f"its newest record is {ahead // AHEAD_MS:,} days ahead; by time its segment is deleted only then"
+            yield problem(one.path, -1, "future-timestamp", detail, severity="info")

@@ -14,8 +14,9 @@ from crc32c import crc32c
 from numpy.typing import NDArray
 
 from odradek_pipeline.layout import FileKind, LogFile, Problem, problem
+from odradek_pipeline.log_dirs import read_log_dir
 
-__all__ = ["ABORTED", "PRODUCER", "Sidecar", "is_sidecar", "read_sidecar", "read_sidecars"]
+__all__ = ["ABORTED", "PRODUCER", "TIME_INDEX", "Sidecar", "is_sidecar", "read_sidecar", "read_sidecars"]
 
 INDEX = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIME_INDEX = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
@@ -150,8 +151,10 @@ def _aborted(file: LogFile, content: bytes) -> Sidecar:
 
 def _snapshot(file: LogFile, content: bytes) -> Sidecar:
     nothing = np.zeros(0, PRODUCER)
+    severity = _severity(file)
     if len(content) < _SNAPSHOT_HEADER_BYTES:
-        return Sidecar(file, nothing, [problem(file.path, 0, "half-written", f"{len(content)} bytes are no snapshot")])
+        detail = f"{len(content)} bytes are no snapshot"
+        return Sidecar(file, nothing, [problem(file.path, 0, "half-written", detail, severity=severity)])
     version, checksum, count = (
         int.from_bytes(content[:2]),
         int.from_bytes(content[2:6]),
@@ -164,13 +167,20 @@ def _snapshot(file: LogFile, content: bytes) -> Sidecar:
     problems = []
     found = crc32c(content[_SNAPSHOT_CHECKSUMMED_AT:])
     if found != checksum:
-        problems.append(problem(file.path, 2, "bad-crc", f"the snapshot says {checksum:08x}, its bytes {found:08x}"))
+        detail = f"the snapshot says {checksum:08x}, its bytes {found:08x}"
+        problems.append(problem(file.path, 2, "bad-crc", detail, severity=severity))
     rest = content[_SNAPSHOT_HEADER_BYTES:]
     entries, cut = _fixed(file, rest, PRODUCER)
     problems += cut
     if count != len(entries):
         problems.append(problem(file.path, 6, "broken", f"{count} producers announced, {len(entries)} there"))
     return Sidecar(file, entries, problems)
+
+
+def _severity(file: LogFile) -> str:
+    """A broker that did not stop cleanly may leave snapshots half written; it removes them when it starts."""
+    log_dir = read_log_dir(str(Path(file.path).parent.parent))
+    return "info" if log_dir.is_of_broker and not log_dir.was_stopped_cleanly else "bad"
 
 
 _READERS: dict[FileKind, Callable[[LogFile, bytes], Sidecar]] = {

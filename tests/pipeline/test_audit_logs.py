@@ -207,7 +207,8 @@ def test_of_two_replicas_the_longer_one_is_audited(recorded: Recorded, tmp_path:
     other = tmp_path / "other"
     shutil.copytree(directory, other)
     meta = other / "meta.properties"
-    meta.write_text(re.sub(r"node\.id=\d+", "node.id=2", meta.read_text()))
+    own = re.sub(r"directory\.id=.*", "directory.id=BBBBBBBBBBBBBBBBBBBBEQ", meta.read_text())
+    meta.write_text(re.sub(r"node\.id=\d+", "node.id=2", own))
     path = segment(other, "orders-0")
     path.write_bytes(path.read_bytes()[:500])
     result = audit_logs([directory, other])

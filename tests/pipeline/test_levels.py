@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.pipeline.corpus.__main__ import unpack
 from tests.pipeline.planting import add, partition_batches
 
@@ -50,9 +51,12 @@ def begin(directory: Path, level: int) -> None:
         client_transaction_version=level,
     )
     key = encode_key(TransactionLogKey(transactional_id="too-early"))
-    record = Record(key=key, value=encode_value(value, 1), timestamp=at)
     offset = before[-1].next_offset if before else 0
-    add(directory, name, build_batch([record], base_offset=offset, leader_epoch=0))
+    made = replace(value, transaction_status=0, transaction_start_timestamp_ms=-1, client_transaction_version=0)
+    for step in (made, value):
+        record = Record(key=key, value=encode_value(step, 1), timestamp=at)
+        add(directory, name, build_batch([record], base_offset=offset, leader_epoch=0))
+        offset += 1
 
 
 @pytest.mark.parametrize(("level", "found"), [(1, []), (2, [("txn-level-not-finalized", "too-early")])])

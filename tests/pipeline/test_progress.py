@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.pipeline.test_wrong_calls import exit_code
 
+from odradek_pipeline import lines as lines_module
 from odradek_pipeline import progress
+from odradek_pipeline.jobs.audit_events import audit_events
+from odradek_pipeline.jobs.audit_history import audit_history
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
-from odradek_pipeline.progress import HERE, ON_SPARK, Progress, shown
+from odradek_pipeline.progress import HERE, OF_LINES, ON_SPARK, Progress, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,3 +103,37 @@ def test_on_a_terminal_one_line_is_written_over() -> None:
     assert "\r\x1b[K1 of 3: reading, 0%\r\x1b[K" == out.getvalue()
     with shown(HERE, out=io.StringIO()) as nobody:
         assert nobody is None
+
+
+def test_audits_of_files_say_how_much_of_them_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Histories and event logs, one behind the other, one of them compressed; what was done stays done."""
+    monkeypatch.setattr(lines_module, "LINES_BETWEEN", 2)
+    operation = {"type": "ok", "process": 0, "f": "txn", "value": [["send", "orders-0", [1, 2]]]}
+    event = {"ts_ns": 1, "kind": "request", "api": "Produce", "version": 11, "client_id": "shop"}
+    for audit, line in ((audit_history, operation), (audit_events, event)):
+        text = "".join(json.dumps({**line, "time": at}) + "\n" for at in range(12)).encode()
+        plain, packed = tmp_path / "plain.jsonl", tmp_path / "packed.jsonl.gz"
+        plain.write_bytes(text)
+        packed.write_bytes(gzip.compress(text))
+        said: list[str] = []
+        audit([plain, packed], progress=Progress(OF_LINES, said.append, Clock()))
+        assert [name for name in OF_LINES if any(name in line for line in said)] == list(OF_LINES)
+        done = [float(line.partition("%")[0].rpartition(" ")[2]) for line in said]
+        assert sorted(done) == done
+        assert 90 == done[-1]
+        assert 4 < len(set(done)), "it is said more than once in each file"
+
+
+@pytest.mark.parametrize("name", ["history", "events"])
+def test_it_is_said_of_files_where_it_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "file.jsonl"
+    path.write_text(
+        '{"ts_ns": 1, "kind": "request", "time": 1, "type": "ok", "process": 0, "f": "poll", "value": []}\n'
+    )
+    for more, says in (([], ""), (["--progress"], "1 of 2: reading, 0%\n")):
+        said = io.StringIO()
+        monkeypatch.setattr(sys, "stderr", said)
+        assert 0 == exit_code("audit", name, path, *more)
+        assert said.getvalue().startswith(says)
+        assert bool(more) == bool(said.getvalue())

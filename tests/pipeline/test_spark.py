@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan
 from tests.pipeline.corpus.__main__ import unpack
 from tests.pipeline.corpus.edit import Log, is_commit
+from tests.pipeline.corpus.faults import FAULTS
 from tests.pipeline.planting import (
     add,
     drop,
@@ -287,3 +289,23 @@ def test_headers_of_records(tmp_path: Path) -> None:
 def test_wrong_options(spark: SparkSession, options: dict[str, str], message: str) -> None:
     with pytest.raises(Exception, match=message):
         spark.read.format("kafka_log").options(**options).load().count()
+
+
+def test_what_coordinators_would_not_write_is_one_incident_there_too(spark: SparkSession, tmp_path: Path) -> None:
+    """Steps are judged id by id, what two ids share on the driver, and directories that were exchanged by both."""
+    wanted = {
+        "one producer id of two transactional ids": "txn-shared-producer",
+        "two partitions in each other's place": "wrong-partition",
+    }
+    planted = {fault.name: fault for fault in FAULTS if fault.name in wanted}
+    for number, (name, incident) in enumerate(wanted.items()):
+        root = unpack(planted[name].base, tmp_path / str(number))
+        planted[name].plant(root)
+        now = int(time.time() * 1000)
+        here = audit_logs([root / "broker-1"], not_after=now)
+        spread = audit_logs_on_spark(spark, [root / "broker-1"], tmp_path / f"out-{number}", not_after=now)
+        assert here.incidents is not None
+        assert spread.incidents is not None
+        assert [incident] == spread.incidents["incident"].tolist()
+        assert here.incidents["what"].tolist() == spread.incidents["what"].tolist()
+        assert sorted(one.problem for one in here.problems) == sorted(one.problem for one in spread.problems)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from odradek_pipeline.layout import Problem, problem
 from odradek_pipeline.lines import json_lines
+from odradek_pipeline.progress import Progress, files_read
 from odradek_pipeline.result import Result, Severity, anomalies_frame, anomaly
 
 __all__ = ["COLUMNS", "STALL_MS", "Timeline", "audit_events", "hanging_of", "hanging_rows", "stall_rows"]
@@ -197,20 +198,24 @@ _HANDLERS = {
 }
 
 
-def audit_events(paths: Iterable[Path], *, stall_ms: int = STALL_MS) -> Result:
+def audit_events(paths: Iterable[Path], *, stall_ms: int = STALL_MS, progress: Progress | None = None) -> Result:
     """Audit the files in the order of their events."""
     began = time.perf_counter()
     problems: list[Problem] = []
     files = list(paths)
     timeline = Timeline()
-    for path in files:
-        for number, event in enumerate(json_lines(path, problems)):
+    if progress is not None:
+        progress.step("reading")
+    for path, reading in files_read(files, progress):
+        for number, event in enumerate(json_lines(path, problems, reading)):
             try:
                 timeline.add(event)
             except (KeyError, TypeError, ValueError) as error:
                 problems.append(
                     problem(path, number, "bad-event", f"event {number + 1} ({event.get('kind')}): {error!r}")
                 )
+    if progress is not None:
+        progress.step("checking")
     timeline.finish()
     hanging = hanging_of(timeline)
     rows = [*hanging_rows(hanging), *stall_rows(timeline.table("stalls").to_dict("records"), hanging, stall_ms)]

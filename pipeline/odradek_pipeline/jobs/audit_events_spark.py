@@ -22,6 +22,7 @@ from odradek_pipeline.jobs.audit_events import COLUMNS, STALL_MS, Timeline, hang
 from odradek_pipeline.jobs.spark_audit import SparkAudit
 from odradek_pipeline.jobs.spark_lines import places, read_lines
 from odradek_pipeline.layout import Problem
+from odradek_pipeline.progress import Progress
 from odradek_pipeline.result import Result, anomalies_frame
 
 __all__ = ["audit_events_on_spark"]
@@ -79,10 +80,17 @@ def _wide(*tables: str) -> dict[str, str]:
     return {"table": "string"} | {name: _type(name) for table in tables for name in _TABLES[table]}
 
 
-def audit_events_on_spark(spark: SparkSession, paths: Iterable[Path], out: Path, *, stall_ms: int = STALL_MS) -> Result:
+def audit_events_on_spark(
+    spark: SparkSession,
+    paths: Iterable[Path],
+    out: Path,
+    *,
+    stall_ms: int = STALL_MS,
+    progress: Progress | None = None,
+) -> Result:
     """Audit the files in the order of their events; the tables are written by Spark below `out`."""
     files = [path.absolute() for path in paths]
-    return _Audit(spark=spark, out=out.absolute(), files=files, stall_ms=stall_ms).run()
+    return _Audit(spark=spark, out=out.absolute(), files=files, stall_ms=stall_ms, progress=progress).run()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,6 +100,7 @@ class _Audit(SparkAudit):
 
     def result(self) -> Result:
         self.out.mkdir(parents=True, exist_ok=True)
+        self.step("reading")
         events = self.stored("events", self.events())
         problems = self.problems(events)
         events = events.where("problem is null").drop(*(name for name in _PLACE if name != "file"))
@@ -101,7 +110,9 @@ class _Audit(SparkAudit):
         totals = events.agg(F.count("*").alias("count"), F.max("ts_ns").alias("last")).first()
         assert totals is not None
         changes, last_ns = events.where("kind = 'state_change'"), totals["last"] or 0
+        self.step("following transactions")
         of_ids = self.folded(changes, ["transactional_id"], _OF_IDS, last_ns)
+        self.step("following partitions")
         of_partitions = self.folded(self.with_producers(events), ["topic", "partition"], _OF_LOGS, last_ns)
         tables = {
             name: self.kept(name, folded.where(F.col("table") == name).select(*_TABLES[name]))

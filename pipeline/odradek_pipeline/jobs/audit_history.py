@@ -12,12 +12,16 @@ from odradek_pipeline.history import History, fold
 from odradek_pipeline.history_checks import check_history
 from odradek_pipeline.layout import Problem
 from odradek_pipeline.lines import json_lines
+from odradek_pipeline.progress import Progress, files_read
 from odradek_pipeline.result import Result, anomalies_frame
 
 __all__ = ["audit_history"]
 
+CHECKED = 0.5
+"""The part of its time that a file's operations are checked for, once they are read."""
 
-def audit_history(paths: Iterable[Path]) -> Result:
+
+def audit_history(paths: Iterable[Path], *, progress: Progress | None = None) -> Result:
     """Audit each file as a history of its own."""
     began = time.perf_counter()
     problems: list[Problem] = []
@@ -25,8 +29,10 @@ def audit_history(paths: Iterable[Path]) -> Result:
     tables: dict[str, list[pd.DataFrame]] = {"transactions": [], "unseen": [], "lag": []}
     files = list(paths)
     operations = 0
-    for path in files:
-        history = fold(json_lines(path, problems), str(path), problems)
+    if progress is not None:
+        progress.step("reading")
+    for path, reading in files_read(files, progress, checked=CHECKED):
+        history = fold(json_lines(path, problems, reading), str(path), problems)
         operations += len(history.operations)
         rows += [{**found, "path": str(path)} for found in check_history(history)]
         for name, table in (
@@ -35,6 +41,8 @@ def audit_history(paths: Iterable[Path]) -> Result:
             ("lag", _lag(history)),
         ):
             tables[name].append(table.assign(path=str(path)))
+    if progress is not None:
+        progress.step("checking")
     size = sum(path.stat().st_size for path in files if path.is_file())
     result = Result(
         "history", anomalies_frame(rows), problems, files=len(files), bytes=size, facts={"operations": operations}

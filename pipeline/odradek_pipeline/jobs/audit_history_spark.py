@@ -30,6 +30,7 @@ from odradek_pipeline.history_checks import (
 from odradek_pipeline.jobs.spark_audit import SparkAudit
 from odradek_pipeline.jobs.spark_lines import numbered, read_lines
 from odradek_pipeline.layout import Problem
+from odradek_pipeline.progress import Progress
 from odradek_pipeline.result import Result, Severity, anomalies_frame
 
 __all__ = ["audit_history_on_spark"]
@@ -62,11 +63,18 @@ _OF_KEY = ("file", "key")
 _OF_VALUE = ("file", "key", "value")
 
 
-def audit_history_on_spark(spark: SparkSession, paths: Iterable[Path], out: Path, *, range_bytes: int = 0) -> Result:
+def audit_history_on_spark(
+    spark: SparkSession,
+    paths: Iterable[Path],
+    out: Path,
+    *,
+    range_bytes: int = 0,
+    progress: Progress | None = None,
+) -> Result:
     """Audit each file as a history of its own; the tables are written by Spark below `out`."""
     files = [path.absolute() for path in paths]
     reading = {"range_bytes": range_bytes} if range_bytes else {}
-    return _Audit(spark=spark, out=out.absolute(), files=files, reading=reading).run()
+    return _Audit(spark=spark, out=out.absolute(), files=files, reading=reading, progress=progress).run()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,21 +84,25 @@ class _Audit(SparkAudit):
 
     def result(self) -> Result:
         self.out.mkdir(parents=True, exist_ok=True)
+        self.step("reading")
         lines = self.stored("lines", read_lines(self.spark, self.files, **self.reading))
         problems = [
             Problem(str(self.files[row["file"]]), row["position"], row["problem"], row["detail"], row["severity"])
             for row in lines.where("problem is not null").orderBy("file", "position").collect()
         ]
+        self.step("pairing operations")
         objects = numbered(lines).withColumn("process", F.get_json_object("text", "$.process"))
         steps = self.stored("steps", self.by_process(objects).mapInPandas(_operations, _DDL))
         problems += [
             Problem(str(self.files[row["file"]]), row["number"], "bad-operation", row["detail"], "bad")
             for row in steps.where("kind = 'problem'").orderBy("file", "number").collect()
         ]
+        self.step("judging values")
         ops = steps.where("kind = 'op'")
         values = self.stored("values", self.values(steps))
         told = [(row["file"], json.loads(row["detail"])) for row in steps.where("kind = 'found'").collect()]
         told += [*self.of_offsets(steps), *self.of_values(steps, values), *self.orders(steps)]
+        self.step("looking for cycles")
         told += self.cycles(ops, steps, values)
         rows = [{**anomaly, "path": str(self.files[file])} for file, anomaly in told]
         self.tables(ops, steps, values)

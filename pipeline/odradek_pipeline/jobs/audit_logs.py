@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +17,18 @@ import numpy as np
 import pandas as pd
 
 from odradek.node.coordinators import partition_for
-from odradek_pipeline.cluster import Cluster, read_cluster
 from odradek_pipeline.coordinators import Coordinators
-from odradek_pipeline.decisions import decision_frame, lacking_markers, undecided, wrong_outcomes
+from odradek_pipeline.decisions import decision_frame, exchanged, lacking_markers, undecided, wrong_outcomes
 from odradek_pipeline.incidents import Findings, find_incidents, incidents_frame
 from odradek_pipeline.layout import (
-    CLUSTER_METADATA,
     TRANSACTION_STATE,
     FileKind,
     LogFile,
     Problem,
     Tree,
     find_files,
-    one_replica_each,
     problem,
 )
-from odradek_pipeline.levels import Levels
 from odradek_pipeline.log_checks import (
     BATCH_COLUMNS,
     batch_frame,
@@ -41,17 +37,17 @@ from odradek_pipeline.log_checks import (
     split_outcomes,
     transactions,
 )
-from odradek_pipeline.log_dirs import PartitionDir, Surroundings, read_surroundings
 from odradek_pipeline.log_verdicts import LogFacts, judge, open_transactions, split_anomalies, suspicious
 from odradek_pipeline.payload import TransactionRecord, transaction_log
+from odradek_pipeline.place import Place
 from odradek_pipeline.progress import Progress
-from odradek_pipeline.remembered import SegmentMemory, open_memory
-from odradek_pipeline.replicas import choose_replicas, compare_replicas
+from odradek_pipeline.replicas import compare_replicas
 from odradek_pipeline.result import Result, anomalies_frame
 from odradek_pipeline.scan import Scan, scan_segments
-from odradek_pipeline.shape import same_batches, shape_anomalies, shape_problems
+from odradek_pipeline.shape import future_times, same_batches, shape_anomalies, shape_problems, unknown_producers
 from odradek_pipeline.sidecar_checks import Beside, check_claims, claims_of, producer_states
 from odradek_pipeline.sidecars import read_sidecars
+from odradek_pipeline.steps import Known
 from odradek_pipeline.timelines import delays, timelines
 from odradek_pipeline.times import Span
 
@@ -76,79 +72,10 @@ class Evidence:
     """The newest time of each partition, ms."""
     digests: dict[tuple[str, int], tuple[int, int]]
     """Of each partition how many batches producers with ids wrote, and a number that says which and where."""
-
-
-@dataclass(slots=True)
-class Place:
-    """What is audited, and what stands around it."""
-
-    everything: Tree
-    tree: Tree
-    """One replica of each partition."""
-    around: Surroundings
-    cluster: Cluster | None
-    topics: tuple[str, ...] = ()
-    memory: SegmentMemory | None = None
-    span: Span = field(default_factory=Span)
-    cut: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """Of partitions that are not looked at up to their end, from which time on."""
-
-    @classmethod
-    def of(
-        cls,
-        directories: Iterable[str | Path],
-        topics: Iterable[str],
-        *,
-        state: Path | None = None,
-        span: Span | None = None,
-    ) -> Place:
-        """List the directories, read what is beside the segments, and choose a replica of each partition.
-
-        `state` is a folder of what earlier audits have read; `span` leaves out segments that lie before or behind it.
-        """
-        everything = find_files(directories)
-        around, cluster = read_surroundings(everything), read_cluster(everything)
-        wanted = tuple(topics)
-        if wanted:
-            everything = everything.of_topics(wanted)
-        span = span or Span()
-        everything, cut = span.applied(everything)
-        chosen = choose_replicas(around.replicas, everything.files, cluster)
-        tree = one_replica_each(everything, chosen)
-        memory = None
-        if state is not None:
-            memory = open_memory(state, (one.cluster_id for one in around.log_dirs.values()))
-        return cls(everything, tree, around, cluster, wanted, memory, span, cut)
-
-    def forget(self) -> None:
-        """What was remembered of segments that are no more."""
-        if self.memory is not None and self.span.is_all:
-            self.memory.forget_others(self.everything.of(FileKind.SEGMENT))
-
-    @property
-    def created(self) -> Mapping[str, int]:
-        """When topics were made, as far as the metadata log tells."""
-        return {} if self.cluster is None else self.cluster.created
-
-    @property
-    def levels(self) -> Levels:
-        """Which levels of transaction.version were finalized when."""
-        return Levels() if self.cluster is None else self.cluster.levels
-
-    def audited(self) -> list[PartitionDir]:
-        """The replicas that are audited."""
-        paths = {str(Path(file.path).parent) for file in self.tree.of(FileKind.SEGMENT)}
-        return [one for one in self.around.replicas if one.path in paths]
-
-    def several(self) -> list[tuple[PartitionDir, list[PartitionDir]]]:
-        """Each audited replica that is not alone, and the others."""
-        listed = {str(Path(file.path).parent) for file in self.everything.of(FileKind.SEGMENT)}
-        found = []
-        for one in self.audited():
-            others = [other for other in self.around.of(one.key) if other is not one and other.path in listed]
-            if others and one.topic != CLUSTER_METADATA and one.key not in self.cut:
-                found.append((one, others))
-        return found
+    producers: dict[tuple[str, int], int]
+    """The highest producer id in each partition."""
+    exchanged: dict[tuple[str, int], tuple[str, int]]
+    """See `Findings`."""
 
 
 def audit_logs(
@@ -163,7 +90,7 @@ def audit_logs(
 ) -> Result:
     """Audit in this process, without Spark: for logs whose batches fit into memory.
 
-    For `not_after` see `clock`, for the others `Place.of`.
+    For `not_after` see `newest`, for the others `Place.of`.
     """
     began = time.perf_counter()
     place = Place.of(directories, topics, state=state, span=span)
@@ -186,7 +113,16 @@ def audit_logs(
     jumps = real_jumps(batches, tree.cleaned)
     split = split_outcomes(txns)
     evidence = Evidence(
-        txns, sequence_breaks(batches), jumps, lacking, split, ends_of(batches), times_of(batches), digests_of(batches)
+        txns,
+        sequence_breaks(batches),
+        jumps,
+        lacking,
+        split,
+        ends_of(batches),
+        times_of(batches),
+        digests_of(batches),
+        producers_of(batches),
+        exchanged(lacking, txns),
     )
     step("comparing what lies beside")
     claims = claims_of(read_sidecars(tree.files), scan.problems)
@@ -195,7 +131,7 @@ def audit_logs(
     for audited, others in place.several():
         scan.problems += compare_replicas(place.everything, audited, others, place.memory)
     place.forget()
-    result = conclude(place, scan, evidence, coordinators)
+    result = conclude(place, scan, evidence, coordinators, not_after=not_after)
     result.tables |= {
         "log_txns": txns,
         "sequences": sequences(batches),
@@ -215,14 +151,11 @@ def read_batches(files: Iterable[LogFile], scan: Scan) -> pd.DataFrame:
 
 
 def newest(batches: pd.DataFrame, not_after: int | None) -> int:
-    """The clock of the audit by its batches."""
-    return clock(int(batches["max_timestamp"].max()) if len(batches) else 0, not_after)
-
-
-def clock(newest_timestamp: int, not_after: int | None) -> int:
-    """The newest timestamp of any batch is the clock of an audit; producers give them as they like, so none is later
-    than the time on the wall, where that is given."""
-    return newest_timestamp if not_after is None else min(newest_timestamp, not_after)
+    """The clock of an audit: the newest timestamp of any batch. Producers give them as they like, so those that are
+    later than the time on the wall, where that is given, do not count."""
+    times = batches["max_timestamp"]
+    within = times if not_after is None else times[times <= not_after]
+    return int(within.max()) if len(within) else not_after or 0
 
 
 def ends_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
@@ -233,6 +166,11 @@ def ends_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
 def times_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
     """The newest time of each partition."""
     return rows.groupby(["topic", "partition"], sort=False)["max_timestamp"].max().to_dict()
+
+
+def producers_of(rows: pd.DataFrame) -> dict[tuple[str, int], int]:
+    """The highest producer id in each partition."""
+    return rows.groupby(["topic", "partition"], sort=False)["producer_id"].max().to_dict()
 
 
 def digests_of(rows: pd.DataFrame) -> dict[tuple[str, int], tuple[int, int]]:
@@ -296,13 +234,24 @@ def read_coordinators(
     """
     tree = place.tree
     known_topic = bool(tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE))
-    coordinators = Coordinators.fold(records, known=known_topic, now=now, levels=place.levels)
+    coordinators = Coordinators.fold(
+        records, known=known_topic, now=now, levels=place.levels, around=known_around(place)
+    )
     coordinators.complete = Coordinators.fold(decided, known=known_topic, now=now).complete
     names = {(record.transactional_id, record.partition) for record in records}
     astray = any(partition_for(name, coordinator_count(place)) != partition for name, partition in names)
     coordinators.missing = missing_coordinators(place, scan.problems, astray=astray)
     coordinators.shortened = shortened_coordinators(tree)
     return coordinators
+
+
+def known_around(place: Place) -> Known:
+    """What is known around the coordinators' log."""
+    shortened = shortened_coordinators(place.tree)
+    if place.cluster is None or place.cluster.unreadable:
+        return Known(shortened)
+    topics = place.cluster.image.topics.values()
+    return Known(shortened, {topic.name: (len(topic.partitions), place.created.get(topic.name, 0)) for topic in topics})
 
 
 def coordinator_count(place: Place) -> int:
@@ -361,7 +310,9 @@ def _partition(row: Mapping[str, Any]) -> tuple[str, int]:
     return row["topic"], row["partition"]
 
 
-def conclude(place: Place, scan: Scan, evidence: Evidence, coordinators: Coordinators) -> Result:
+def conclude(
+    place: Place, scan: Scan, evidence: Evidence, coordinators: Coordinators, *, not_after: int | None
+) -> Result:
     """The verdicts, and their causes."""
     tree = place.tree
     opened = open_transactions(evidence.txns, coordinators)
@@ -388,6 +339,9 @@ def conclude(place: Place, scan: Scan, evidence: Evidence, coordinators: Coordin
     scan.problems += shape_problems(place.around, ends, place.cluster, place.topics)
     scan.problems += wrong_coordinators(place, coordinators)
     scan.problems += same_batches(audited, evidence.digests)
+    scan.problems += unknown_producers(audited, evidence.producers, place.cluster)
+    if not_after is not None:
+        scan.problems += future_times(audited, evidence.newest, not_after)
     times = {
         (row["topic"], row["partition"], row["first_offset"]): row["first_timestamp"]
         for row in opened.to_dict("records")
@@ -396,7 +350,16 @@ def conclude(place: Place, scan: Scan, evidence: Evidence, coordinators: Coordin
         (row["topic"], row["partition"], row["path"], row["position"]): row["timestamp"]
         for row in evidence.lacking.to_dict("records")
     }
-    findings = Findings(found, scan.problems, evidence.jumps, evidence.ends, times, evidence.newest, decided)
+    findings = Findings(
+        found,
+        scan.problems,
+        evidence.jumps,
+        evidence.ends,
+        times,
+        evidence.newest,
+        decided,
+        evidence.exchanged,
+    )
     incidents = find_incidents(findings)
     result = Result("logs", anomalies_frame(found), scan.problems, files=len(tree.files), bytes=scan.bytes_read)
     result.incidents = incidents_frame(incidents)

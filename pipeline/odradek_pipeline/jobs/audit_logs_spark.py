@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.coordinators import Coordinators
+from odradek_pipeline.coordinators import Coordinators, shared
+from odradek_pipeline.decisions import exchanged
 from odradek_pipeline.jobs.audit_logs import (
     Evidence,
-    Place,
     audit_logs,
-    clock,
     conclude,
     coordinator_count,
+    known_around,
     missing_coordinators,
     problems_of,
     real_jumps,
@@ -46,12 +47,15 @@ from odradek_pipeline.jobs.spark_frames import (
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files
 from odradek_pipeline.log_checks import BATCH_COLUMNS, TXN_COLUMNS, split_outcomes
 from odradek_pipeline.log_tables import TABLES, spark_schema
-from odradek_pipeline.progress import Progress, followed
+from odradek_pipeline.payload import TransactionRecord
+from odradek_pipeline.place import Place
+from odradek_pipeline.progress import Progress
 from odradek_pipeline.replicas import compare_replicas
 from odradek_pipeline.result import Result
 from odradek_pipeline.scan import Scan, plan_ranges
 from odradek_pipeline.sidecar_checks import CLAIM_COLUMNS, Beside, claims_of
 from odradek_pipeline.sidecars import is_sidecar, read_sidecars
+from odradek_pipeline.steps import SHARED, Told
 from odradek_pipeline.timelines import PERCENTILES, STEPS, TIMELINE_COLUMNS, timelines
 from odradek_pipeline.times import Span
 
@@ -62,6 +66,7 @@ TASKS_PER_CORE = 2
 GROUPS_PER_CORE = 4
 """More groups than cores: they are spread by hashes, and differ in size."""
 _LARGE = ("txn", "sequence")
+FAR = (1 << 63) - 1
 STATE_BYTES = 150
 """About the size of a record of the coordinators' log."""
 _CLAIMS_OF_FACTS = ("decision", "level_2")
@@ -119,8 +124,7 @@ def audit_logs_on_spark(
         partitioned=partitioned,
         progress=progress,
     )
-    with followed(spark, progress):
-        result = audit.run()
+    result = audit.run()
     place.forget()
     return result
 
@@ -131,11 +135,6 @@ class _Audit(SparkAudit):
     range_bytes: int
     check_crc: bool
     not_after: int | None
-    progress: Progress | None = None
-
-    def step(self, name: str) -> None:
-        if self.progress is not None:
-            self.progress.step(name)
 
     @property
     def tree(self) -> Tree:
@@ -159,10 +158,13 @@ class _Audit(SparkAudit):
         stored = self.kept("batches", rows)
         scan.problems += self.problems(stored)
         batches = stored.where("problem is null")
+        limit = FAR if self.not_after is None else self.not_after
         data = (F.col("producer_id") >= 0) & (F.col("marker_type") < 0) & (F.col("record_count") > 0)
         of_partitions = batches.groupBy("topic", "partition").agg(
             F.max("last_offset").alias("end"),
             F.max("max_timestamp").alias("newest"),
+            F.max(F.when(F.col("max_timestamp") <= limit, F.col("max_timestamp"))).alias("clock"),
+            F.max("producer_id").alias("producer"),
             F.count("*").alias("rows"),
             F.count_if(data).alias("data"),
             F.bit_xor(F.when(data, F.xxhash64("base_offset", "crc"))).alias("digest"),
@@ -176,7 +178,8 @@ class _Audit(SparkAudit):
             states = self.states("states", list(before))
         known = set(scan.problems)
         scan.problems += [found for found in self.problems(states) if found not in known]
-        now = clock(max((row["newest"] for row in totals), default=0), self.not_after)
+        clocks = (row["clock"] for row in totals if row["clock"] is not None)
+        now = max(clocks, default=self.not_after or 0)
         facts = self.facts(decided, states, now=now)
         claims, wrong = self.claims()
         scan.problems += wrong
@@ -197,9 +200,14 @@ class _Audit(SparkAudit):
         jumps, split = self.jumps(batches), self.split(txns)
         times = {(row["topic"], row["partition"]): row["newest"] for row in totals}
         digests = {(row["topic"], row["partition"]): (row["data"], row["digest"]) for row in totals if row["data"]}
-        evidence = Evidence(tables["odd"], tables["break"], jumps, tables["lacking"], split, ends, times, digests)
+        producers = {(row["topic"], row["partition"]): row["producer"] for row in totals}
+        lacking = tables["lacking"]
+        elsewhere = self.exchanged(lacking, txns) if len(lacking) else {}
+        evidence = Evidence(
+            tables["odd"], tables["break"], jumps, lacking, split, ends, times, digests, producers, elsewhere
+        )
         coordinators = self.coordinators(facts, tables, scan.problems, known=bool(before))
-        result = conclude(self.place, scan, evidence, coordinators)
+        result = conclude(self.place, scan, evidence, coordinators, not_after=self.not_after)
         result.facts["delays_ms"] = lengths
         return result
 
@@ -241,11 +249,11 @@ class _Audit(SparkAudit):
     def facts(self, decided: DataFrame, states: DataFrame, *, now: int) -> DataFrame:
         """The coordinators' log, folded by transactional id."""
         same = decided is states
-        count, levels = coordinator_count(self.place), self.place.levels
+        count, levels, around = coordinator_count(self.place), self.place.levels, known_around(self.place)
 
         def fold(frame: pd.DataFrame) -> pd.DataFrame:
             ordered = frame.sort_values(["partition", "path", "position", "offset"], kind="stable")
-            late = folded_states(ordered[ordered["late"]], now, levels)
+            late = folded_states(ordered[ordered["late"]], now, levels, around)
             early = late if same else folded_states(ordered[~ordered["late"]], now, levels)
             return fact_frame(late, early, count)
 
@@ -372,6 +380,15 @@ class _Audit(SparkAudit):
         both = bumped.groupBy(*key).agg(F.countDistinct("outcome").alias("outcomes")).where("outcomes > 1")
         return split_outcomes(frame_of(bumped.join(F.broadcast(both), key).select(*TXN_COLUMNS), TXN_COLUMNS))
 
+    def exchanged(self, lacking: pd.DataFrame, txns: DataFrame) -> dict[tuple[str, int], tuple[str, int]]:
+        """Where markers that are missing are instead; only transactions of their producers come to the driver."""
+        who = self.spark.createDataFrame(
+            sorted(set(zip(lacking["producer_id"].tolist(), lacking["epoch"].tolist(), strict=True))),
+            "producer_id bigint, marker_epoch int",
+        )
+        there = txns.where("undecided").join(F.broadcast(who), ["producer_id", "marker_epoch"])
+        return exchanged(lacking, frame_of(there.select(*TXN_COLUMNS), TXN_COLUMNS))
+
     def compared(self) -> list[Problem]:
         """What replicas say of each other; each partition by one task."""
         several = self.place.several()
@@ -393,7 +410,9 @@ class _Audit(SparkAudit):
         producers = sorted({int(one) for name in ("odd", "break") for one in tables[name]["producer_id"]})
         last = (F.col("fact") == "last") & F.col("of_producer").isin(producers)
         rows = (
-            facts.where(F.col("fact").isin("overdue", "stuck", "premature", "astray") | last).collect() if known else []
+            facts.where(F.col("fact").isin("overdue", "stuck", "premature", "astray", "odd") | last).collect()
+            if known
+            else []
         )
         astray = any(row["fact"] == "astray" for row in rows)
         return Coordinators(
@@ -405,4 +424,21 @@ class _Audit(SparkAudit):
             overdue=[(record_of(row), row["age"]) for row in rows if row["fact"] == "overdue"],
             stuck=[(record_of(row), row["age"]) for row in rows if row["fact"] == "stuck"],
             premature=[(record_of(row), row["age"]) for row in rows if row["fact"] == "premature"],
+            odd=[
+                (record_of(row), row["anomaly"], row["detail"])
+                for row in rows
+                if row["fact"] == "odd" and row["anomaly"] != SHARED
+            ]
+            + (self.shared(facts) if known else []),
         )
+
+    def shared(self, facts: DataFrame) -> list[Told]:
+        """Producer ids of several transactional ids, which were folded in different places."""
+        last = facts.where("fact = 'last'")
+        several = last.groupBy("of_producer").agg(F.countDistinct("transactional_id").alias("ids")).where("ids > 1")
+        held: dict[int, list[TransactionRecord]] = {}
+        for row in last.join(F.broadcast(several), "of_producer").collect():
+            held.setdefault(row["of_producer"], []).append(record_of(row))
+        return [
+            shared(producer_id, one, other) for producer_id, of in sorted(held.items()) for one, other in pairwise(of)
+        ]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from odradek_pipeline.progress import Progress, followed
 from odradek_pipeline.result import GROWING, PARTITIONED_BY, Result
 
 __all__ = ["SparkAudit"]
@@ -25,6 +26,7 @@ class SparkAudit(ABC):
     began: float = field(default_factory=time.perf_counter)
     partitioned: bool = False
     """Those of `GROWING` are folders, `topic=…/partition=…`."""
+    progress: Progress | None = None
 
     @property
     def work(self) -> Path:
@@ -34,11 +36,17 @@ class SparkAudit(ABC):
     def run(self) -> Result:
         """The result, with the seconds since the audit began; what was needed on the way is gone."""
         try:
-            result = self.result()
+            with followed(self.spark, self.progress):
+                result = self.result()
         finally:
             shutil.rmtree(self.work, ignore_errors=True)
         result.seconds = time.perf_counter() - self.began
         return result
+
+    def step(self, name: str) -> None:
+        """A step begins."""
+        if self.progress is not None:
+            self.progress.step(name)
 
     @abstractmethod
     def result(self) -> Result:

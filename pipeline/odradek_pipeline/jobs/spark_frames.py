@@ -18,6 +18,7 @@ from odradek_pipeline.log_checks import BREAK_COLUMNS, SEQUENCE_COLUMNS, TXN_COL
 from odradek_pipeline.log_tables import TABLES
 from odradek_pipeline.payload import TransactionRecord
 from odradek_pipeline.sidecar_checks import PROBLEM_COLUMNS
+from odradek_pipeline.steps import Known
 
 __all__ = [
     "CHECKED",
@@ -50,10 +51,11 @@ CHECKED_TABLES = {
 CHECKED = {"kind": "object"} | {name: kind for table in CHECKED_TABLES.values() for name, kind in table.items()}
 """The rows of one pass over the groups: of several tables, each with its own columns filled."""
 
-FACTS = {"fact": "s", "of_producer": "i8", "age": "i8"}
+FACTS = {"fact": "s", "of_producer": "i8", "age": "i8", "anomaly": "s", "detail": "s"}
 _FACT_COLUMNS = [*TABLES["txnlog"], *FACTS]
 """A record of a coordinator, and why it matters: see `Coordinators`, of which these are the parts; `age` is 1 for a
-decision that is complete. `astray`: its id would lie in another partition, if there were as many as are known."""
+decision that is complete. `astray`: its id would lie in another partition, if there were as many as are known. `odd`:
+the anomaly, and what is to be said of it."""
 
 
 def ddl(columns: dict[str, str]) -> str:
@@ -86,9 +88,9 @@ def record_of(row: Any) -> TransactionRecord:
     return TransactionRecord.of_row(row.asDict())
 
 
-def folded_states(frame: pd.DataFrame, now: int, levels: Levels) -> Coordinators:
+def folded_states(frame: pd.DataFrame, now: int, levels: Levels, around: Known | None = None) -> Coordinators:
     records = (TransactionRecord.of_row(row) for row in frame.to_dict("records"))
-    return Coordinators.fold(records, known=True, now=now, levels=levels)
+    return Coordinators.fold(records, known=True, now=now, levels=levels, around=around)
 
 
 def fact_frame(late: Coordinators, early: Coordinators, count: int) -> pd.DataFrame:
@@ -104,7 +106,10 @@ def fact_frame(late: Coordinators, early: Coordinators, count: int) -> pd.DataFr
         rows += [record.row() | {"fact": fact, "of_producer": record.producer_id, "age": age} for record, age in found]
     for record in late.begun_at_level_2.values():
         rows.append(record.row() | {"fact": "level_2", "of_producer": record.producer_id, "age": -1})
-    return pd.DataFrame(rows, columns=_FACT_COLUMNS)
+    for record, name, told in late.odd:
+        of = {"fact": "odd", "of_producer": record.producer_id, "age": -1, "anomaly": name, "detail": told}
+        rows.append(record.row() | of)
+    return pd.DataFrame(rows, columns=_FACT_COLUMNS).fillna({"anomaly": "", "detail": ""})
 
 
 def widened(kind: str, table: pd.DataFrame) -> pd.DataFrame:

@@ -75,8 +75,8 @@ def stuck(root: Path, *, commit: bool) -> None:
     log.write(found[: at + 1])
     for name in (HIGH, RECOVERY):
         log.checkpoint(name, int.from_bytes(found[at][:8]) + 1)
-    for snapshot in log.path.glob("*.snapshot"):  # it would say that the log was longer
-        snapshot.unlink()
+    for beside in (*log.path.glob("*.snapshot"), *log.path.glob("*.timeindex")):  # they would say it was longer
+        beside.unlink()
     for number in range(3):
         partition = orders(root, number)
         batches = partition.read()
@@ -84,10 +84,9 @@ def stuck(root: Path, *, commit: bool) -> None:
         if len(kept) < len(batches):
             partition.write(kept)
             partition.acknowledge()
-            for snapshot in partition.path.glob("*.snapshot"):
-                snapshot.unlink()
-            for aborted in partition.path.glob("*.txnindex"):
-                aborted.unlink()
+            for suffix in (".snapshot", ".timeindex", ".txnindex"):
+                for beside in partition.path.glob(f"*{suffix}"):
+                    beside.unlink()
     # The clock of an audit is the newest timestamp that it sees.
     plain = build_batch([Record(value=b"now", timestamp=int.from_bytes(found[at][35:43]) + 3 * 3_600_000)])
     orders(root, 0).append(plain)

@@ -42,6 +42,7 @@ QUIET = {"metadata.max.idle.interval.ms": "0", "log.index.size.max.bytes": "4096
 SMALL_JVM = ("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 STARTED: list[RealKafka] = []
 """All of one situation, so that none is left running."""
+_ZEROS_KEPT = 65_536
 _LEFT_OUT = (".lock", ".deleted", ".tmp")
 Kafka = TypeVar("Kafka", bound=RealKafka)
 Situation = Callable[[], "list[RealKafka]"]
@@ -143,18 +144,29 @@ def cluster(**properties: str) -> list[RealKafka]:
     return nodes
 
 
+def _without_zeros(content: bytes) -> bytes:
+    """What a segment ends in that was allocated in advance, but for so much that it can be seen."""
+    used = len(content.rstrip(b"\0"))
+    return content[: used + _ZEROS_KEPT]
+
+
 def keep(nodes: list[RealKafka], path: Path) -> None:
-    """The log directories of all nodes as one archive, each below `broker-N`."""
+    """The log directories of all nodes as one archive, each below `broker-N`, and others of it below `broker-N-…`."""
     buffer = BytesIO()
+    directories = [
+        (f"broker-{number}{data.name.removeprefix('data')}", data)
+        for number, node in enumerate(nodes, 1)
+        for data in sorted(node.directory.glob("data*"))
+    ]
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for number, node in enumerate(nodes, 1):
-            data = node.directory / "data"
+        for name, data in directories:
             trim(data)
             for file in sorted(one for one in data.rglob("*") if one.is_file() and not one.name.endswith(_LEFT_OUT)):
-                information = archive.gettarinfo(file, f"broker-{number}/{file.relative_to(data)}")
+                information = archive.gettarinfo(file, f"{name}/{file.relative_to(data)}")
                 information.mtime, information.uid, information.gid = 0, 0, 0
                 information.uname = information.gname = ""
-                with file.open("rb") as content:
-                    archive.addfile(information, content)
+                content = _without_zeros(file.read_bytes()) if file.suffix == ".log" else file.read_bytes()
+                information.size = len(content)
+                archive.addfile(information, BytesIO(content))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(buffer.getvalue(), 9, mtime=0))

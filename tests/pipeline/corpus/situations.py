@@ -28,6 +28,8 @@ from tests.pipeline.corpus.kafkas import (
 )
 from tests.pipeline.corpus.situations_of_clusters import CLUSTERS
 from tests.pipeline.corpus.situations_of_groups import OF_GROUPS
+from tests.pipeline.corpus.situations_of_newer_groups import OF_NEWER_GROUPS
+from tests.pipeline.corpus.situations_of_operation import OF_OPERATION
 from tests.pipeline.record_logs import java_transactions, transactions
 
 from odradek.wire.registry import ApiKey
@@ -223,7 +225,9 @@ ALONE = (
     live,
     codecs,
 )
-SITUATIONS: dict[str, Situation] = {one.__name__: one for one in (*ALONE, *OF_GROUPS, *CLUSTERS)}
+SITUATIONS: dict[str, Situation] = {
+    one.__name__: one for one in (*ALONE, *OF_GROUPS, *CLUSTERS, *OF_NEWER_GROUPS, *OF_OPERATION)
+}
 
 
 def main(names: list[str]) -> None:

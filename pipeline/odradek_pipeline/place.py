@@ -1,0 +1,90 @@
+"""What an audit of logs is about: directories, the replica of each partition that is audited, what stands around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odradek_pipeline.cluster import Cluster, read_cluster
+from odradek_pipeline.layout import CLUSTER_METADATA, FileKind, Tree, find_files, one_replica_each
+from odradek_pipeline.levels import Levels
+from odradek_pipeline.log_dirs import PartitionDir, Surroundings, read_surroundings
+from odradek_pipeline.remembered import SegmentMemory, open_memory
+from odradek_pipeline.replicas import choose_replicas
+from odradek_pipeline.times import Span
+
+__all__ = ["Place"]
+
+
+@dataclass(slots=True)
+class Place:
+    """What is audited, and what stands around it."""
+
+    everything: Tree
+    tree: Tree
+    """One replica of each partition."""
+    around: Surroundings
+    cluster: Cluster | None
+    topics: tuple[str, ...] = ()
+    memory: SegmentMemory | None = None
+    span: Span = field(default_factory=Span)
+    cut: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Of partitions that are not looked at up to their end, from which time on."""
+
+    @classmethod
+    def of(
+        cls,
+        directories: Iterable[str | Path],
+        topics: Iterable[str],
+        *,
+        state: Path | None = None,
+        span: Span | None = None,
+    ) -> Place:
+        """List the directories, read what is beside the segments, and choose a replica of each partition.
+
+        `state` is a folder of what earlier audits have read; `span` leaves out segments that lie before or behind it.
+        """
+        everything = find_files(directories)
+        around, cluster = read_surroundings(everything), read_cluster(everything)
+        wanted = tuple(topics)
+        if wanted:
+            everything = everything.of_topics(wanted)
+        span = span or Span()
+        everything, cut = span.applied(everything)
+        chosen = choose_replicas(around.replicas, everything.files, cluster)
+        tree = one_replica_each(everything, chosen)
+        memory = None
+        if state is not None:
+            memory = open_memory(state, (one.cluster_id for one in around.log_dirs.values()))
+        return cls(everything, tree, around, cluster, wanted, memory, span, cut)
+
+    def forget(self) -> None:
+        """What was remembered of segments that are no more."""
+        if self.memory is not None and self.span.is_all:
+            self.memory.forget_others(self.everything.of(FileKind.SEGMENT))
+
+    @property
+    def created(self) -> Mapping[str, int]:
+        """When topics were made, as far as the metadata log tells."""
+        return {} if self.cluster is None else self.cluster.created
+
+    @property
+    def levels(self) -> Levels:
+        """Which levels of transaction.version were finalized when."""
+        return Levels() if self.cluster is None else self.cluster.levels
+
+    def audited(self) -> list[PartitionDir]:
+        """The replicas that are audited."""
+        paths = {str(Path(file.path).parent) for file in self.tree.of(FileKind.SEGMENT)}
+        return [one for one in self.around.replicas if one.path in paths]
+
+    def several(self) -> list[tuple[PartitionDir, list[PartitionDir]]]:
+        """Each audited replica that is not alone, and the others."""
+        listed = {str(Path(file.path).parent) for file in self.everything.of(FileKind.SEGMENT)}
+        found = []
+        for one in self.audited():
+            others = [other for other in self.around.of(one.key) if other is not one and other.path in listed]
+            if others and one.topic != CLUSTER_METADATA and one.key not in self.cut:
+                found.append((one, others))
+        return found

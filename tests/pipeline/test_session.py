@@ -1,0 +1,57 @@
+"""What a session of Spark says on standard error: what its JVM has to say, and not what every JVM says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from odradek_pipeline import session
+
+SAID = b"""\
+WARNING: Using incubator modules: jdk.incubator.vector
+Setting default log level to "WARN".
+21:00:00 ERROR Executor: disk full
+To adjust logging level use sc.setLogLevel(newLevel).
+no end of line"""
+
+
+def test_only_noise_is_left_out(capfd: pytest.CaptureFixture[str]) -> None:
+    with session._without_noise():
+        child = subprocess.Popen(
+            [sys.executable, "-c", "import os, sys; os.write(2, sys.stdin.buffer.read())"], stdin=subprocess.PIPE
+        )
+        print("ours", file=sys.stderr, flush=True)
+    assert child.stdin is not None
+    child.stdin.write(SAID)  # it lives on, as a JVM does, and goes on to write through the thread
+    child.stdin.close()
+    assert 0 == child.wait(30)
+    for thread in threading.enumerate():
+        if thread.name == "errors of the JVM":
+            thread.join(0 if _is_held(thread) else 30)
+    os.write(2, b"ours again\n")
+    said = capfd.readouterr().err
+    assert "ours\n" in said
+    assert "21:00:00 ERROR Executor: disk full\nno end of line" in said
+    assert said.endswith("ours again\n")
+    assert not any(word in said for word in ("incubator", "default log level", "adjust"))
+
+
+def _is_held(thread: threading.Thread) -> bool:
+    """Of a session that another test has started; its JVM lives."""
+    return not thread.is_alive() or thread is not max(
+        (one for one in threading.enumerate() if one.name == thread.name), key=lambda one: one.ident or 0
+    )
+
+
+def test_an_audit_on_spark_says_nothing_on_standard_error(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "t-0").mkdir(parents=True)
+    (tmp_path / "logs" / "t-0" / f"{0:020}.log").write_bytes(b"")
+    command = [sys.executable, "-m", "odradek", "audit", "logs", "logs", "--master", "local[1]", "--out", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert "" == done.stderr
+    assert "logs: ok" in done.stdout
