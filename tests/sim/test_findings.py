@@ -19,6 +19,8 @@ FINDINGS = [
     (4038, "idempotent"),
     # An epoch was to be used up of an id that began a transaction just then.
     (4033, "worn-epochs"),
+    # A broker was to stand still for a moment, and did so for as long as an admin asked in vain.
+    (3, "follow-ups"),
 ]
 
 
