@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from tests.kips.helpers import ABORT, COMMIT, NEW, OK, OLD, Cluster, P, Producer, Q, Style, every_client, every_level
+from tests.kips.helpers import (
+    ABORT,
+    COMMIT,
+    NEW,
+    OK,
+    OLD,
+    Cluster,
+    P,
+    Pending,
+    Producer,
+    Q,
+    Style,
+    every_client,
+    every_level,
+)
+from tests.kips.test_replicas import LAG, Replicated
 
 from odradek.records.compression import Compression
 from odradek.sim.reader import batches_of
@@ -13,6 +28,8 @@ from odradek.wire.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from odradek.wire.messages.offset_fetch_response import OffsetFetchResponse
 from odradek.wire.registry import ApiKey
 
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -68,6 +85,83 @@ def test_pending_offsets_survive_the_coordinator_of_the_group(level: int, style:
     assert UNSTABLE == cluster.offset(stable=True)
     assert OK is producer.commit()
     assert 3 == cluster.offset(stable=True)
+
+
+def fetch(cluster: Cluster, *, stable: bool) -> Pending[tuple[ErrorCode, int]]:
+    """Ask for the offset of t-0; the answer may take its time."""
+    wanted = OffsetFetchRequestTopic(name=P[0], partition_indexes=[P[1]])
+    request = OffsetFetchRequest(group_id="group", topics=[wanted], require_stable=stable)
+
+    def read(response: OffsetFetchResponse) -> tuple[ErrorCode, int]:
+        if response.error_code:
+            return ErrorCode(response.error_code), -1
+        [[partition]] = [topic.partitions for topic in response.topics]
+        return ErrorCode(partition.error_code), partition.committed_offset
+
+    pending = cluster.pending(cluster.leader(cluster.offsets_of()), request, 7, read)
+    cluster.world.run()
+    return pending
+
+
+def commit_later(cluster: Cluster, offset: int) -> None:
+    """Commit an offset of t-0 without a transaction; nobody waits for the answer."""
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    request = OffsetCommitRequest(
+        group_id="group", topics=[OffsetCommitRequestTopic(name=P[0], partitions=[partition])]
+    )
+    cluster.send(cluster.leader(cluster.offsets_of()), request, 7)
+    cluster.world.run()
+
+
+def test_offsets_of_a_transaction_are_unstable_before_the_replicas_have_them() -> None:
+    """RequireStable: what is written and not committed yet counts, and is waited for; others read what is committed."""
+    cluster = Replicated()
+    producer = Producer.started(cluster, OLD)
+    begin(producer)
+    assert OK is producer.commit_offset(3)
+    assert OK is producer.commit()
+    begin(producer)
+    cluster.lag(LAG)
+    written = producer.committing_offset(8)
+    cluster.world.run()
+    assert not written.arrived
+    stable, other = fetch(cluster, stable=True), fetch(cluster, stable=False)
+    assert other.arrived
+    assert (OK, 3) == other.result()
+    assert not stable.arrived
+    cluster.world.advance(LAG)
+    assert stable.arrived
+    assert (UNSTABLE, -1) == stable.result()
+
+
+def test_stable_offsets_are_those_that_were_written_last() -> None:
+    """RequireStable: a commit whose replicas lag is waited for, and nothing that is written later."""
+    cluster = Replicated()
+    commit_later(cluster, 3)
+    cluster.lag(LAG)
+    commit_later(cluster, 9)
+    stable, other = fetch(cluster, stable=True), fetch(cluster, stable=False)
+    cluster.world.advance(LAG // 2)
+    commit_later(cluster, 12)
+    cluster.world.advance(LAG // 2)
+    assert (True, True) == (stable.arrived, other.arrived)
+    assert ((OK, 9), (OK, 3)) == (stable.result(), other.result())
+
+
+@pytest.mark.parametrize("moves", [True, False], ids=["the coordinator moves", "the replicas never catch up"])
+def test_who_waits_for_stable_offsets_is_sent_on(moves: bool) -> None:
+    """RequireStable: the errors of a write that is not committed, whose clients look for the coordinator again."""
+    cluster = Replicated(replica_lag_time_max_ms=60_000)
+    cluster.lag(None)
+    commit_later(cluster, 9)
+    stable = fetch(cluster, stable=True)
+    assert not stable.arrived
+    if moves:
+        cluster.move(cluster.offsets_of(), 2)
+        assert (ErrorCode.NOT_COORDINATOR, -1) == stable.result(within_ms=0)
+    else:
+        cluster.world.advance(5_000)
+        assert (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1) == stable.result(within_ms=0)
 
 
 @every_client

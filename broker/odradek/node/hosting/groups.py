@@ -61,15 +61,24 @@ class GroupShard(Shard[Work]):
         It follows from all that was decided before, committed or not. What writes nothing is told when all that the
         partition has been written before is committed, and a refusal at once, as by Kafka's coordinator runtime.
         """
-        partition = self.partition
         if not isinstance(decision, Answered):
             return await self.carry_out(decision)
         self.settle()
-        if partition.log.mark is None:
-            return decision.reply
-        deadline = self.node.now + self.write_timeout_ms
-        error = await self.node.replication.committed(partition, partition.log.end_offset, deadline=deadline)
+        error = await self.all_committed()
         return decision.reply if error is ErrorCode.NONE else Refused(error)
+
+    @property
+    def waits_for_replicas(self) -> bool:
+        """Whether something may have been written that is not committed yet."""
+        return self.partition.log.mark is not None
+
+    async def all_committed(self) -> ErrorCode:
+        """Wait until all that the partition has been written so far is committed, and folded; or what came before."""
+        if not self.waits_for_replicas:
+            return ErrorCode.NONE
+        partition = self.partition
+        deadline = self.node.now + self.write_timeout_ms
+        return await self.node.replication.committed(partition, partition.log.end_offset, deadline=deadline)
 
     def _as_committed(self) -> GroupCoordinator:
         folded, mark = self._committed or (self._begin(), 0)

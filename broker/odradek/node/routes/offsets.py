@@ -48,6 +48,7 @@ from odradek.wire.messages.offset_fetch_response import (
 from odradek.wire.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
+    from odradek.node.hosting.groups import GroupShard
     from odradek.node.transport.call import Call
 
 __all__ = ["offset_commit", "offset_delete", "offset_fetch"]
@@ -180,13 +181,32 @@ async def _fetch(
     shard = group_shard(node, request.group_id, empty_allowed=True)
     if isinstance(shard, Refused):
         return _group_error(request, refusal(shard), call.version)
-    outcome: OffsetFetchResponseGroup | Refused = await shard.carry_out(shard.machine.fetch(asked, require_stable))
+    outcome = await _committed_offsets(shard, asked, require_stable=require_stable)
     if isinstance(outcome, Refused):
         return _group_error(request, refusal(outcome), call.version)
     if by_id and request.topics is None:
         outcome.topics = _with_ids(node, outcome.topics)
     outcome.topics += unknown
     return outcome
+
+
+async def _committed_offsets(
+    shard: GroupShard, asked: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup | Refused:
+    """The offsets of a group as they are committed; who wants stable ones is told what was written before, too.
+
+    What is not committed yet may be the offsets of an open transaction (KIP-447), so Kafka's coordinator treats such
+    a request as a write of nothing: it is answered when all that was written before it is committed.
+    """
+    decision = shard.machine.fetch(asked, require_stable)
+    if require_stable and shard.waits_for_replicas and not isinstance(decision, Refused):
+        error = await shard.all_committed()
+        if error is not ErrorCode.NONE:
+            return Refused(error)
+        if shard.resigned:  # and another one begun, where the leadership has come back
+            return Refused(ErrorCode.NOT_COORDINATOR)
+        decision = shard.machine.fetch(asked, require_stable)
+    return await shard.carry_out(decision)
 
 
 def _with_names(
