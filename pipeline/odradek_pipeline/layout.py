@@ -128,22 +128,48 @@ def one_replica_each(tree: Tree, chosen: Iterable[str]) -> Tree:
 
 
 def find_files(directories: Iterable[str | Path], *, topics: Iterable[str] = ()) -> Tree:
-    """Every file of every partition below log directories; a directory of one partition will do as well."""
+    """Every file of every partition below log directories; a directory of one partition will do as well.
+
+    What is named twice, by whatever path, is there once: as the log directory that it is, or in which it lies.
+    """
     tree = Tree()
     wanted = frozenset(topics)
+    roots: dict[str, Path] = {}
+    partitions: dict[tuple[str, str], Path] = {}
     for directory in directories:
         root = Path(directory)
         if not root.is_dir():
             tree.problems.append(problem(root, -1, "unreadable", "not a directory" if root.exists() else "not there"))
-            continue
-        if _partition_of(root.name) and any(_FILE.fullmatch(name) for name in _names(root, tree)):
-            _add_partition(tree, root, wanted)
-            if (root.parent / _CLEANED).is_file():
-                _add_cleaned(tree, root.parent / _CLEANED)
-            continue
+        elif _partition_of(root.name) and any(_FILE.fullmatch(name) for name in _names(root, tree)):
+            partitions.setdefault((os.path.realpath(root.parent), root.name), root)
+        else:
+            roots.setdefault(os.path.realpath(root), root)
+    for root in roots.values():
         _add_root(tree, root, wanted)
+    parents: dict[str, Path] = {}
+    for (parent, name), directory in partitions.items():
+        if parent in roots:
+            continue
+        # One spelling of a log directory, so that two of its partitions are not taken to be of two.
+        beside = parents.setdefault(parent, directory.parent)
+        _add_partition(tree, beside / name, wanted)
+        if (beside / _CLEANED).is_file():
+            _add_cleaned(tree, beside / _CLEANED)
+    tree.files = _once(tree.files)
     tree.files.sort(key=lambda file: (file.topic, file.partition, file.base_offset, file.kind))
     return tree
+
+
+def _once(files: list[LogFile]) -> list[LogFile]:
+    """Without those of directories that are links to others which are there too."""
+    named: dict[str, str] = {}
+    first: dict[tuple[str, str], str] = {}
+    for file in files:
+        directory, _, _ = file.path.rpartition("/")
+        if directory not in named:
+            real = os.path.realpath(directory), os.path.basename(directory)
+            named[directory] = first.setdefault(real, directory)
+    return [file for file in files if named[file.path.rpartition("/")[0]] == file.path.rpartition("/")[0]]
 
 
 def _names(directory: Path, tree: Tree) -> list[str]:

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from tests.pipeline.corpus.edit import Log
 from tests.pipeline.test_wrong_calls import called, exit_code
 
 from odradek_pipeline import audit_commands
+from odradek_pipeline.summary import scan_directories
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,11 +52,11 @@ def master(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
-def audit(directory: Path, master: str, *words: object) -> tuple[int, dict[str, Any], str]:
+def audit(directory: Path, master: str, *words: object, also: Iterable[str] = ()) -> tuple[int, dict[str, Any], str]:
     """The exit code, what the summary says, and what was printed."""
     said = io.StringIO()
     with redirect_stdout(said):
-        code = exit_code("audit", "logs", directory, "--master", master, "--out", "out", *words)
+        code = exit_code("audit", "logs", directory, *also, "--master", master, "--out", "out", *words)
     return code, json.loads(Path("out/summary.json").read_text()), said.getvalue()
 
 
@@ -189,3 +190,50 @@ def test_partitioned_tables(tmp_path: Path, master: str) -> None:
     assert 0 == exit_code("report", "out")
     audit(directory, master)
     assert rows.columns.tolist() == pd.read_parquet("out/log_txns.parquet").columns.tolist()
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        ("{0}", "{0}"),
+        ("{0}", "{0}/"),
+        ("{0}", "{0}/../broker-1"),
+        ("{0}", "{0}/orders-0"),
+        ("{0}/orders-0", "{0}"),
+        ("{0}", "link"),
+        ("link/orders-0", "{0}", "links"),
+    ],
+)
+def test_a_directory_that_is_named_twice_is_looked_at_once(tmp_path: Path, named: tuple[str, ...]) -> None:
+    """By whatever path, or inside another that is named: there is one, and it is whole."""
+    directory = with_links(tmp_path)
+    more = [one.format(directory) for one in named]
+    assert of_one(audit(directory, "none")) == of_one(audit(Path(more[0]), "none", also=more[1:]))
+    alone, again = (scan_directories(paths).partitions for paths in ([directory], more))
+    assert [(row.topic, row.partition, row.batches) for row in alone] == [
+        (row.topic, row.partition, row.batches) for row in again
+    ]
+
+
+def test_on_spark_too_and_by_its_source(tmp_path: Path, spark: SparkSession) -> None:
+    from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark, read_logs
+
+    directory = with_links(tmp_path)
+    twice = [directory / "orders-0", directory, tmp_path / "link", tmp_path / "links" / "orders-0"]
+    result = audit_logs_on_spark(spark, twice, tmp_path / "out")
+    assert (False, []) == (result.is_bad, result.problems)
+    assert read_logs(spark, [directory]).count() == read_logs(spark, twice).count()
+
+
+def with_links(folder: Path) -> Path:
+    """A log directory, a link to it, and a folder with a link to one of its partitions."""
+    directory = unpack(STOPPED, folder) / "broker-1"
+    (folder / "link").symlink_to(directory)
+    (folder / "links").mkdir()
+    (folder / "links" / "orders-0").symlink_to(directory / "orders-0")
+    return directory
+
+
+def of_one(audited: tuple[int, dict[str, Any], str]) -> tuple[int, dict[str, Any]]:
+    """What is the same of two audits."""
+    return audited[0], {**audited[1], "seconds": 0}
