@@ -163,7 +163,9 @@ def audit_history_command(
     with shown(OF_LINES if master == "none" else HISTORY_ON_SPARK, asked=progress) as shows:
         here = master == "none"
         result = audit_history(files, progress=shows) if here else _history(files, out, master, shows)
+    _must_be_whole(result, "bad-operation")
     _must_have_read(result.facts["operations"], "operation of a client", files)
+    _must_have_read(result.facts["answered"], "send, poll or txn that succeeded", files, ": nothing can be judged")
     finish(result, out)
 
 
@@ -193,6 +195,7 @@ def audit_events_command(
             result = audit_events(files, stall_ms=stall_ms, progress=shows)
         else:
             result = _events(files, out, master, stall_ms, shows)
+    _must_be_whole(result, "bad-event")
     _must_have_read(result.facts["events"], "event", files)
     finish(result, out)
 
@@ -216,9 +219,21 @@ def _check(files: list[Path], out: Path, master: str) -> None:
     check_folder(out)
 
 
-def _must_have_read(count: int, what: str, files: list[Path]) -> None:
+def _must_be_whole(result: Result, problem: str) -> None:
+    """Nothing is judged from lines of which a part was taken and a part was not."""
+    from odradek_pipeline.lines import line_of
+
+    wrong = [one for one in result.problems if one.problem == problem]
+    if wrong:
+        more = f" {len(wrong) - 1} more lines are wrong." if len(wrong) > 1 else ""
+        first = wrong[0]
+        what = first.detail.partition(": ")[2]
+        raise UsageError(f"{first.path}, line {line_of(Path(first.path), first.position)}: {what}.{more}")
+
+
+def _must_have_read(count: int, what: str, files: list[Path], so: str = "") -> None:
     if not count:
-        raise UsageError(f"There is no {what} in {', '.join(map(str, files))}.")
+        raise UsageError(f"There is no {what} in {', '.join(map(str, files))}{so}.")
 
 
 def audit_all_command(

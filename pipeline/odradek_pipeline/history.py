@@ -12,9 +12,10 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from odradek_pipeline.event_fields import shown, whole_number
 from odradek_pipeline.layout import Problem, problem
 
-__all__ = ["BAD_LINE", "History", "Operation", "Pairing", "Send", "fold", "text_of"]
+__all__ = ["BAD_LINE", "STEPPING", "History", "Operation", "Pairing", "Send", "fold", "text_of"]
 
 Key = str
 Value = Hashable
@@ -47,6 +48,11 @@ class Operation:
         return [step for step in self.steps if isinstance(step, Send)]
 
     @property
+    def is_answered(self) -> bool:
+        """Whether it tells what is so, and can be judged."""
+        return self.type == "ok" and self.f in STEPPING
+
+    @property
     def polls(self) -> list[dict[Key, list[tuple[int, Value]]]]:
         """What it read, poll by poll."""
         return [step for step in self.steps if isinstance(step, dict)]
@@ -74,8 +80,11 @@ class History:
     at_rank: dict[Key, list[int]] = field(default_factory=dict)
 
 
-BAD_LINE = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+BAD_LINE = (ValueError, RecursionError)
 """What a line that is no operation raises."""
+STEPPING = ("send", "poll", "txn")
+"""The operations that have micro-operations, and so something to be judged."""
+_TYPES = ("invoke", "ok", "fail", "info")
 
 
 @dataclass(slots=True)
@@ -86,6 +95,7 @@ class Pairing:
 
     def add(self, number: int, line: dict[str, Any]) -> Operation | None:
         """The operation that a line completes; `BAD_LINE` where it is none."""
+        _check(line)
         process, kind = str(line["process"]), line["type"]
         if kind == "invoke":
             self.invoked[process] = number, line
@@ -110,7 +120,7 @@ def fold(lines: Iterable[dict[str, Any]], path: str, problems: list[Problem]) ->
         try:
             operation = pairing.add(number, line)
         except BAD_LINE as error:
-            problems.append(problem(path, number, "bad-operation", f"line {number + 1}: {error!r}"))
+            problems.append(problem(path, number, "bad-operation", f"operation {number + 1}: {error}"))
         else:
             if operation is not None:
                 history.operations.append(operation)
@@ -126,23 +136,63 @@ def _operation(number: int, line: dict[str, Any], invoked: dict[str, Any] | None
     if value is None and invoked is not None:
         value = invoked.get("value")
     txn = str(line.get("txn", (invoked or {}).get("txn", "")) or "")
-    operation = Operation(
-        number, int(line.get("time", number)), str(line["process"]), str(line["type"]), str(line["f"]), txn
-    )
-    if operation.f in ("send", "poll", "txn"):
-        operation.steps = [step for micro in value or [] if (step := _step(micro)) is not None]
+    time = _number("time", line.get("time", number))
+    operation = Operation(number, time, str(line["process"]), line["type"], line["f"], txn)
+    if operation.f in STEPPING:
+        if not isinstance(value, list | None):
+            raise ValueError(f"value is {shown(value)}, where a list of micro-operations belongs")
+        if value is None and operation.type == "ok":
+            raise ValueError("it has no value, and succeeded")
+        operation.steps = [_step(micro) for micro in value or []]
     return operation
 
 
-def _step(micro: list[Any]) -> Send | dict[Key, list[tuple[int, Value]]] | None:
-    if micro[0] == "send":
-        pair = micro[2]
-        offset, value = pair if isinstance(pair, list) else (-1, pair)
-        return Send(str(micro[1]), -1 if offset is None else int(offset), _hashable(value))
-    if micro[0] == "poll":
-        polled = micro[1] if len(micro) > 1 and micro[1] else {}
-        return {str(key): [(int(offset), _hashable(value)) for offset, value in pairs] for key, pairs in polled.items()}
-    raise ValueError(f"no micro-operation {micro[0]}")
+def _check(line: dict[str, Any]) -> None:
+    """Raise ValueError where it is no line of a history."""
+    for name in ("process", "type", "f"):
+        if line.get(name) is None:
+            raise ValueError(f"it has no {name}")
+    if isinstance(line["process"], bool) or not isinstance(line["process"], int | str):
+        raise ValueError(f"process is {shown(line['process'])}, where a number or a name belongs")
+    if line["type"] not in _TYPES:
+        raise ValueError(f"type is {shown(line['type'])}, where {', '.join(_TYPES[:-1])} or {_TYPES[-1]} belongs")
+    if not isinstance(line["f"], str):
+        raise ValueError(f"f is {shown(line['f'])}, where a text belongs")
+
+
+def _number(name: str, value: Any) -> int:
+    """A whole number that fits into 63 bits; 1.0 is 1."""
+    small = isinstance(value, float) and abs(value) < 1 << 63 and value.is_integer()
+    return whole_number(name, int(value) if small else value, 63)
+
+
+def _offset(value: Any) -> int:
+    return -1 if value is None else _number("an offset", value)
+
+
+def _step(micro: Any) -> Send | dict[Key, list[tuple[int, Value]]]:
+    match micro:
+        case ["send", str() | int() as key, [offset, value]]:
+            return Send(str(key), _offset(offset), _hashable(value))
+        case ["send", str() | int() as key, value] if not isinstance(value, list):
+            return Send(str(key), -1, _hashable(value))
+        case ["poll"] | ["poll", None]:
+            return {}
+        case ["poll", dict() as polled, *_]:
+            return {str(key): [_pair(pair) for pair in _list(pairs)] for key, pairs in polled.items()}
+    raise ValueError(f"{shown(micro)} is no micro-operation")
+
+
+def _list(pairs: Any) -> list[Any]:
+    if not isinstance(pairs, list):
+        raise ValueError(f"a poll has {shown(pairs)}, where a list of offsets and values belongs")
+    return pairs
+
+
+def _pair(pair: Any) -> tuple[int, Value]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise ValueError(f"a poll has {shown(pair)}, where an offset and a value belong")
+    return _number("an offset", pair[0]), _hashable(pair[1])
 
 
 def text_of(value: Value) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from odradek_pipeline.layout import Problem, problem
 
-__all__ = ["json_lines"]
+__all__ = ["json_lines", "line_of", "object_of"]
 
 LINES_BETWEEN = 4_096
 """How many lines are read between two times that it is said how far it is."""
@@ -29,7 +29,7 @@ def json_lines(
             for number, line in enumerate(file):
                 if reading is not None and number % LINES_BETWEEN == 0:
                     reading(raw.tell())
-                found = _object(line)
+                found = object_of(line)
                 if found is not None:
                     yield found
                 elif line.strip():
@@ -41,9 +41,23 @@ def json_lines(
         problems.append(problem(path, 0, "unreadable", str(error)))
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def object_of(line: bytes) -> dict[str, Any] | None:
+    """The object of a line; None where it is none, or one with half of a pair of surrogates, which no table takes."""
     try:
         found = json.loads(line)
-    except ValueError:
+        if b"\\u" in line:
+            json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def line_of(path: Path, number: int) -> int:
+    """Which line of a file has its object of this number; lines are counted from 1, objects from 0."""
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        for at, line in enumerate(file, 1):
+            if object_of(line) is not None:
+                number -= 1
+                if number < 0:
+                    return at
+    return 0

@@ -89,7 +89,9 @@ def test_it_finds_what_one_process_finds(spark: SparkSession, tmp_path: Path) ->
 def test_what_is_wrong_with_a_line(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     lines: list[object] = [{"kind": "lso_moved"}, {"ts_ns": 1, "kind": "transaction_opened"}, [1]]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + json.dumps(event("lso_moved", 2)) + "\n")
+    path.write_text(
+        "".join(json.dumps(line) + "\n" for line in lines) + json.dumps(event("lso_moved", 2, hw=1, lso=1)) + "\n"
+    )
     result = audit_events_on_spark(spark, [path], tmp_path / "out")
     assert ["bad-event", "bad-event", "bad-line"] == sorted(one.problem for one in result.problems)
     assert (True, 1) == (result.is_bad, result.facts["events"])

@@ -10,12 +10,13 @@ from typing import Any
 
 import pandas as pd
 
+from odradek_pipeline.event_fields import check_event, shown
 from odradek_pipeline.layout import Problem, problem
 from odradek_pipeline.lines import json_lines
 from odradek_pipeline.progress import Progress, files_read
 from odradek_pipeline.result import Result, Severity, anomalies_frame, anomaly
 
-__all__ = ["COLUMNS", "STALL_MS", "Timeline", "audit_events", "hanging_of", "hanging_rows", "stall_rows"]
+__all__ = ["COLUMNS", "STALL_MS", "Timeline", "audit_events", "hanging_of", "hanging_rows", "stall_rows", "told_of"]
 
 STALL_MS = 10_000
 """A stall that lasts as long is told as an anomaly: about the time a consumer of committed data would notice."""
@@ -209,11 +210,11 @@ def audit_events(paths: Iterable[Path], *, stall_ms: int = STALL_MS, progress: P
     for path, reading in files_read(files, progress):
         for number, event in enumerate(json_lines(path, problems, reading)):
             try:
+                check_event(event)
+            except ValueError as error:
+                problems.append(problem(path, number, "bad-event", f"event {number + 1} {told_of(event, error)}"))
+            else:
                 timeline.add(event)
-            except (KeyError, TypeError, ValueError) as error:
-                problems.append(
-                    problem(path, number, "bad-event", f"event {number + 1} ({event.get('kind')}): {error!r}")
-                )
     if progress is not None:
         progress.step("checking")
     timeline.finish()
@@ -225,6 +226,11 @@ def audit_events(paths: Iterable[Path], *, stall_ms: int = STALL_MS, progress: P
     result.facts = {"events": timeline.events, **_figures(result.tables)}
     result.seconds = time.perf_counter() - began
     return result
+
+
+def told_of(event: Event, error: ValueError) -> str:
+    """What is wrong with an event."""
+    return f"({shown(event.get('kind'))}): {error}"
 
 
 def hanging_of(timeline: Timeline) -> list[dict[str, Any]]:

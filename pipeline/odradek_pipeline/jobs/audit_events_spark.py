@@ -18,7 +18,16 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.jobs.audit_events import COLUMNS, STALL_MS, Timeline, hanging_of, hanging_rows, stall_rows
+from odradek_pipeline.event_fields import NUMBERS, TEXTS, check_event
+from odradek_pipeline.jobs.audit_events import (
+    COLUMNS,
+    STALL_MS,
+    Timeline,
+    hanging_of,
+    hanging_rows,
+    stall_rows,
+    told_of,
+)
 from odradek_pipeline.jobs.spark_audit import SparkAudit
 from odradek_pipeline.jobs.spark_lines import places, read_lines
 from odradek_pipeline.layout import Problem
@@ -27,13 +36,8 @@ from odradek_pipeline.result import Result, anomalies_frame
 
 __all__ = ["audit_events_on_spark"]
 
-_NUMBERS = (
-    "ts_ns", "seq", "node", "version", "producer_id", "producer_epoch", "partition", "offset", "hw", "lso", "tv",
-    "duration_ns",
-)  # fmt: skip
-_TEXTS = (
-    "kind", "api", "client_id", "transactional_id", "topic", "state_from", "state_to", "verdict", "error", "fault_id",
-)  # fmt: skip
+_NUMBERS = tuple(NUMBERS)
+_TEXTS = TEXTS
 _ABSENT = -(1 << 62)
 """For a number that an event does not have: with a null a column of numbers would be one of floats."""
 _ORDER = ["file", "ts_ns", "seq"]
@@ -242,12 +246,12 @@ def _row(line: dict[Hashable, Any]) -> dict[str, Any]:
     where = {name: line[name] for name in ("file", "start", "place", "position")}
     event = json.loads(line["text"])
     try:
-        numbers = {name: int(event[name]) if event.get(name) is not None else _ABSENT for name in _NUMBERS}
-        texts = {name: str(event[name]) if event.get(name) is not None else None for name in _TEXTS}
-        Timeline().add(event)
-    except (KeyError, TypeError, ValueError) as error:
-        wrong = {"problem": _BAD_EVENT, "severity": "bad", "detail": f"({event.get('kind')}): {error!r}"}
+        check_event(event)
+    except ValueError as error:
+        wrong = {"problem": _BAD_EVENT, "severity": "bad", "detail": told_of(event, error)}
         return where | wrong | dict.fromkeys(_NUMBERS, _ABSENT)
+    numbers = {name: event[name] if event.get(name) is not None else _ABSENT for name in _NUMBERS}
+    texts = {name: event.get(name) for name in _TEXTS}
     return where | numbers | texts
 
 

@@ -28,12 +28,13 @@ def audit_history(paths: Iterable[Path], *, progress: Progress | None = None) ->
     rows = []
     tables: dict[str, list[pd.DataFrame]] = {"transactions": [], "unseen": [], "lag": []}
     files = list(paths)
-    operations = 0
+    operations = answered = 0
     if progress is not None:
         progress.step("reading")
     for path, reading in files_read(files, progress, checked=CHECKED):
         history = fold(json_lines(path, problems, reading), str(path), problems)
         operations += len(history.operations)
+        answered += sum(one.is_answered for one in history.operations)
         rows += [{**found, "path": str(path)} for found in check_history(history)]
         for name, table in (
             ("transactions", _transactions(history)),
@@ -44,9 +45,8 @@ def audit_history(paths: Iterable[Path], *, progress: Progress | None = None) ->
     if progress is not None:
         progress.step("checking")
     size = sum(path.stat().st_size for path in files if path.is_file())
-    result = Result(
-        "history", anomalies_frame(rows), problems, files=len(files), bytes=size, facts={"operations": operations}
-    )
+    facts = {"operations": operations, "answered": answered}
+    result = Result("history", anomalies_frame(rows), problems, files=len(files), bytes=size, facts=facts)
     result.tables = {name: pd.concat(found, ignore_index=True) for name, found in tables.items() if found}
     result.seconds = time.perf_counter() - began
     return result

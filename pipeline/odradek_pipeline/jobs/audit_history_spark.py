@@ -18,7 +18,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.history import BAD_LINE, Operation, Pairing, Send, text_of
+from odradek_pipeline.history import BAD_LINE, STEPPING, Operation, Pairing, Send, text_of
 from odradek_pipeline.history_checks import (
     Edges,
     PollOrder,
@@ -108,7 +108,8 @@ class _Audit(SparkAudit):
         self.tables(ops, steps, values)
         size = sum(path.stat().st_size for path in self.files)
         result = Result("history", anomalies_frame(rows), problems, files=len(self.files), bytes=size)
-        result.facts = {"operations": ops.count()}
+        answered = ops.where((F.col("type") == "ok") & F.col("f").isin(*STEPPING)).count()
+        result.facts = {"operations": ops.count(), "answered": answered}
         return result
 
     @staticmethod
@@ -294,7 +295,7 @@ def _steps(pairing: Pairing, file: int, number: int, line: dict[str, Any], *, la
     try:
         operation = pairing.add(number, line)
     except BAD_LINE as error:
-        yield base | {"kind": "problem", "detail": f"line {number + 1}: {error!r}"}
+        yield base | {"kind": "problem", "detail": f"operation {number + 1}: {error}"}
         return
     if operation is None:
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from odradek_pipeline.lines import object_of
 
 __all__ = ["LINES", "lines_between", "numbered", "places", "read_lines"]
 
@@ -62,7 +63,7 @@ def _range(file: int, path: str, start: int, end: int) -> Iterator[pd.DataFrame]
     try:
         for position, line in lines_between(path, start, end):
             text = line.decode(errors="replace")
-            if _is_object(line):
+            if object_of(line) is not None:
                 rows.append((file, start, place, position, text.rstrip("\n"), None, None, None))
                 place += 1
             elif line.strip():
@@ -74,13 +75,6 @@ def _range(file: int, path: str, start: int, end: int) -> Iterator[pd.DataFrame]
     except (OSError, EOFError) as error:
         rows.append((file, start, -1, 0, None, "unreadable", "bad", str(error)))
     yield _frame(rows)
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
 
 
 def _frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
