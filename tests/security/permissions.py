@@ -210,5 +210,32 @@ def permissions_that_are_none(raw: Raw) -> None:
     deleted(raw)
 
 
-ACLS: dict[str, Callable[[Raw], None]] = {play.__name__: play for play in (they_come_and_go, permissions_that_are_none)}
+def elements_without_names(raw: Raw) -> None:
+    create(raw, zoe(TOPIC, "z1", READ))
+    for number in (8, 32, 127, -1):
+        described(raw, kind=number)
+        create(raw, zoe(number, "z", READ))
+        deleted(raw, kind=number)
+    for number in (16, 99, -1):
+        described(raw, operation=number)
+        create(raw, zoe(TOPIC, "z", number))
+        deleted(raw, operation=number)
+    for number in (4, 5, -1):
+        described(raw, permission=number)
+        create(raw, zoe(TOPIC, "z", READ, permission=number))
+        deleted(raw, permission=number)
+    for number in (5, 9, -1):
+        described(raw, pattern=number)
+        described(raw, pattern=number, version=1)
+        create(raw, zoe(TOPIC, "z", READ, pattern=number))
+        deleted(raw, pattern=number)
+    create(raw, zoe(TOPIC, "z2", READ), zoe(TOPIC, "z", 99))
+    described(raw, kind=TOPIC, name="z1", operation=99, principal="User:zoe")
+    described(raw, principal="User:zoe")
+    deleted(raw)
+
+
+ACLS: dict[str, Callable[[Raw], None]] = {
+    play.__name__: play for play in (they_come_and_go, permissions_that_are_none, elements_without_names)
+}
 """Every story of who may do everything, by its name."""

@@ -138,10 +138,8 @@ class GroupCoordinator(Machine[Work]):
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             client = Client(client_id, client_host)
             return self._moved(group, self._consumer.join(group, request, version, client, now))
-        if isinstance(group, ShareGroup):
-            return Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if isinstance(group, StreamsGroup) and not group.is_empty:
-            # Unlike a classic group, this one does not hand back the member id of the request.
+        if isinstance(group, ShareGroup) or (isinstance(group, StreamsGroup) and not group.is_empty):
+            # Unlike a classic group, these do not hand back the member id of the request.
             return Answered(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if not isinstance(group, ClassicGroup):
             if request.member_id:

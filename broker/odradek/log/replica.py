@@ -100,6 +100,6 @@ class Replica(Struct, frozen=True):
 
 def check_leader_epoch(believed: int, actual: int) -> ErrorCode:
     """Whether the leader epoch that a client names is behind the actual one, or ahead of it."""
-    if believed < 0 or believed == actual:
+    if believed in (NO_EPOCH, actual):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if believed < actual else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -40,6 +40,7 @@ __all__ = [
     "malformed",
     "misdirected",
     "overrides_after",
+    "unknown_operation",
 ]
 
 Values = dict[str, str]
@@ -53,6 +54,9 @@ class Operation(IntEnum):
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
+
+
+_OPERATIONS = frozenset(Operation)
 
 
 class Step(Struct, frozen=True):
@@ -108,9 +112,14 @@ def incremental_alter_configs(
         Alteration(r.resource_type, r.resource_name, [Step(c.name, c.config_operation, c.value) for c in r.configs])
         for r in request.resources
     ]
-    results, records = _alter_all(
-        alterations, incremental_alter_configs_response.AlterConfigsResourceResponse, image, config
-    )
+    result = incremental_alter_configs_response.AlterConfigsResourceResponse
+    if any(_means_nothing(alteration) for alteration in alterations):
+        # Kafka's controller fails with the whole request where it comes upon an operation that it does not know.
+        failed = [
+            _result(result, each, _unmeant(each) or Failure(ErrorCode.UNKNOWN_SERVER_ERROR)) for each in alterations
+        ]
+        return Change(IncrementalAlterConfigsResponse(responses=failed), [])
+    results, records = _alter_all(alterations, result, image, config)
     return Change(IncrementalAlterConfigsResponse(responses=results), [] if request.validate_only else records)
 
 
@@ -126,17 +135,24 @@ def _alter_all(
         else:
             outcome = _alter(alteration, image, config)
         failure = outcome if isinstance(outcome, Failure) else Failure(ErrorCode.NONE)
-        results.append(
-            result(
-                error_code=failure.error,
-                error_message=failure.message,
-                resource_type=alteration.resource_type,
-                resource_name=alteration.name,
-            )
-        )
+        results.append(_result(result, alteration, failure))
         if not isinstance(outcome, Failure):
             records += _records(target, image.config(*target), outcome)
     return results, records
+
+
+def _result(result: Callable[..., R], alteration: Alteration, failure: Failure) -> R:
+    return result(
+        error_code=failure.error,
+        error_message=failure.message,
+        resource_type=alteration.resource_type,
+        resource_name=alteration.name,
+    )
+
+
+def _means_nothing(alteration: Alteration) -> bool:
+    """Whether an operation is none, and nothing else is wrong before it is looked at."""
+    return unknown_operation(alteration.steps) is not None and _unmeant(alteration) is None
 
 
 def overrides_after(
@@ -163,12 +179,10 @@ def _records(target: tuple[int, str], before: Mapping[str, str], after: Mapping[
 def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Values | Failure:
     """The overrides of the resource afterwards, or why not."""
     resource_type, name, steps = alteration.resource_type, alteration.name, alteration.steps
-    validate = _VALIDATORS.get(resource_type)
-    if validate is None:
-        return _refused(f"Unknown resource type {resource_type}")
-    failure = malformed(steps) or _nameless(resource_type, name)
+    failure = _unmeant(alteration)
     if failure is not None:
         return failure
+    validate = _VALIDATORS[resource_type]
     before = image.config(resource_type, name)
     values = {} if alteration.replaces else dict(before)
     for step in steps:
@@ -193,6 +207,18 @@ def _unfixed_min_insync(
     if not name and MIN_INSYNC in before and MIN_INSYNC not in after:
         return Failure(ErrorCode.INVALID_CONFIG, f"Cluster-level {MIN_INSYNC} cannot be removed while ELR is enabled.")
     return None
+
+
+def _unmeant(alteration: Alteration) -> Failure | None:
+    """Why the alteration cannot be meant, whatever the resource has now."""
+    if alteration.resource_type not in _VALIDATORS:
+        return _refused(f"Unknown resource type {alteration.resource_type}")
+    return malformed(alteration.steps) or _nameless(alteration.resource_type, alteration.name)
+
+
+def unknown_operation(steps: Sequence[Step]) -> int | None:
+    """The first operation that is none."""
+    return next((step.operation for step in steps if step.operation not in _OPERATIONS), None)
 
 
 def malformed(steps: Sequence[Step]) -> Failure | None:

@@ -36,7 +36,16 @@ if TYPE_CHECKING:
 
 __all__ = ["acl_record", "create_acls", "delete_acls", "read_creation", "read_filter"]
 
-PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
+FOR_FILTERS = (PatternType.ANY, PatternType.MATCH)
+NAMED = (
+    ("resourceType", frozenset(AclResource)),
+    ("patternType", frozenset(PatternType)),
+    ("operation", frozenset(AclOperation)),
+    ("permissionType", frozenset(Permission)),
+)
+"""The elements of a permission, and the numbers of each that have names."""
+OF_PATTERN = frozenset({"resourceType", "patternType"})
+"""Those that say what a permission is for; the others are of its entry."""
 
 
 def create_acls(request: CreateAclsRequest, image: MetadataImage, rng: Rng) -> Change[CreateAclsResponse]:
@@ -63,6 +72,12 @@ def delete_acls(request: DeleteAclsRequest, image: MetadataImage) -> Change[Dele
     gone: dict[bytes, Struct] = {}
     for each in request.filters:
         meant = read_filter(each)
+        unnamed = _unnamed((meant.resource_type, meant.pattern_type, meant.operation, meant.permission))
+        if unnamed:
+            part = "pattern" if OF_PATTERN.intersection(unnamed) else "entry"
+            reason = f"Unknown {part}Filter."
+            results.append(DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message=reason))
+            continue
         matching = [(acl_id, acl) for acl_id, acl in image.acls.items() if meant.matches(acl)]
         gone |= {acl_id: RemoveAccessControlEntryRecord(id=acl_id) for acl_id, _ in matching}
         results.append(DeleteAclsFilterResult(error_message=None, matching_acls=[_told(acl) for _, acl in matching]))
@@ -122,15 +137,23 @@ def read_filter(asked: DeleteAclsFilter) -> AclFilter:
     )
 
 
+def _unnamed(numbers: tuple[int, int, int, int]) -> list[str]:
+    """Which of the elements have numbers without a name."""
+    return [element for number, (element, named) in zip(numbers, NAMED, strict=True) if number not in named]
+
+
 def _invalid(acl: Acl) -> Failure | None:
-    """Why there can be no such permission; the unknown ones have ended their connection before."""
+    """Why there can be no such permission; those that say UNKNOWN have ended their connection before."""
     if (
         acl.resource_type == AclResource.ANY
-        or acl.pattern_type not in PATTERNS
+        or acl.pattern_type in FOR_FILTERS
         or acl.operation == AclOperation.ANY
         or acl.permission == Permission.ANY
     ):
         return Failure(ErrorCode.UNKNOWN_SERVER_ERROR)
+    unnamed = _unnamed((acl.resource_type, acl.pattern_type, acl.operation, acl.permission))
+    if unnamed:
+        return Failure(ErrorCode.INVALID_REQUEST, f"Invalid {unnamed[0]} UNKNOWN")
     if acl.resource_type == AclResource.CLUSTER and acl.resource_name != CLUSTER_NAME:
         reason = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
         return Failure(ErrorCode.INVALID_REQUEST, reason)

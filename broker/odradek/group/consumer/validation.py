@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_STATIC_EPOCH
+from odradek.group.names import is_blank
 from odradek.log.machine import Refused
 from odradek.wire.errors import ErrorCode
 
@@ -23,7 +24,7 @@ Rule = tuple[Callable[["ConsumerGroupHeartbeatRequest", int], bool], str]
 
 def _lacks_member_id(request: ConsumerGroupHeartbeatRequest, version: int) -> bool:
     has_one = version >= OWN_MEMBER_ID_FROM or request.member_epoch > 0 or request.member_epoch == LEAVING_EPOCH
-    return has_one and not request.member_id
+    return has_one and not request.member_id.strip()
 
 
 def _joins(request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -32,9 +33,9 @@ def _joins(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 _RULES: Sequence[Rule] = (
     (_lacks_member_id, "MemberId can't be empty."),
-    (lambda request, _: not request.group_id, "GroupId can't be empty."),
-    (lambda request, _: request.instance_id == "", "InstanceId can't be empty."),
-    (lambda request, _: request.rack_id == "", "RackId can't be empty."),
+    (lambda request, _: not request.group_id.strip(), "GroupId can't be empty."),
+    (lambda request, _: is_blank(request.instance_id), "InstanceId can't be empty."),
+    (lambda request, _: is_blank(request.rack_id), "RackId can't be empty."),
     (
         lambda request, _: _joins(request) and request.rebalance_timeout_ms == NO_TIMEOUT,
         "RebalanceTimeoutMs must be provided in first request.",
@@ -62,8 +63,8 @@ def _plainly_stays(request: ConsumerGroupHeartbeatRequest) -> bool:
     """Whether it is the usual heartbeat, of which no rule holds: a member is there, and says no more of itself."""
     return bool(
         request.member_epoch > JOINING_EPOCH
-        and request.member_id
-        and request.group_id
+        and request.member_id.strip()
+        and request.group_id.strip()
         and request.instance_id is None
         and request.rack_id is None
     )

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from odradek.group.consumer.heartbeat import Client
 from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, NO_PARTITIONS, Partitions
 from odradek.group.consumer.topics import metadata_hash
+from odradek.group.names import is_blank
 from odradek.group.refusals import unknown_member
 from odradek.group.share.assignor import simple_assignor
 from odradek.group.share.group import ShareMember
@@ -47,9 +48,10 @@ MEMBER_ID_LENGTH_MAX = 36
 Rule = tuple[Callable[["ShareGroupHeartbeatRequest"], bool], str | None]
 
 _RULES: Sequence[Rule] = (
+    (lambda request: bool(request.member_id) and is_blank(request.member_id), "MemberId can't be empty."),
     (lambda request: not 0 < len(request.member_id) <= MEMBER_ID_LENGTH_MAX, None),
     (lambda request: not request.group_id.strip(), "GroupId can't be empty."),
-    (lambda request: request.rack_id == "", "RackId can't be empty."),
+    (lambda request: is_blank(request.rack_id), "RackId can't be empty."),
     (
         lambda request: request.member_epoch == JOINING_EPOCH and not request.subscribed_topic_names,
         "SubscribedTopicNames must be set in first request.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from odradek.group.names import is_blank
 from odradek.group.streams.member import JOINING_EPOCH, LEAVING_STATIC_EPOCH
 from odradek.log.machine import Refused
 from odradek.wire.errors import ErrorCode
@@ -31,10 +32,10 @@ _ALL_OR_NONE = "If one task-type is non-null, all must be non-null."
 
 _BEFORE_TOPOLOGY: Sequence[Rule] = (
     (_has_patterns, "Regular expressions for source topics are not supported yet."),
-    (lambda request: not request.member_id, "MemberId can't be empty."),
-    (lambda request: not request.group_id, "GroupId can't be empty."),
-    (lambda request: request.instance_id == "", "InstanceId can't be empty."),
-    (lambda request: request.rack_id == "", "RackId can't be empty."),
+    (lambda request: not request.member_id.strip(), "MemberId can't be empty."),
+    (lambda request: not request.group_id.strip(), "GroupId can't be empty."),
+    (lambda request: is_blank(request.instance_id), "InstanceId can't be empty."),
+    (lambda request: is_blank(request.rack_id), "RackId can't be empty."),
     (
         lambda request: _joins(request) and request.rebalance_timeout_ms == NO_TIMEOUT,
         "RebalanceTimeoutMs must be provided in first request.",

@@ -56,7 +56,7 @@ async def begin_states(shard: Sharing, states: ShareStates) -> Failures:
             else:
                 failures[topic_id, index] = refused
                 failed[topic_id].add(index)
-    if not shard.resigned:
+    if not shard.resigned and (done or failed):
         ready = {topic_id: frozenset(indexes) for topic_id, indexes in done.items()}
         lost = {topic_id: frozenset(indexes) for topic_id, indexes in failed.items()}
         share = shard.machine.share

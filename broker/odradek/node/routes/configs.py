@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from odradek.config.keys import NODE_ID_BITS, whole_number
 from odradek.metadata import describe
 from odradek.metadata.change import Failure
-from odradek.metadata.configs import Operation, Step, misdirected
+from odradek.metadata.configs import Operation, Step, malformed, misdirected, unknown_operation
 from odradek.metadata.image import ResourceType
 from odradek.metadata.topic_names import invalid_name
 from odradek.node.routes import listener_certificates, logger_levels
@@ -55,6 +55,9 @@ R = TypeVar("R")
 SOURCES_SINCE = 1
 """The first version of DescribeConfigs that tells sources and synonyms; before, only whether it is a default."""
 
+DESCRIBED = frozenset(ResourceType) - {ResourceType.UNKNOWN}
+"""The kinds of resources that have configs."""
+
 ALL_TYPES_SINCE = 1
 """The first version of ListConfigResources that lists more than client metrics (KIP-1142)."""
 
@@ -71,6 +74,10 @@ async def describe_configs(node: Node, call: Call) -> DescribeConfigsResponse:
     """DescribeConfigs (key 32), versions 0 to 4: 1 adds sources (KIP-226), 3 types and documentation (KIP-569)."""
     request: DescribeConfigsRequest = call.request
     response = DescribeConfigsResponse()
+    if not {resource.resource_type for resource in request.resources} <= DESCRIBED:
+        # A kind that nobody knows is found before anything is described.
+        response.results = [_unanswered(each, ErrorCode.INVALID_REQUEST, MALFORMED) for each in request.resources]
+        return response
     async for some in node.turns.share(call, request.resources):
         response.results += [_described(node, resource, request, call.version) for resource in some]
     return response
@@ -80,15 +87,22 @@ def _described(
     node: Node, resource: DescribeConfigsResource, request: DescribeConfigsRequest, version: int
 ) -> DescribeConfigsResult:
     found = _entries(node, resource.resource_type, resource.resource_name)
-    result = DescribeConfigsResult(
-        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
-    )
     if isinstance(found, Failure):
-        return replace(result, error_code=found.error, error_message=found.message)
+        return _unanswered(resource, found.error, found.message)
+    result = _unanswered(resource, ErrorCode.NONE, "")
     wanted = set(resource.configuration_keys or ())
     text_of = _texts(resource.resource_type, asked=request.include_documentation)
     result.configs = [_shown(entry, request, version, text_of) for entry in found if not wanted or entry.name in wanted]
     return result
+
+
+def _unanswered(resource: DescribeConfigsResource, error: ErrorCode, message: str | None) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
 
 
 def _texts(resource_type: int, *, asked: bool) -> Callable[[str], str | None] | None:
@@ -280,12 +294,17 @@ def _usable(
     *,
     replaces: bool,
 ) -> tuple[list[Q], list[R]]:
-    """What this broker can go on with, and refusals of certificates that it cannot: only it has them before it."""
+    """What this broker can go on with, and refusals of what it cannot: only it has its certificates before it."""
     usable, refused = [], []
     for resource in resources:
         failure = None
-        if resource.resource_type == ResourceType.BROKER and resource.resource_name and not call.is_broker:
-            failure = listener_certificates.unusable_certificates(node, steps_of(resource), replaces=replaces)
+        if resource.resource_type == ResourceType.BROKER and not call.is_broker:
+            steps = steps_of(resource)
+            unknown = unknown_operation(steps)
+            if unknown is not None and malformed(steps) is None:
+                failure = Failure(ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown}")
+            elif resource.resource_name:
+                failure = listener_certificates.unusable_certificates(node, steps, replaces=replaces)
         if failure is None:
             usable.append(resource)
         else:

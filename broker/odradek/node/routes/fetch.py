@@ -69,6 +69,7 @@ class Node(
 
 
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (0, READ_COMMITTED)
 BATCHES_SINCE = 4
 ZSTD_SINCE = 10
 RACKS_SINCE = 11
@@ -82,6 +83,8 @@ Key = tuple[object, int]
 async def fetch(node: Node, call: Call) -> FetchResponse:
     """Read from each partition; wait for `min_bytes` until `max_wait_ms` has passed."""
     request: FetchRequest = call.request
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return _of_no_isolation(request, call.version)
     wanted, session, error = await _wanted(node, request, call)
     if error is not ErrorCode.NONE:
         return FetchResponse(error_code=error)
@@ -110,6 +113,20 @@ async def fetch(node: Node, call: Call) -> FetchResponse:
     return await _answer(node, call, reading, session, incremental=incremental)
 
 
+def _of_no_isolation(request: FetchRequest, version: int) -> FetchResponse:
+    """Kafka fails with all of a request whose isolation level is none; topics without names are not answered."""
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    if version >= TOPIC_IDS_SINCE:
+        return FetchResponse(error_code=error)
+    topics = [
+        FetchableTopicResponse(
+            topic=topic.topic, partitions=[_failed(each.partition, error, unknown=True) for each in topic.partitions]
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(error_code=error, responses=topics)
+
+
 async def _wanted(
     node: Node, request: FetchRequest, call: Call
 ) -> tuple[dict[Key, SessionPartition], FetchSession | None, ErrorCode]:
@@ -133,6 +150,10 @@ async def _wanted(
     if session.uses_topic_ids != (version >= TOPIC_IDS_SINCE):
         return {}, None, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     _update(session, request, asked, by_id=version >= TOPIC_IDS_SINCE)
+    if not session.partitions:
+        # A session that has nothing left is over; what was asked is read once more, as without one.
+        node.fetch_sessions.close(session.session_id)
+        return asked, None, ErrorCode.NONE
     node.fetch_sessions.touch(session, node.now)
     return session.partitions, session, ErrorCode.NONE
 
@@ -156,8 +177,8 @@ async def _asked(node: Node, request: FetchRequest, call: Call) -> dict[Key, Ses
                     partition.partition,
                     partition.fetch_offset,
                     partition.partition_max_bytes,
-                    partition.current_leader_epoch,
-                    partition.last_fetched_epoch,
+                    max(NO_EPOCH, partition.current_leader_epoch),
+                    max(NO_EPOCH, partition.last_fetched_epoch),
                 )
     return asked
 
@@ -193,8 +214,8 @@ class _Reading:
         self.room = min(request.max_bytes, node.config.fetch_max_bytes) if version >= 3 else 2**31 - 1
         self.size = 0
         self.failed = False
-        follows = max(request.replica_id, request.replica_state.replica_id) >= 0
-        self.reads_replicas = version >= RACKS_SINCE and not follows
+        self.follower = max(request.replica_id, request.replica_state.replica_id)
+        self.reads_replicas = version >= RACKS_SINCE and self.follower < 0
         self.selects = self.reads_replicas and node.config.replica_selector_class == RACK_AWARE
         self.replicas: list[Replica] = []
         """Those of other leaders that were read."""
@@ -207,7 +228,7 @@ class _Reading:
             self.failed = True
         if data.records:
             self.size += len(data.records)
-            self.room -= len(data.records)
+            self.room = max(0, self.room - len(data.records))
         self.results.append((wanted, data))
 
     def is_stale(self) -> bool:
@@ -257,18 +278,31 @@ class _Reading:
             if epoch_error is ErrorCode.FENCED_LEADER_EPOCH:
                 self._tell_leader(failed, wanted)
             return failed
+        if self.follower >= 0 and not self._is_followed(wanted):
+            # Who names the epoch that is current, and has no replica, must be ahead of this broker.
+            told = wanted.current_leader_epoch != NO_EPOCH
+            failed = _failed(wanted.index, ErrorCode.UNKNOWN_LEADER_EPOCH if told else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if not told:
+                self._tell_leader(failed, wanted)
+            return failed
         if wanted.last_fetched_epoch != NO_EPOCH and (parted := self._parted(partition, wanted)) is not None:
             return parted
         if self.selects and (nearest := self._nearest(partition, wanted)) is not None:
             return nearest
+        max_bytes = min(wanted.max_bytes, self.room)
         result = partition.read(
             wanted.fetch_offset,
-            max_bytes=max(0, min(wanted.max_bytes, self.room)),
+            max_bytes=max(0, max_bytes),
             read_committed=self.read_committed,
             min_one=self.size == 0 and self.version >= 3,
         )
         if isinstance(result, Refused):
             return _failed(wanted.index, result.error)
+        if max_bytes < 0:
+            # Kafka fails to read less than nothing, unless there is nothing to read.
+            end = result.last_stable_offset if self.read_committed else result.high_watermark
+            if wanted.fetch_offset < end:
+                return _failed(wanted.index, ErrorCode.UNKNOWN_SERVER_ERROR)
         records: memoryview | bytes = result.records
         if self.version < BATCHES_SINCE and len(records):
             try:
@@ -301,6 +335,11 @@ class _Reading:
         told = _without_records(partition, wanted)
         told.preferred_read_replica = nearest
         return told
+
+    def _is_followed(self, wanted: SessionPartition) -> bool:
+        """Whether who reads as a follower has a replica of the partition, and does not lead it."""
+        registered = self.node.image.partition(wanted.topic, wanted.index)
+        return registered is not None and self.follower in registered.replicas and self.follower != registered.leader
 
     def _may_read(self, topic: str) -> bool:
         """Whether the sender may still read it: a session can outlive a permission. A follower reads all or nothing."""
@@ -341,15 +380,16 @@ class _Reading:
         return failed
 
     def _tell_leader(self, failed: PartitionData, wanted: SessionPartition) -> None:
-        """KIP-951: whoever asks the wrong broker is told the right one."""
+        """KIP-951: whoever asks the wrong broker is told the right one; a follower knows where that is."""
         if self.version < LEADERS_SINCE:
             return
         found = current_leader(self.node, wanted.topic, wanted.index, self.listener)
         if found is not None:
             failed.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
-            self.leaders[found.leader_id] = NodeEndpoint(
-                node_id=found.leader_id, host=found.host, port=found.port, rack=found.rack
-            )
+            if self.follower < 0:
+                self.leaders[found.leader_id] = NodeEndpoint(
+                    node_id=found.leader_id, host=found.host, port=found.port, rack=found.rack
+                )
 
 
 _UNKNOWN = frozenset(
@@ -373,9 +413,9 @@ def _without_records(partition: Partition | Replica, wanted: SessionPartition) -
     )
 
 
-def _failed(index: int, error: ErrorCode) -> PartitionData:
+def _failed(index: int, error: ErrorCode, *, unknown: bool | None = None) -> PartitionData:
     # Kafka tells apart what it does not know, with no aborted transactions, from what it could not read, with null.
-    unknown = error in _UNKNOWN
+    unknown = error in _UNKNOWN if unknown is None else unknown
     return PartitionData(
         partition_index=index,
         error_code=error,

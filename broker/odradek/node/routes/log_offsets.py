@@ -55,6 +55,9 @@ class Node(HasClock, HasMetadata, HasReplicas, HasReplication, HasTurns, Protoco
 
 
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (0, READ_COMMITTED)
+TOLD = 0
+"""How often a partition is asked for that has been answered: one that is named twice is refused once."""
 CONSUMER = -1
 ANY_REPLICA = -2
 """In place of a replica id: who asks is a consumer, or wants to hear the replica itself."""
@@ -69,21 +72,39 @@ SPECIAL_TIMESTAMP_SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
 async def list_offsets(node: Node, call: Call) -> ListOffsetsResponse:
     """ListOffsets (key 2), versions 0 to 11: the offset of a timestamp, or of a special one, per partition."""
     request: ListOffsetsRequest = call.request
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return _of_no_isolation(request)
     asked = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
-    topics = []
+    answered: dict[str, list[ListOffsetsPartitionResponse]] = {}
     async for each in node.turns.share(call, request.topics):
         for topic in each:
-            answers: list[ListOffsetsPartitionResponse] = []
+            answers = answered.setdefault(topic.name, [])
             async for some in node.turns.share(call, topic.partitions):
                 for wanted in some:
-                    if asked[topic.name, wanted.partition_index] > 1:
-                        answers.append(_no_offset(wanted.partition_index, ErrorCode.INVALID_REQUEST))
-                    else:
+                    times = asked[topic.name, wanted.partition_index]
+                    if times == 1:
                         answers.append(_list_offset(node, topic.name, wanted, request, call.version))
-            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(topics=topics)
+                    elif times > 1:
+                        asked[topic.name, wanted.partition_index] = TOLD
+                        answers.append(_no_offset(wanted.partition_index, ErrorCode.INVALID_REQUEST))
+    return ListOffsetsResponse(
+        topics=[ListOffsetsTopicResponse(name=name, partitions=found) for name, found in answered.items() if found]
+    )
+
+
+def _of_no_isolation(request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Kafka fails with all of a request whose isolation level is none."""
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=[_no_offset(each.partition_index, error) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _list_offset(
@@ -174,15 +195,20 @@ async def delete_records(node: Node, call: Call) -> DeleteRecordsResponse:
     It is answered when the other replicas begin there too, or after `timeout_ms` with REQUEST_TIMED_OUT.
     """
     request: DeleteRecordsRequest = call.request
-    topics = []
     deadline = node.now + request.timeout_ms
-    waiting: list[tuple[Partition, DeleteRecordsPartitionResult, int]] = []
+    # Of a partition that is named twice the offset that comes last, as in Kafka, which keeps them in a map.
+    offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
+        last = offsets.setdefault(topic.name, {})
+        last.update({each.partition_index: each.offset for each in topic.partitions})
+    topics = []
+    waiting: list[tuple[Partition, DeleteRecordsPartitionResult, int]] = []
+    for name, wanted in offsets.items():
         results: list[DeleteRecordsPartitionResult] = []
-        async for some in node.turns.share(call, topic.partitions):
-            for each in some:
-                result = DeleteRecordsPartitionResult(partition_index=each.partition_index, low_watermark=-1)
-                partition = _delete_before(node, topic.name, each.partition_index, each.offset)
+        async for some in node.turns.share(call, list(wanted.items())):
+            for index, offset in some:
+                result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
+                partition = _delete_before(node, name, index, offset)
                 if isinstance(partition, Refused):
                     result.error_code = partition.error
                 elif partition.log.mark is None:
@@ -190,7 +216,8 @@ async def delete_records(node: Node, call: Call) -> DeleteRecordsResponse:
                 else:
                     waiting.append((partition, result, node.now))
                 results.append(result)
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+        if results:
+            topics.append(DeleteRecordsTopicResult(name=name, partitions=results))
     for partition, result, since in waiting:
         result.error_code = await node.replication.begun(partition, since=since, deadline=deadline)
         if result.error_code == ErrorCode.NONE:

@@ -73,8 +73,8 @@ def _first_invalid(node: Node, steps: Sequence[Step]) -> Failure | None:
 def _invalid(step: Step, names: Container[str]) -> Failure | None:
     if step.operation not in (Operation.SET, Operation.DELETE):
         known = step.operation in tuple(Operation)
-        verb = Operation(step.operation).name if known else f"Unknown({step.operation})"
-        return _refused(f"{verb} operation is not allowed for the BROKER_LOGGER resource")
+        what = f"{Operation(step.operation).name} operation" if known else f"Unknown operation type {step.operation}"
+        return _refused(f"{what} is not allowed for the BROKER_LOGGER resource")
     if step.name not in names:
         return Failure(ErrorCode.INVALID_CONFIG, f"Logger {step.name} does not exist!")
     if step.operation == Operation.DELETE:

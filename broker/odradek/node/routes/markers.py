@@ -65,11 +65,12 @@ async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
     results: Results = {}
     uncommitted: list[tuple[dict[int, ErrorCode], Partition, int]] = []
     for marker in request.markers:
-        if NOBODY in (marker.producer_id, marker.producer_epoch):
+        if NOBODY in (marker.producer_id, marker.producer_epoch) and _writes_any(node, marker):
             return _all_failed(request)
-        topics = results.setdefault(marker.producer_id, {})
         for topic in marker.topics:
-            written = topics.setdefault(topic.name, {})
+            if not topic.partition_indexes:
+                continue
+            written = results.setdefault(marker.producer_id, {}).setdefault(topic.name, {})
             for index in topic.partition_indexes:
                 outcome = _write(node, marker, topic.name, index)
                 if isinstance(outcome, Unacknowledged):
@@ -80,6 +81,11 @@ async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
     for written, partition, end_offset in uncommitted:
         written[partition.index] = await node.replication.committed(partition, end_offset, deadline=deadline)
     return _response(results)
+
+
+def _writes_any(node: Node, marker: WritableTxnMarker) -> bool:
+    """Whether the marker is for a partition that is led here; of the others nobody gets as far as making it."""
+    return any((topic.name, index) in node.partitions for topic in marker.topics for index in topic.partition_indexes)
 
 
 def _all_failed(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:

@@ -79,8 +79,9 @@ async def offset_commit(node: Node, call: Call) -> OffsetCommitResponse:
     found: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
         key = topic.topic_id if by_id else topic.name
-        error, missing = _resolve(node, topic, by_id=by_id)
-        if missing:
+        exists, error, missing = _resolve(node, topic, by_id=by_id)
+        if missing or not exists:
+            # A topic that is not there is named even where none of its partitions is.
             answer = answers.setdefault(key, OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id))
             answer.partitions += [_committed(index, error) for index in missing]
         if len(missing) < len(topic.partitions):
@@ -96,15 +97,15 @@ async def offset_commit(node: Node, call: Call) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=list(answers.values()))
 
 
-def _resolve(node: Node, topic: OffsetCommitRequestTopic, *, by_id: bool) -> tuple[ErrorCode, list[int]]:
-    """Give the topic its name or its id; what is missing, and with which error."""
+def _resolve(node: Node, topic: OffsetCommitRequestTopic, *, by_id: bool) -> tuple[bool, ErrorCode, list[int]]:
+    """Give the topic its name or its id; whether it exists, and what is missing, with which error."""
     image = node.image.topic_by_id(topic.topic_id) if by_id else node.image.topic(topic.name)
     indexes = [each.partition_index for each in topic.partitions]
     if image is None:
         error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return error, indexes
+        return False, error, indexes
     topic.name, topic.topic_id = image.name, image.id
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [index for index in indexes if index not in image.partitions]
+    return True, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [index for index in indexes if index not in image.partitions]
 
 
 async def _commit(node: Node, call: Call, request: OffsetCommitRequest) -> Iterable[OffsetCommitResponseTopic]:

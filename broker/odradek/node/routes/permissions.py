@@ -9,7 +9,7 @@ from odradek.metadata.permissions import read_filter
 from odradek.node.routes.forwarding import AsksController, ask_controller
 from odradek.node.seams import HasAuthority, HasMetadata
 from odradek.node.transport.call import CloseConnection
-from odradek.security.acls import AclFilter, AclOperation, AclResource, PatternType, Permission
+from odradek.security.acls import AclFilter, PatternType
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_acls_response import AclCreationResult, CreateAclsResponse
 from odradek.wire.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
@@ -30,10 +30,10 @@ class Node(AsksController, HasAuthority, HasMetadata, Protocol):
 
 NO_AUTHORIZER = "No Authorizer is configured."
 NO_AUTHORIZER_HERE = "No Authorizer is configured on the broker"
+UNKNOWN = 0
+"""The number of what is not known, be it a resource, a pattern, an operation or a permission."""
 PATTERNS_SINCE = 1
 """The first version that knows prefixes; version 0 means literal names."""
-RESOURCE_MAX, PATTERN_MAX = max(AclResource), max(PatternType)
-OPERATION_MAX, PERMISSION_MAX = max(AclOperation), max(Permission)
 
 
 async def create_acls(node: Node, call: Call) -> CreateAclsResponse:
@@ -113,8 +113,7 @@ def _numbers(asked: AclFilter) -> tuple[int, int, int, int]:
 
 
 def _end_if_unknown(asked: Iterable[tuple[int, int, int, int]]) -> None:
-    """Who uses numbers that nobody knows is hung up on, as if the request were malformed."""
-    highest = (RESOURCE_MAX, PATTERN_MAX, OPERATION_MAX, PERMISSION_MAX)
+    """Who says UNKNOWN is hung up on, as if the request were malformed; a number without a name is not noticed here."""
     for numbers in asked:
-        if not all(0 < number <= most for number, most in zip(numbers, highest, strict=True)):
+        if UNKNOWN in numbers:
             raise CloseConnection("unknown_acl_element")

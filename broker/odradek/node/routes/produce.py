@@ -139,7 +139,8 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
             elif isinstance(write, Write) and write.end_offset >= 0:
                 unacknowledged.append((write, answer))
             answers.append(answer)
-        responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+        if answers:
+            responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     if request.acks == 0:
         if failed:
             raise CloseConnection("produce_with_acks_0_failed")

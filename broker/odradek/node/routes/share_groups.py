@@ -212,6 +212,8 @@ async def alter_share_group_offsets(node: Node, call: Call) -> AlterShareGroupOf
     response = AlterShareGroupOffsetsResponse()
     for asked in request.topics:
         topic = node.image.topic(asked.topic_name)
+        if topic is None and not asked.partitions:
+            continue
         topic_id = bytes(16) if topic is None else topic.id
         answers = []
         for partition in asked.partitions:
@@ -232,15 +234,16 @@ async def alter_share_group_offsets(node: Node, call: Call) -> AlterShareGroupOf
 
 
 def _known_offsets(node: Node, topics: list[AlterShareGroupOffsetsRequestTopic]) -> dict[bytes, dict[int, int]]:
-    """The offsets by topic id and index, of partitions that exist."""
+    """The offsets by topic id and index, of partitions that exist; a topic that exists is there without any, too."""
     offsets: dict[bytes, dict[int, int]] = {}
     for asked in topics:
         topic = node.image.topic(asked.topic_name)
         if topic is None:
             continue
+        known = offsets.setdefault(topic.id, {})
         for partition in asked.partitions:
             if partition.partition_index in topic.partitions:
-                offsets.setdefault(topic.id, {})[partition.partition_index] = partition.start_offset
+                known[partition.partition_index] = partition.start_offset
     return offsets
 
 

@@ -73,7 +73,8 @@ def _split(
     for topic, image in zip(topics, images, strict=True):
         known: Container[int] = () if image is None else image.partitions
         missing = [each.partition_index for each in topic.partitions if each.partition_index not in known]
-        if missing:
+        if missing or image is None:
+            # A topic that is not there is named even where none of its partitions is.
             unknown_id = by_id and image is None
             error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             key = topic.topic_id if by_id else topic.name
