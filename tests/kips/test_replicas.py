@@ -284,6 +284,25 @@ def test_too_few_in_sync_after_the_append() -> None:
     assert 0 == cluster.watermark()
 
 
+@pytest.mark.parametrize("acks", [ALL, LEADER], ids=["acks all", "acks 1"])
+def test_who_falls_out_where_too_few_are_left_comes_back_when_it_lacks_nothing_old(acks: int) -> None:
+    """The mark stands still and so the replica has all that is committed; it is late all the same."""
+    cluster = Replicated(min_insync_replicas=2, replica_lag_time_max_ms=1_000)
+    cluster.world.stop_broker(3)
+    cluster.lag(3_000, 2)
+    sent = cluster.produce(b"a", acks=acks)
+    cluster.world.advance(1_000)
+    assert {1, 2} == cluster.isr
+    cluster.world.advance(1)
+    assert {1} == cluster.isr
+    assert ErrorCode.NOT_ENOUGH_REPLICAS is cluster.produce(b"b").error
+    cluster.world.advance(1_998)
+    assert ({1}, 0) == (cluster.isr, cluster.watermark())
+    cluster.world.advance(1)
+    assert ({1, 2}, 1) == (cluster.isr, cluster.watermark())
+    assert OK is sent.error
+
+
 def test_a_coordinator_whose_log_lacks_replicas_is_not_available() -> None:
     cluster = Replicated()
     producer = Producer.started(cluster)

@@ -151,8 +151,8 @@ class Followers:
     def wanted(self, now: int, *, lag_max_ms: int, first_offset: int) -> list[int]:
         """The ISR as it should be: without those that lag for too long, with those that have caught up.
 
-        Who lacks something that is there for more than `lag_max_ms` (replica.lag.time.max.ms) is out of sync. Who
-        comes back has to have all that is committed, and what this leader began with.
+        Who lacks something that is there for more than `lag_max_ms` (replica.lag.time.max.ms) is out of sync, and stays
+        out. Who comes back has to have all that is committed, and what this leader began with.
         """
         log = self._log
         enough = max(log.end_offset if log.mark is None else log.mark, first_offset)
@@ -161,7 +161,10 @@ class Followers:
             if replica in self._alive and replica not in self.in_sync:
                 follower = self._slow.get(replica)
                 caught_up = log.behind.get(replica, log.end_offset) >= enough
-                if follower is None or (caught_up and follower.lag_ms != NEVER):
+                # Where too few are in sync the high watermark stands still, and so has it who falls out: it waits till
+                # what it lacks is newer, or it would be taken in and left out without end.
+                late = self._lags(replica, now, lag_max_ms)
+                if follower is None or (caught_up and not late and follower.lag_ms != NEVER):
                     isr.append(replica)
         return isr
 
