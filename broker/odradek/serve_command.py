@@ -28,6 +28,7 @@ ADDRESS = re.compile(r"[\w.:%-]+", re.ASCII)
 NOWHERE = ("0.0.0.0", "::")
 CLUSTER_ID = re.compile(r"[\w.-]+", re.ASCII)
 
+AS_KAFKA = "odradek.as.kafka"
 HOST_VARIABLE = "ODRADEK_HOST"  # an image says it once, for whatever command it is given
 
 
@@ -130,20 +131,23 @@ def serve(
 
     Prints `odradek ready bootstrap=HOST:PORT` when clients can connect.
     """
-    from odradek.config.table import Config, ConfigError
+    from odradek.config.table import Config
     from odradek.logs import LEVELS, make_logger
     from odradek.net.serve import ServeOptions, alone
     from odradek.net.serve import serve as serve_until_stopped
+    from odradek.node.cluster_spec import racks_of
 
     if log_level not in LEVELS:
         raise UsageError(f"Unknown log level {log_level}: it is one of {', '.join(LEVELS)}.")
     overrides = _overrides(set_ or [])
+    as_kafka = _release(as_kafka, overrides)
     plan = _plan(faults, story)
+    plans_release = None
     if plan is not None:
         overrides = plan.cluster.overrides | overrides
         brokers = plan.cluster.brokers if brokers is None and node_ids is None else brokers
         topic = [*plan.cluster.topics, *(topic or [])]
-        as_kafka = as_kafka or plan.cluster.as_kafka
+        plans_release = plan.cluster.as_kafka
         transaction_version = plan.cluster.transaction_version if transaction_version is None else transaction_version
     _check_told(advertised_host, cluster_id)
     host = host or os.environ.get(HOST_VARIABLE) or "127.0.0.1"
@@ -158,13 +162,15 @@ def serve(
         overrides["num.partitions"] = str(partitions)
     if strict_replication:
         overrides["odradek.strict.replication"] = "true"
+    as_kafka = as_kafka or plans_release
     if as_kafka is not None:
-        overrides["odradek.as.kafka"] = as_kafka
+        overrides[AS_KAFKA] = as_kafka
     if transaction_version is not None:
         overrides.setdefault("odradek.transaction.version", str(transaction_version))
     try:
         config = Config.parse(overrides, None if dialect is None else _dialect(dialect))
-    except ConfigError as error:
+        racks_of(config.broker_rack, ids)
+    except ValueError as error:  # a ConfigError is one
         raise UsageError(str(error)) from error
     log = make_logger(level=log_level, as_json=json)
     if config.without_effect:
@@ -192,6 +198,14 @@ def serve(
             prepared.close()
     if unmet:
         raise Unmet(" ".join(unmet))
+
+
+def _release(as_kafka: str | None, overrides: dict[str, str]) -> str | None:
+    """The release that the command line says, whichever way it does."""
+    configured = overrides.get(AS_KAFKA)
+    if as_kafka is not None and configured not in (None, as_kafka):
+        raise UsageError(f"--as-kafka says {as_kafka} and --set {AS_KAFKA}={configured}: give one of them.")
+    return as_kafka or configured
 
 
 def _print_ready(cluster: RunningCluster, prepared: Prepared | None, until_stdin_ends: bool) -> None:

@@ -198,6 +198,8 @@ def test_a_taken_port_is_one_sentence() -> None:
         (["--advertised-host", "a b"], "No client can connect to 'a b'"),
         (["--cluster-id", "é é"], "A cluster id is of letters, digits and ._-"),
         (["--cluster-id", ""], "A cluster id is of letters, digits and ._-"),
+        (["--brokers", "3", "--set", "broker.rack=a,b"], "there are 3 brokers and 2 racks"),
+        (["--as-kafka", "4.0", "--set", "odradek.as.kafka=3.6"], "--as-kafka says 4.0 and --set odradek.as.kafka=3.6"),
     ],
 )
 def test_a_wrong_start_is_one_sentence(arguments: list[str], sentence: str) -> None:

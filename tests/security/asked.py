@@ -534,6 +534,7 @@ ASKED: Mapping[str, Asking] = {
     "offset_fetch_in_my_group": Asking(_offset_fetch("mine"), (1, 5, 9)),
     "find_group": Asking(_find(GROUP, 0), (0, 3, 6)),
     "find_transaction": Asking(_find(TRANSACTIONAL_ID, 1), (1, 6)),
+    "find_share": Asking(_find("hidden:AAAAAAAAAAAAAAAAAAAAAQ:0", 2), (6,)),
     "join_group": Asking(_join, (0, 9)),
     "heartbeat": Asking(lambda _: heartbeat_request.HeartbeatRequest(group_id=GROUP, member_id="m"), (0, 4)),
     "leave_group": Asking(

@@ -28,6 +28,7 @@ Positions = Mapping[Steps, tuple[int, int]]
 
 _AT = re.compile(r"(?P<said>.*?)(?: - at `(?P<path>.*?)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_EXPONENT = re.compile(r"[-+]?[\d.]+[eE][-+]?\d+")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 
@@ -176,7 +177,22 @@ def _convert(text: _Text, data: object, kind: Any) -> Any:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
         steps, sentence = _explained(error, kind)
+        written = _value_at(data, steps)
+        if isinstance(written, str) and _EXPONENT.fullmatch(written):
+            sentence = f"{written} is a text in YAML 1.1: write the number without an exponent."
         raise text.error(steps, sentence) from None
+
+
+def _value_at(data: object, steps: Steps) -> object:
+    """What stands at these steps; None where nothing does."""
+    for step in steps:
+        if isinstance(data, dict):
+            data = data.get(step)
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            data = data[step]
+        else:
+            return None
+    return data
 
 
 def _explained(error: msgspec.ValidationError, kind: Any) -> tuple[Steps, str]:

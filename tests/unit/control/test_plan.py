@@ -47,6 +47,7 @@ def test_json_is_yaml_and_a_body() -> None:
     ("NOT_COORDINATOR", "NOT_C", "plan:8:18: $.rules[1].act.error: There is no error NOT_C: did you mean NOT_"),
     ("times: all", "times: 0", "plan:7:32: $.rules[1].when.times: times is 1 or more, not 0."),
     ("hits: 1", "hits: x", "plan:5:20: $.rules[0].expect.hits: Expected int | null, got str."),
+    ("hold: true", "delay_ms: 1e12", "$.rules[0].act.delay_ms: 1e12 is a text in YAML 1.1: write the number without"),
     ("hold: true", "hold: true, hold: true", "plan:4:23: $.rules[0].act.hold: The field hold stands here twice."),
     ("act: {hold: true}", "act: {hold: true, drop: true}", "plan:4:17: $.rules[0].act.hold: drop and hold cannot both"),
     ("    when: {after: late", "    name: late\n    when: {skip: 1", "plan:7:11: $.rules[1].name: There is a rule"),

@@ -81,8 +81,10 @@ async def find_coordinator(authority: Authority, node: Node, call: Call, serve: 
     request = call.request
     kind = KINDS.get(request.key_type)
     if kind is None:
-        allowed = authority.allows(call, AclOperation.CLUSTER_ACTION)
-        return await serve(node, call) if allowed else denied(call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if authority.allows(call, AclOperation.CLUSTER_ACTION):
+            return await serve(node, call)
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return denied(call, error) if call.version < KEYS_SINCE else _nowhere(request.coordinator_keys, error)
     if call.version < KEYS_SINCE:
         if authority.allows(call, DESCRIBE, kind, request.key):
             return await serve(node, call)
@@ -98,6 +100,15 @@ async def find_coordinator(authority: Authority, node: Node, call: Call, serve: 
         Coordinator(key=key, node_id=-1, host="", port=-1, error_code=DENIED[kind], error_message="") for key in refused
     ]
     return response
+
+
+def _nowhere(keys: list[str], error: ErrorCode) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=TEXTS[error])
+            for key in keys
+        ]
+    )
 
 
 async def list_groups(authority: Authority, node: Node, call: Call, serve: Serve) -> ListGroupsResponse:

@@ -10,12 +10,13 @@ from odradek.node.faults import Faults
 from odradek.node.faults import Node as FaultyNode
 from odradek.node.rules.armed import Armed, HeldRequest, RuleReport, SeenRequest, arm
 from odradek.node.rules.model import Rule, RuleError, Step
+from odradek.node.transport.router import HasRouter, Router
 from odradek.node.transport.serving import HasFaults
 
 __all__ = ["RuleSet"]
 
 
-class Node(FaultyNode, HasFaults, Protocol):
+class Node(FaultyNode, HasFaults, HasRouter, Protocol):
     """A broker that is to consult the rules."""
 
 
@@ -25,6 +26,17 @@ Act = Callable[[int, Callable[[], None]], None]
 
 CarryOut = Callable[[Sequence[Step], SeenRequest], None]
 """Takes the steps that follow from a request that was hit, and does them when the brokers are out of their steps."""
+
+
+def _check_served(rule: Rule, router: Router) -> None:
+    """A request of the rule can come: an older release serves fewer APIs, in fewer versions."""
+    apis, versions = rule.match.apis, rule.match.version_range
+    if apis is None or any(router.serves(api_key, versions) for api_key in apis):
+        return
+    names = " or ".join(api_key.name for api_key in apis)
+    if any(router.serves(api_key, None) for api_key in apis):
+        raise RuleError("match.versions", f"This release of Kafka serves {names} in other versions only.")
+    raise RuleError("match.api", f"This release of Kafka does not serve {names}, so that no request would match.")
 
 
 class RuleSet:
@@ -63,7 +75,12 @@ class RuleSet:
 
         They are consulted in the order in which they were added, and the first that does something ends that.
         """
-        brokers = [node.node_id for node in self._nodes()]
+        nodes = list(self._nodes())
+        brokers = [node.node_id for node in nodes]
+        rules = list(rules)
+        for rule in rules:
+            if nodes:
+                _check_served(rule, nodes[0].router)
         made = arm(
             rules,
             present=self._armed,

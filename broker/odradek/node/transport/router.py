@@ -230,6 +230,11 @@ class Router:
         """What ApiVersions lists: key, lowest and highest version."""
         return self._told
 
+    def serves(self, api_key: ApiKey, versions: range | None) -> bool:
+        """Whether an API is served in one of these versions, or, with None, in any."""
+        served = self._served.get(api_key)
+        return served is not None and (versions is None or any(version in served for version in versions))
+
     def newest(self, api_key: ApiKey) -> int:
         """The highest version that is served: what brokers of this release speak to one another."""
         return self._served[api_key][-1]

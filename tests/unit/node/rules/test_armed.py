@@ -49,6 +49,19 @@ def test_which_of_those_that_match_are_hit(when: dict[str, Any], hits: list[int]
     assert (6, len(hits), 0) == (armed.matched, armed.hits, armed.held)
 
 
+@pytest.mark.parametrize(("api", "versions", "said"), [
+    ("TXN_OFFSET_COMMIT", "5+", "This release of Kafka serves TXN_OFFSET_COMMIT in other versions only."),
+    ("CONSUMER_GROUP_HEARTBEAT", None, "This release of Kafka does not serve CONSUMER_GROUP_HEARTBEAT, so that"),
+])  # fmt: skip
+def test_what_an_older_release_does_not_serve_is_refused(api: str, versions: str | None, said: str) -> None:
+    world = World(config={"odradek.as.kafka": "2.8"})
+    with pytest.raises(RuleError, match=said):
+        world.arm(rule(api, versions=versions, drop=True))
+    assert 0 == len(world.rules)
+    assert world.arm(rule([api, "PRODUCE"], drop=True))
+    World().arm(rule(api, versions=versions, drop=True))
+
+
 def test_the_chance_comes_from_the_seed_alone() -> None:
     def played(seed: int, *, beside: bool) -> list[int]:
         world = World(topics=["t"], seed=seed)
