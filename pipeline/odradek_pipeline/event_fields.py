@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["NUMBERS", "TEXTS", "check_event", "shown", "whole_number"]
+__all__ = ["FLAGS", "NUMBERS", "TEXTS", "check_event", "shown", "whole_number"]
 
 NUMBERS = {
-    **dict.fromkeys(("ts_ns", "wall_ns", "seq", "producer_id", "offset", "hw", "lso", "duration_ns"), 61),
+    **dict.fromkeys(("ts_ns", "wall_ns", "seq", "producer_id", "offset", "end_offset", "hw", "lso", "duration_ns"), 61),
     **dict.fromkeys(("node", "version", "producer_epoch", "partition", "tv"), 31),
 }
 """Whole numbers, and of how many bits they are at most."""
 TEXTS = (
     "kind", "api", "client_id", "transactional_id", "topic", "state_from", "state_to", "verdict", "error", "fault_id",
+    "topic_id",
 )  # fmt: skip
 FLAGS = ("commit",)
 _AT = ("topic", "partition")
@@ -25,7 +26,7 @@ _NEEDED: dict[str, tuple[str, ...]] = {
     "verify_end": ("verdict", "duration_ns"),
     "lso_moved": (*_AT, "hw", "lso"),
     "init_producer_id": ("producer_id",),
-    "partitions_added": ("producer_id",),
+    "partitions_added": (*_AT, "transactional_id", "producer_id"),
     "state_change": ("transactional_id", "producer_id", "state_to"),
     "marker_written": (*_AT, "offset"),
     "transaction_opened": (*_AT, "offset", "producer_id", "producer_epoch"),

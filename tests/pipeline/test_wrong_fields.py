@@ -69,6 +69,7 @@ def test_fields_of_events(tmp_path: Path) -> None:
         ("ts_ns", None, "it has no ts_ns."),
         ("offset", 10**30, "offset is 1000000000000000000000000000000, which is out of range."),
         ("topic", 5, "topic is 5, where a text belongs."),
+        ("offset", True, "offset is True, where a whole number belongs."),
         ("commit", "yes", "commit is 'yes', where true or false belongs."),
     ]:
         path = written(tmp_path / "events", [*EVENTS[:5], {**EVENTS[5], name: value}])

@@ -10,13 +10,24 @@ from typing import Any
 
 import pandas as pd
 
+from odradek_pipeline.event_checks import CONTRADICTION_COLUMNS, Contradictions, Numbers
 from odradek_pipeline.event_fields import check_event, shown
 from odradek_pipeline.layout import Problem, problem
 from odradek_pipeline.lines import json_lines
 from odradek_pipeline.progress import Progress, files_read
 from odradek_pipeline.result import Result, Severity, anomalies_frame, anomaly
 
-__all__ = ["COLUMNS", "STALL_MS", "Timeline", "audit_events", "hanging_of", "hanging_rows", "stall_rows", "told_of"]
+__all__ = [
+    "COLUMNS",
+    "STALL_MS",
+    "Timeline",
+    "audit_events",
+    "contradiction_rows",
+    "hanging_of",
+    "hanging_rows",
+    "stall_rows",
+    "told_of",
+]
 
 STALL_MS = 10_000
 """A stall that lasts as long is told as an anomaly: about the time a consumer of committed data would notice."""
@@ -82,11 +93,15 @@ class Timeline:
     begun: dict[str, Event] = field(default_factory=dict)
     last_ns: int = 0
     events: int = 0
+    contradictions: Contradictions = field(default_factory=lambda: Contradictions([]))
 
     def add(self, event: Event) -> None:
         """Fold one event."""
         self.events += 1
         self.last_ns = max(self.last_ns, int(event["ts_ns"]))
+        at = (event.get("topic"), event.get("partition"))
+        opened = self.open.get(at, {}).get(event.get("producer_id"))  # type: ignore[arg-type, call-overload]
+        self.contradictions.add(event, opened)
         handler = _HANDLERS.get(event["kind"])
         if handler is not None:
             handler(self, event)
@@ -166,8 +181,11 @@ class Timeline:
         """What is open at the end stays so up to the last event."""
         for at, (begin, holder) in self.stall.items():
             self.end_stall(at, begin, holder, self.last_ns, open_at_end=True)
+        self.contradictions.finish()
 
     def table(self, name: str) -> pd.DataFrame:
+        if name == "contradictions":
+            return pd.DataFrame(self.contradictions.rows, columns=CONTRADICTION_COLUMNS)
         return pd.DataFrame(self.rows[name], columns=COLUMNS[name])
 
     def hanging(self) -> list[Event]:
@@ -204,7 +222,7 @@ def audit_events(paths: Iterable[Path], *, stall_ms: int = STALL_MS, progress: P
     began = time.perf_counter()
     problems: list[Problem] = []
     files = list(paths)
-    timeline = Timeline()
+    timeline, numbers = Timeline(), Numbers()
     if progress is not None:
         progress.step("reading")
     for path, reading in files_read(files, progress):
@@ -214,12 +232,15 @@ def audit_events(paths: Iterable[Path], *, stall_ms: int = STALL_MS, progress: P
             except ValueError as error:
                 problems.append(problem(path, number, "bad-event", f"event {number + 1} {told_of(event, error)}"))
             else:
-                timeline.add(event)
+                timeline.add({name: value for name, value in event.items() if value is not None})
+                numbers.add(str(path), event.get("seq"))
     if progress is not None:
         progress.step("checking")
     timeline.finish()
     hanging = hanging_of(timeline)
-    rows = [*hanging_rows(hanging), *stall_rows(timeline.table("stalls").to_dict("records"), hanging, stall_ms)]
+    rows = [*numbers.anomalies(), *contradiction_rows(timeline.table("contradictions").to_dict("records"))]
+    rows += hanging_rows(hanging)
+    rows += stall_rows(timeline.table("stalls").to_dict("records"), hanging, stall_ms)
     size = sum(path.stat().st_size for path in files if path.is_file())
     result = Result("events", anomalies_frame(rows), problems, files=len(files), bytes=size)
     result.tables = {name: timeline.table(name) for name in COLUMNS}
@@ -243,6 +264,13 @@ def hanging_of(timeline: Timeline) -> list[dict[str, Any]]:
         }
         for event in timeline.hanging()
     ]
+
+
+def contradiction_rows(contradictions: Iterable[dict[Any, Any]]) -> Iterator[dict[str, Any]]:
+    """Their anomalies."""
+    for row in contradictions:
+        evidence = {name: row[name] for name in CONTRADICTION_COLUMNS[1:-1]}
+        yield anomaly(row["anomaly"], Severity.BAD, row["detail"], **evidence)
 
 
 def hanging_rows(hanging: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.event_fields import NUMBERS, TEXTS, check_event
+from odradek_pipeline.event_checks import CONTRADICTION_COLUMNS, Numbers
+from odradek_pipeline.event_fields import FLAGS, NUMBERS, TEXTS, check_event
 from odradek_pipeline.jobs.audit_events import (
     COLUMNS,
     STALL_MS,
     Timeline,
+    contradiction_rows,
     hanging_of,
     hanging_rows,
     stall_rows,
@@ -52,10 +54,13 @@ _PLACE = {
 }
 _BAD_EVENT = "bad-event"
 _ROWS = 20_000
-_EVENT = {**_PLACE, **dict.fromkeys(_NUMBERS, "bigint"), **dict.fromkeys(_TEXTS, "string")}
+_EVENT = {**_PLACE, **dict.fromkeys((*_NUMBERS, *FLAGS), "bigint"), **dict.fromkeys(_TEXTS, "string")}
 
-_OF_PRODUCERS = ("init_producer_id", "partitions_added", "state_change")
-_OF_PARTITIONS = ("transaction_opened", "transaction_closed", "marker_written", "lso_moved")
+_OF_PRODUCERS = ("init_producer_id", "state_change")
+_OF_PARTITIONS = (
+    "transaction_opened", "transaction_closed", "marker_written", "lso_moved", "partitions_added",
+    "leadership_taken", "leadership_given_up", "log_truncated",
+)  # fmt: skip
 _OF_BROKERS = {
     "verification": ("verify_end",),
     "requests": ("request",),
@@ -67,8 +72,8 @@ _KINDS = {
     "open_at_end": "boolean",
 }
 _HANGING = ["topic", "partition", "offset", "producer_id", "producer_epoch", "transactional_id", "state"]
-_TABLES = {**COLUMNS, "hanging": _HANGING}
-_OF_IDS, _OF_LOGS = ("txn_states", "txn_durations"), ("lso", "stalls", "hanging")
+_TABLES = {**COLUMNS, "hanging": _HANGING, "contradictions": CONTRADICTION_COLUMNS}
+_OF_IDS, _OF_LOGS = ("txn_states", "txn_durations"), ("lso", "stalls", "hanging", "contradictions")
 
 
 def _type(column: str) -> str:
@@ -107,6 +112,7 @@ class _Audit(SparkAudit):
         self.step("reading")
         events = self.stored("events", self.events())
         problems = self.problems(events)
+        numbers = self.numbers(events)
         events = events.where("problem is null").drop(*(name for name in _PLACE if name != "file"))
         for name, kinds in _OF_BROKERS.items():
             columns = [_known(column) for column in COLUMNS[name]]
@@ -125,7 +131,8 @@ class _Audit(SparkAudit):
         }
         hanging = _rows(tables["hanging"])
         long = (F.col("end_ns") - F.col("begin_ns") >= self.stall_ms * 1_000_000) | F.col("open_at_end")
-        rows = [*hanging_rows(hanging), *stall_rows(_rows(tables["stalls"].where(long)), hanging, self.stall_ms)]
+        rows = [*numbers.anomalies(), *contradiction_rows(_rows(tables["contradictions"]))]
+        rows += [*hanging_rows(hanging), *stall_rows(_rows(tables["stalls"].where(long)), hanging, self.stall_ms)]
         size = sum(path.stat().st_size for path in self.files)
         result = Result("events", anomalies_frame(rows), problems, files=len(self.files), bytes=size)
         result.facts = {"events": int(totals["count"]), **self.figures(tables["txn_durations"])}
@@ -155,6 +162,26 @@ class _Audit(SparkAudit):
                 position = bases[row["file"], row["start"]] + row["place"]
                 detail = f"event {position + 1} {detail}"
             found.append(Problem(str(self.files[row["file"]]), position, row["problem"], detail, row["severity"]))
+        return found
+
+    def numbers(self, events: DataFrame) -> Numbers:
+        """How the numbers of events run: within ranges by Spark, from one to the next here."""
+        numbered = events.where((F.col("problem").isNull()) & (F.col("seq") != _ABSENT))
+        step = F.col("seq") - F.lag("seq").over(Window.partitionBy("file", "start").orderBy("place"))
+        of_ranges = (
+            numbered.withColumn("step", step)
+            .groupBy("file", "start")
+            .agg(
+                F.min_by("seq", "place").alias("first"),
+                F.max_by("seq", "place").alias("last"),
+                F.count_if(F.col("step") < 0).alias("back"),
+                F.sum(F.greatest(F.col("step") - 1, F.lit(0))).alias("missing"),
+            )
+        )
+        found = Numbers()
+        for row in of_ranges.orderBy("file", "start").collect():
+            more = {"back": row["back"], "missing": row["missing"] or 0}
+            found.add_range(str(self.files[row["file"]]), row["first"], row["last"], **more)
         return found
 
     def with_producers(self, events: DataFrame) -> DataFrame:
@@ -236,21 +263,24 @@ class Folding:
         found = [_widened(name, _table(timeline, name), columns) for name in names]
         for rows in timeline.rows.values():
             rows.clear()
+        if "contradictions" in names:
+            timeline.contradictions.rows.clear()
         return [table for table in found if len(table)]
 
 
 def _row(line: dict[Hashable, Any]) -> dict[str, Any]:
     """An event, or what is wrong with the line; as an audit in one process has it."""
     if line["problem"] is not None:
-        return {**dict.fromkeys(_NUMBERS, _ABSENT), **{name: line[name] for name in _PLACE}}
+        return {**dict.fromkeys((*_NUMBERS, *FLAGS), _ABSENT), **{name: line[name] for name in _PLACE}}
     where = {name: line[name] for name in ("file", "start", "place", "position")}
     event = json.loads(line["text"])
     try:
         check_event(event)
     except ValueError as error:
         wrong = {"problem": _BAD_EVENT, "severity": "bad", "detail": told_of(event, error)}
-        return where | wrong | dict.fromkeys(_NUMBERS, _ABSENT)
+        return where | wrong | dict.fromkeys((*_NUMBERS, *FLAGS), _ABSENT)
     numbers = {name: event[name] if event.get(name) is not None else _ABSENT for name in _NUMBERS}
+    numbers |= {name: int(event[name]) if event.get(name) is not None else _ABSENT for name in FLAGS}
     texts = {name: event.get(name) for name in _TEXTS}
     return where | numbers | texts
 
