@@ -100,7 +100,7 @@ class Timeline:
         self.events += 1
         self.last_ns = max(self.last_ns, int(event["ts_ns"]))
         at = (event.get("topic"), event.get("partition"))
-        opened = self.open.get(at, {}).get(event.get("producer_id"))  # type: ignore[arg-type, call-overload]
+        opened = self.open.get(at, {}).get(event.get("producer_id"))  # type: ignore[arg-type]
         self.contradictions.add(event, opened)
         handler = _HANDLERS.get(event["kind"])
         if handler is not None:
