@@ -303,6 +303,19 @@ def test_who_falls_out_where_too_few_are_left_comes_back_when_it_lacks_nothing_o
     assert OK is sent.error
 
 
+def test_who_is_back_counts_at_once_where_all_it_lacks_is_new() -> None:
+    """It has what is committed; the rest comes in its time, and is committed then."""
+    cluster = Replicated(min_insync_replicas=2)
+    cluster.world.stop_broker(3)
+    cluster.world.stop_broker(2)
+    assert OK is cluster.produce(b"a", acks=LEADER).error
+    cluster.lag(LAG, 2)
+    cluster.world.start_broker(2)
+    assert ({1, 2}, 0) == (cluster.isr, cluster.watermark())
+    cluster.world.advance(LAG)
+    assert 1 == cluster.watermark()
+
+
 def test_a_coordinator_whose_log_lacks_replicas_is_not_available() -> None:
     cluster = Replicated()
     producer = Producer.started(cluster)

@@ -204,8 +204,6 @@ async def _committed_offsets(
         error = await shard.all_committed()
         if error is not ErrorCode.NONE:
             return Refused(error)
-        if shard.resigned:  # and another one begun, where the leadership has come back
-            return Refused(ErrorCode.NOT_COORDINATOR)
         decision = shard.machine.fetch(asked, require_stable)
     return await shard.carry_out(decision)
 
