@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from odradek.usage import UsageError
 from odradek_pipeline.result import Severity, anomaly
 
 __all__ = ["CONTRADICTION_COLUMNS", "Contradictions", "Numbers"]
@@ -173,13 +174,12 @@ class Numbers:
             self.missing[path] = self.missing.get(path, 0) + missing
 
     def anomalies(self) -> Iterator[dict[str, Any]]:
-        """What is to be told of them."""
+        """What is to be told of them. Raises UsageError where they are not of one run, in its order."""
         for path, count in self.back.items():
-            detail = (
-                f"{path}: numbers of events (seq) go back, {count} in all: it is several runs, one twice, "
-                "or not in its order; audit the file of each run by itself, as it was written"
+            raise UsageError(
+                f"{path} holds several runs, one twice, or one in disorder: numbers of events (seq) go back, {count} "
+                "in all. Audit the events of each run by themselves, as they were written."
             )
-            yield anomaly("events-out-of-order", Severity.BAD, detail, path=path)
         for path, count in self.missing.items():
             detail = f"{path}: numbers of events (seq) are missing, {count} in all, and what was in these is not known"
             yield anomaly("events-missing", Severity.INFO, detail, path=path)

@@ -32,7 +32,6 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "txn-wrong-outcome": ("a marker contradicts its coordinator's decision", "A transaction has two outcomes."),
     "txn-without-marker": ("a transaction is complete and a partition has no marker", "It is open there for good."),
     "offset-regression": ("offsets that were written go back", "Records that were there are replaced."),
-    "events-out-of-order": ("numbers of events go back", "Events of several runs, or in disorder, are judged as one."),
     "events-missing": ("events are missing", "What is in them is not judged."),
     "txn-hanging": ("a transaction is open and no coordinator has it", "read_committed consumers wait for good."),
     "lso-stall": ("a last stable offset stayed", "read_committed consumers waited that long."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.pipeline.test_audit_events import event, state
 
+from odradek.usage import UsageError
 from odradek_pipeline.jobs.audit_events import audit_events
 from odradek_pipeline.result import Result
 
@@ -112,13 +113,12 @@ def test_what_is_not_one_run(tmp_path: Path, order: str) -> None:
         paths = [one, one]
     else:
         paths.append(written(tmp_path / "other", [event("lso_moved", 9, hw=1, lso=1) | {"seq": 1}]))
-    result = audit_events(paths)
-    assert {"bad": 1} == result.counts()["events-out-of-order"]
-    assert result.is_bad
+    with pytest.raises(UsageError, match=r"several runs, one twice, or one in disorder"):
+        audit_events(paths)
 
 
 def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """In one run with all that there is, in other partitions; and in one that comes twice."""
+    """In one run with all that there is, in other partitions; and it refuses one that comes twice."""
     from odradek_pipeline.jobs.audit_events_spark import audit_events_on_spark
 
     events: Events = []
@@ -126,8 +126,11 @@ def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
         apart = {"topic": f"t{number}", "producer_id": number, "transactional_id": f"id-{number}"}
         events += [one | {key: value for key, value in apart.items() if key in one} for one in alter(run())]
     events = [one | {"seq": number, "ts_ns": number} for number, one in enumerate(events, 1)]
-    paths = [written(tmp_path / "one", [*events[:5], *events[7:]]), written(tmp_path / "two", events[:3])]
+    paths = [written(tmp_path / "one", [*events[:5], *events[7:]])]
     plain, spread = audit_events(paths), audit_events_on_spark(spark, paths, tmp_path / "out")
-    names = {"txn-wrong-outcome", "txn-without-marker", "offset-regression", "events-missing", "events-out-of-order"}
+    names = {"txn-wrong-outcome", "txn-without-marker", "offset-regression", "events-missing"}
     assert names <= plain.counts().keys()
     assert told(plain) == told(spread)
+    paths.append(written(tmp_path / "two", events[:3]))
+    with pytest.raises(UsageError, match=r"several runs, one twice, or one in disorder"):
+        audit_events_on_spark(spark, paths, tmp_path / "again")
