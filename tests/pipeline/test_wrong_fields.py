@@ -18,7 +18,22 @@ from odradek_pipeline.jobs.audit_history import audit_history
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OTHERS = (None, "two", "", [1], {}, {"a": 1}, True, -(1 << 80), 10**30, 1 << 62, 1e300, 0.5, float("nan"), "\ud800")
+OTHERS: tuple[object, ...] = (
+    None,
+    "two",
+    "",
+    [1],
+    {},
+    {"a": 1},
+    True,
+    -(1 << 80),
+    10**30,
+    1 << 62,
+    1e300,
+    0.5,
+    float("nan"),
+    "\ud800",
+)
 WHERE = {"topic": "t", "partition": 0, "producer_id": 1, "producer_epoch": 0}
 EVENTS = [
     event("state_change", 1, transactional_id="a", state_from="Empty", state_to="Ongoing", tv=2) | WHERE,
