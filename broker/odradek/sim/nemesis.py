@@ -17,7 +17,7 @@ from odradek.node.hosting.epochs import force_epoch
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.node.node import Node
 from odradek.node.rules.armed import Armed
-from odradek.node.rules.model import Rule
+from odradek.node.rules.model import Rule, RuleError
 from odradek.node.rules.one_line import rule
 from odradek.node.transport.call import Call
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
@@ -354,7 +354,12 @@ class Nemesis:
         return False
 
     def _arm(self, fault: Rule, *, lasts_ms: int) -> str:
-        self._faults.append((self.world.now + lasts_ms, self.world.arm(fault)))
+        try:
+            armed = self.world.arm(fault)
+        except RuleError:
+            # A dialect has other versions than what the fault is meant for.
+            return f"nobody sends what {told(fault)} would hit"
+        self._faults.append((self.world.now + lasts_ms, armed))
         return told(fault)
 
     def _lift_what_is_over(self) -> None:
