@@ -69,7 +69,10 @@ export async function read(client, options, topic, isolation, expected) {
       }
       for (const record of await reader.poll(0.1)) {
         if (!found.has(record.partition)) found.set(record.partition, []);
-        found.get(record.partition).push(record);
+        const before = found.get(record.partition);
+        // A member that lost its connection is handed again what it has not marked as consumed.
+        if (before.length && record.offset <= before.at(-1).offset) continue;
+        before.push(record);
         count += 1;
       }
     }
