@@ -162,7 +162,8 @@ class BesideSegment:
             return
         first, last = int(columns["base_offset"][0]), int(columns["last_offset"][-1])
         offsets = self.times[:, 1] + self.file.base_offset
-        here = (offsets >= first) & ((offsets <= last) | is_last)
+        # What is behind the last batch of a range that is cut off belongs to the next range.
+        here = (offsets >= first) & ((offsets <= last) | (is_last and self.part.end < 0))
         at = np.minimum(np.searchsorted(columns["last_offset"], offsets), len(columns["last_offset"]) - 1)
         older = (columns["max_timestamp"][at] < self.times[:, 0]) & (offsets >= self.part.cleaned_upto)
         wrong = np.flatnonzero(here & ((offsets > last) | older))
