@@ -81,11 +81,11 @@ def test_a_session_lasts_no_longer_than_its_token_which_is_forgotten(cluster: Cl
         assert raw.ask(ListGroupsRequest(), 4) is None
     with Raw(address(cluster, 1)) as raw:
         come_in(raw)
-        assert [token.token_id] == [each.token_id for each in tokens(raw)]
+        assert token.token_id in {each.token_id for each in tokens(raw)}
         cluster.advance(timedelta(hours=1))
     with Raw(address(cluster, 1)) as raw:
         come_in(raw)
-        assert [] == tokens(raw)
+        assert token.token_id not in {each.token_id for each in tokens(raw)}
         assert log_in(raw, token).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
