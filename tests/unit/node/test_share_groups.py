@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from odradek.records.compression import Compression
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -15,8 +18,10 @@ INTERVAL_MS = 1000
 class Member:
     """The only member of its group; it has two topics with three partitions."""
 
-    def __init__(self) -> None:
-        self.world = World(brokers=1, config={"group.share.assignment.interval.ms": INTERVAL_MS})
+    def __init__(self, **config: int) -> None:
+        configured = {"group.share.assignment.interval.ms": INTERVAL_MS}
+        configured |= {name.replace("_", "."): value for name, value in config.items()}
+        self.world = World(brokers=1, config=configured)
         self.client = self.world.client()
         topics = [CreatableTopic(name=name, num_partitions=n, replication_factor=1) for name, n in (("t", 2), ("u", 1))]
         self.client.ask(CreateTopicsRequest(topics=topics, timeout_ms=1000), 7)
@@ -58,3 +63,13 @@ def test_a_topic_that_is_not_wanted_any_more_is_taken_away_before_the_next_assig
 
     assert (2, epoch) == (member.assigned("t"), member.epoch)
     assert (3, epoch) == (member.assigned("t", "u"), member.epoch)
+
+
+@pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())
+def test_the_states_of_share_partitions_are_compressed_as_the_operator_wants(codec: Compression) -> None:
+    """`share.coordinator.state.topic.compression.codec`."""
+    member = Member(share_coordinator_state_topic_compression_codec=int(codec))
+    partitions = member.world.nodes[1].partitions.items()
+    states = [partition for (topic, _), partition in partitions if topic == "__share_group_state"]
+    written = [batch for partition in states for batch in partition.committed_since(0)]
+    assert {codec} == {batch.compression for batch in written}

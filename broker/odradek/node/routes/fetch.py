@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.config.table import RACK_AWARE
+from odradek.log.isolation import ISOLATION_LEVELS, READ_COMMITTED
 from odradek.log.machine import Refused
 from odradek.log.replica import Replica
 from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession, SessionPartition
@@ -68,8 +69,6 @@ class Node(
     """What a Fetch touches of its broker."""
 
 
-READ_COMMITTED = 1
-ISOLATION_LEVELS = (0, READ_COMMITTED)
 BATCHES_SINCE = 4
 ZSTD_SINCE = 10
 RACKS_SINCE = 11

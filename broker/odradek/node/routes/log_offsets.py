@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
+from odradek.log.isolation import ISOLATION_LEVELS, READ_COMMITTED
 from odradek.log.machine import Refused
 from odradek.log.offsets import LATEST, UNKNOWN
 from odradek.metadata.topic_names import invalid_name
@@ -54,8 +55,6 @@ class Node(HasClock, HasMetadata, HasReplicas, HasReplication, HasTurns, Protoco
     """What these routes touch of their broker."""
 
 
-READ_COMMITTED = 1
-ISOLATION_LEVELS = (0, READ_COMMITTED)
 TOLD = 0
 """How often a partition is asked for that has been answered: one that is named twice is refused once."""
 CONSUMER = -1
