@@ -160,8 +160,8 @@ def audit_history_command(
     from odradek_pipeline.jobs.audit_history import audit_history
     from odradek_pipeline.progress import HISTORY_ON_SPARK, OF_LINES, shown
 
-    with shown(OF_LINES if master == "none" else HISTORY_ON_SPARK, asked=progress) as shows:
-        here = master == "none"
+    here = master == "none"
+    with shown(OF_LINES if here else HISTORY_ON_SPARK, asked=progress) as shows:
         result = audit_history(files, progress=shows) if here else _history(files, out, master, shows)
     _must_be_whole(result, "bad-operation")
     _must_have_read(result.facts["operations"], "operation of a client", files)

@@ -173,13 +173,17 @@ class Numbers:
         if missing:
             self.missing[path] = self.missing.get(path, 0) + missing
 
-    def anomalies(self) -> Iterator[dict[str, Any]]:
-        """What is to be told of them. Raises UsageError where they are not of one run, in its order."""
-        for path, count in self.back.items():
+    def check(self) -> None:
+        """Raise UsageError where they are not of one run, in its order: then nothing can be judged."""
+        if self.back:
+            path, count = next(iter(self.back.items()))
             raise UsageError(
                 f"{path} holds several runs, one twice, or one in disorder: numbers of events (seq) go back, {count} "
                 "in all. Audit the events of each run by themselves, as they were written."
             )
+
+    def anomalies(self) -> Iterator[dict[str, Any]]:
+        """What is to be told of them."""
         for path, count in self.missing.items():
             detail = f"{path}: numbers of events (seq) are missing, {count} in all, and what was in these is not known"
             yield anomaly("events-missing", Severity.INFO, detail, path=path)

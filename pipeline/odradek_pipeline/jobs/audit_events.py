@@ -234,6 +234,7 @@ def audit_events(paths: Iterable[Path], *, stall_ms: int = STALL_MS, progress: P
             else:
                 timeline.add({name: value for name, value in event.items() if value is not None})
                 numbers.add(str(path), event.get("seq"))
+    numbers.check()
     if progress is not None:
         progress.step("checking")
     timeline.finish()

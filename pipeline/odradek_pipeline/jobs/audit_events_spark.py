@@ -113,6 +113,7 @@ class _Audit(SparkAudit):
         events = self.stored("events", self.events())
         problems = self.problems(events)
         numbers = self.numbers(events)
+        numbers.check()
         events = events.where("problem is null").drop(*(name for name in _PLACE if name != "file"))
         for name, kinds in _OF_BROKERS.items():
             columns = [_known(column) for column in COLUMNS[name]]
