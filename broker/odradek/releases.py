@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from odradek.node.transport.call import Around
@@ -23,88 +24,88 @@ Range = tuple[int, int]
 """Lowest and highest version, or level."""
 
 LATEST = "4.4"
-_NAMES = ("2.8", "3.3", "3.6", "3.9", "4.0", "4.4")
+_NAMES = ("2.8", "3.3", "3.6", "3.9", "4.0", "4.3", "4.4")
 
 _HIGHEST: Mapping[str, tuple[int | None, ...]] = {
-    "PRODUCE": (9, 9, 9, 11, 12, 13),
-    "FETCH": (12, 13, 15, 17, 17, 18),
-    "LIST_OFFSETS": (6, 7, 8, 9, 10, 11),
-    "METADATA": (11, 12, 12, 12, 13, 13),
-    "OFFSET_COMMIT": (8, 8, 8, 9, 9, 10),
-    "OFFSET_FETCH": (7, 8, 8, 9, 9, 10),
-    "FIND_COORDINATOR": (3, 4, 4, 6, 6, 6),
-    "JOIN_GROUP": (7, 9, 9, 9, 9, 9),
-    "HEARTBEAT": (4, 4, 4, 4, 4, 4),
-    "LEAVE_GROUP": (4, 5, 5, 5, 5, 5),
-    "SYNC_GROUP": (5, 5, 5, 5, 5, 5),
-    "DESCRIBE_GROUPS": (5, 5, 5, 5, 6, 6),
-    "LIST_GROUPS": (4, 4, 4, 5, 5, 5),
-    "SASL_HANDSHAKE": (1, 1, 1, 1, 1, 1),
-    "API_VERSIONS": (3, 3, 3, 4, 4, 5),
-    "CREATE_TOPICS": (7, 7, 7, 7, 7, 7),
-    "DELETE_TOPICS": (6, 6, 6, 6, 6, 6),
-    "DELETE_RECORDS": (2, 2, 2, 2, 2, 2),
-    "INIT_PRODUCER_ID": (4, 4, 4, 5, 5, 5),
-    "OFFSET_FOR_LEADER_EPOCH": (4, 4, 4, 4, 4, 4),
-    "ADD_PARTITIONS_TO_TXN": (3, 3, 4, 5, 5, 5),
-    "ADD_OFFSETS_TO_TXN": (3, 3, 3, 4, 4, 4),
-    "END_TXN": (3, 3, 3, 4, 5, 5),
-    "WRITE_TXN_MARKERS": (1, 1, 1, 1, 1, 2),
-    "TXN_OFFSET_COMMIT": (3, 3, 3, 4, 5, 6),
-    "DESCRIBE_ACLS": (2, 3, 3, 3, 3, 3),
-    "CREATE_ACLS": (2, 3, 3, 3, 3, 3),
-    "DELETE_ACLS": (2, 3, 3, 3, 3, 3),
-    "DESCRIBE_CONFIGS": (4, 4, 4, 4, 4, 4),
-    "ALTER_CONFIGS": (2, 2, 2, 2, 2, 2),
-    "ALTER_REPLICA_LOG_DIRS": (2, 2, 2, 2, 2, 2),
-    "DESCRIBE_LOG_DIRS": (2, 4, 4, 4, 4, 5),
-    "SASL_AUTHENTICATE": (2, 2, 2, 2, 2, 2),
-    "CREATE_PARTITIONS": (3, 3, 3, 3, 3, 3),
-    "CREATE_DELEGATION_TOKEN": (2, None, 3, 3, 3, 3),
-    "RENEW_DELEGATION_TOKEN": (2, None, 2, 2, 2, 2),
-    "EXPIRE_DELEGATION_TOKEN": (2, None, 2, 2, 2, 2),
-    "DESCRIBE_DELEGATION_TOKEN": (2, None, 3, 3, 3, 3),
-    "DELETE_GROUPS": (2, 2, 2, 2, 2, 3),
-    "ELECT_LEADERS": (2, 2, 2, 2, 2, 2),
-    "INCREMENTAL_ALTER_CONFIGS": (1, 1, 1, 1, 1, 1),
-    "ALTER_PARTITION_REASSIGNMENTS": (0, 0, 0, 0, 0, 1),
-    "LIST_PARTITION_REASSIGNMENTS": (0, 0, 0, 0, 0, 0),
-    "OFFSET_DELETE": (0, 0, 0, 0, 0, 0),
-    "DESCRIBE_CLIENT_QUOTAS": (1, 1, 1, 1, 1, 1),
-    "ALTER_CLIENT_QUOTAS": (1, 1, 1, 1, 1, 1),
-    "DESCRIBE_USER_SCRAM_CREDENTIALS": (0, None, 0, 0, 0, 0),
-    "ALTER_USER_SCRAM_CREDENTIALS": (0, None, 0, 0, 0, 0),
-    "UNREGISTER_BROKER": (None, 0, 0, 0, 0, 0),
-    "UNREGISTER_CONTROLLER": (None, None, None, None, None, 0),
-    "ADD_RAFT_VOTER": (None, None, None, 0, 0, 1),
-    "REMOVE_RAFT_VOTER": (None, None, None, 0, 0, 0),
-    "DESCRIBE_QUORUM": (None, 1, 1, 2, 2, 2),
-    "UPDATE_FEATURES": (0, 1, 1, 1, 2, 2),
-    "DESCRIBE_CLUSTER": (0, 0, 0, 1, 2, 2),
-    "DESCRIBE_PRODUCERS": (0, 0, 0, 0, 0, 0),
-    "DESCRIBE_TRANSACTIONS": (None, 0, 0, 0, 0, 0),
-    "LIST_TRANSACTIONS": (None, 0, 0, 1, 1, 2),
-    "CONSUMER_GROUP_HEARTBEAT": (None, None, None, 0, 1, 1),
-    "CONSUMER_GROUP_DESCRIBE": (None, None, None, 0, 1, 1),
-    "STREAMS_GROUP_HEARTBEAT": (None, None, None, None, None, 1),
-    "STREAMS_GROUP_DESCRIBE": (None, None, None, None, None, 1),
-    "STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE": (None, None, None, None, None, 0),
-    "GET_TELEMETRY_SUBSCRIPTIONS": (None, None, None, 0, 0, 0),
-    "PUSH_TELEMETRY": (None, None, None, 0, 0, 0),
-    "LIST_CONFIG_RESOURCES": (None, None, None, 0, 0, 1),
-    "DESCRIBE_TOPIC_PARTITIONS": (None, None, None, 0, 0, 0),
-    "SHARE_GROUP_HEARTBEAT": (None, None, None, None, None, 1),
-    "SHARE_GROUP_DESCRIBE": (None, None, None, None, None, 1),
-    "SHARE_FETCH": (None, None, None, None, None, 2),
-    "SHARE_ACKNOWLEDGE": (None, None, None, None, None, 2),
-    "INITIALIZE_SHARE_GROUP_STATE": (None, None, None, None, None, 0),
-    "READ_SHARE_GROUP_STATE": (None, None, None, None, None, 0),
-    "WRITE_SHARE_GROUP_STATE": (None, None, None, None, None, 1),
-    "DELETE_SHARE_GROUP_STATE": (None, None, None, None, None, 0),
-    "READ_SHARE_GROUP_STATE_SUMMARY": (None, None, None, None, None, 1),
-    "DESCRIBE_SHARE_GROUP_OFFSETS": (None, None, None, None, None, 1),
-    "ALTER_SHARE_GROUP_OFFSETS": (None, None, None, None, None, 0),
-    "DELETE_SHARE_GROUP_OFFSETS": (None, None, None, None, None, 0),
+    "PRODUCE": (9, 9, 9, 11, 12, 13, 13),
+    "FETCH": (12, 13, 15, 17, 17, 18, 18),
+    "LIST_OFFSETS": (6, 7, 8, 9, 10, 11, 11),
+    "METADATA": (11, 12, 12, 12, 13, 13, 13),
+    "OFFSET_COMMIT": (8, 8, 8, 9, 9, 10, 10),
+    "OFFSET_FETCH": (7, 8, 8, 9, 9, 10, 10),
+    "FIND_COORDINATOR": (3, 4, 4, 6, 6, 6, 6),
+    "JOIN_GROUP": (7, 9, 9, 9, 9, 9, 9),
+    "HEARTBEAT": (4, 4, 4, 4, 4, 4, 4),
+    "LEAVE_GROUP": (4, 5, 5, 5, 5, 5, 5),
+    "SYNC_GROUP": (5, 5, 5, 5, 5, 5, 5),
+    "DESCRIBE_GROUPS": (5, 5, 5, 5, 6, 6, 6),
+    "LIST_GROUPS": (4, 4, 4, 5, 5, 5, 5),
+    "SASL_HANDSHAKE": (1, 1, 1, 1, 1, 1, 1),
+    "API_VERSIONS": (3, 3, 3, 4, 4, 4, 5),
+    "CREATE_TOPICS": (7, 7, 7, 7, 7, 7, 7),
+    "DELETE_TOPICS": (6, 6, 6, 6, 6, 6, 6),
+    "DELETE_RECORDS": (2, 2, 2, 2, 2, 2, 2),
+    "INIT_PRODUCER_ID": (4, 4, 4, 5, 5, 5, 5),
+    "OFFSET_FOR_LEADER_EPOCH": (4, 4, 4, 4, 4, 4, 4),
+    "ADD_PARTITIONS_TO_TXN": (3, 3, 4, 5, 5, 5, 5),
+    "ADD_OFFSETS_TO_TXN": (3, 3, 3, 4, 4, 4, 4),
+    "END_TXN": (3, 3, 3, 4, 5, 5, 5),
+    "WRITE_TXN_MARKERS": (1, 1, 1, 1, 1, 2, 2),
+    "TXN_OFFSET_COMMIT": (3, 3, 3, 4, 5, 5, 6),
+    "DESCRIBE_ACLS": (2, 3, 3, 3, 3, 3, 3),
+    "CREATE_ACLS": (2, 3, 3, 3, 3, 3, 3),
+    "DELETE_ACLS": (2, 3, 3, 3, 3, 3, 3),
+    "DESCRIBE_CONFIGS": (4, 4, 4, 4, 4, 4, 4),
+    "ALTER_CONFIGS": (2, 2, 2, 2, 2, 2, 2),
+    "ALTER_REPLICA_LOG_DIRS": (2, 2, 2, 2, 2, 2, 2),
+    "DESCRIBE_LOG_DIRS": (2, 4, 4, 4, 4, 5, 5),
+    "SASL_AUTHENTICATE": (2, 2, 2, 2, 2, 2, 2),
+    "CREATE_PARTITIONS": (3, 3, 3, 3, 3, 3, 3),
+    "CREATE_DELEGATION_TOKEN": (2, None, 3, 3, 3, 3, 3),
+    "RENEW_DELEGATION_TOKEN": (2, None, 2, 2, 2, 2, 2),
+    "EXPIRE_DELEGATION_TOKEN": (2, None, 2, 2, 2, 2, 2),
+    "DESCRIBE_DELEGATION_TOKEN": (2, None, 3, 3, 3, 3, 3),
+    "DELETE_GROUPS": (2, 2, 2, 2, 2, 2, 3),
+    "ELECT_LEADERS": (2, 2, 2, 2, 2, 2, 2),
+    "INCREMENTAL_ALTER_CONFIGS": (1, 1, 1, 1, 1, 1, 1),
+    "ALTER_PARTITION_REASSIGNMENTS": (0, 0, 0, 0, 0, 1, 1),
+    "LIST_PARTITION_REASSIGNMENTS": (0, 0, 0, 0, 0, 0, 0),
+    "OFFSET_DELETE": (0, 0, 0, 0, 0, 0, 0),
+    "DESCRIBE_CLIENT_QUOTAS": (1, 1, 1, 1, 1, 1, 1),
+    "ALTER_CLIENT_QUOTAS": (1, 1, 1, 1, 1, 1, 1),
+    "DESCRIBE_USER_SCRAM_CREDENTIALS": (0, None, 0, 0, 0, 0, 0),
+    "ALTER_USER_SCRAM_CREDENTIALS": (0, None, 0, 0, 0, 0, 0),
+    "UNREGISTER_BROKER": (None, 0, 0, 0, 0, 0, 0),
+    "UNREGISTER_CONTROLLER": (None, None, None, None, None, None, 0),
+    "ADD_RAFT_VOTER": (None, None, None, 0, 0, 1, 1),
+    "REMOVE_RAFT_VOTER": (None, None, None, 0, 0, 0, 0),
+    "DESCRIBE_QUORUM": (None, 1, 1, 2, 2, 2, 2),
+    "UPDATE_FEATURES": (0, 1, 1, 1, 2, 2, 2),
+    "DESCRIBE_CLUSTER": (0, 0, 0, 1, 2, 2, 2),
+    "DESCRIBE_PRODUCERS": (0, 0, 0, 0, 0, 0, 0),
+    "DESCRIBE_TRANSACTIONS": (None, 0, 0, 0, 0, 0, 0),
+    "LIST_TRANSACTIONS": (None, 0, 0, 1, 1, 2, 2),
+    "CONSUMER_GROUP_HEARTBEAT": (None, None, None, 0, 1, 1, 1),
+    "CONSUMER_GROUP_DESCRIBE": (None, None, None, 0, 1, 1, 1),
+    "STREAMS_GROUP_HEARTBEAT": (None, None, None, None, None, 0, 1),
+    "STREAMS_GROUP_DESCRIBE": (None, None, None, None, None, 0, 1),
+    "STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE": (None, None, None, None, None, None, 0),
+    "GET_TELEMETRY_SUBSCRIPTIONS": (None, None, None, 0, 0, 0, 0),
+    "PUSH_TELEMETRY": (None, None, None, 0, 0, 0, 0),
+    "LIST_CONFIG_RESOURCES": (None, None, None, 0, 0, 1, 1),
+    "DESCRIBE_TOPIC_PARTITIONS": (None, None, None, 0, 0, 0, 0),
+    "SHARE_GROUP_HEARTBEAT": (None, None, None, None, None, 1, 1),
+    "SHARE_GROUP_DESCRIBE": (None, None, None, None, None, 1, 1),
+    "SHARE_FETCH": (None, None, None, None, None, 2, 2),
+    "SHARE_ACKNOWLEDGE": (None, None, None, None, None, 2, 2),
+    "INITIALIZE_SHARE_GROUP_STATE": (None, None, None, None, None, 0, 0),
+    "READ_SHARE_GROUP_STATE": (None, None, None, None, None, 0, 0),
+    "WRITE_SHARE_GROUP_STATE": (None, None, None, None, None, 1, 1),
+    "DELETE_SHARE_GROUP_STATE": (None, None, None, None, None, 0, 0),
+    "READ_SHARE_GROUP_STATE_SUMMARY": (None, None, None, None, None, 1, 1),
+    "DESCRIBE_SHARE_GROUP_OFFSETS": (None, None, None, None, None, 1, 1),
+    "ALTER_SHARE_GROUP_OFFSETS": (None, None, None, None, None, 0, 0),
+    "DELETE_SHARE_GROUP_OFFSETS": (None, None, None, None, None, 0, 0),
 }
 """The highest version of each API that Odradek serves, by release in the order of `_NAMES`; None: not there."""
 
@@ -183,10 +184,14 @@ class Release(Struct, frozen=True, kw_only=True):
     """The release, or other dialect, that a dialect is over."""
     apis: Mapping[str, Range] | None
     """The versions that ApiVersions tells, by the name of the API; None: all that Odradek serves."""
+    unstable_apis: Mapping[str, int] = {}
+    """The highest versions with `unstable.api.versions.enable`, where they are others."""
     lowest_produce: int = 0
     """Older versions of Produce end the connection, whatever was told."""
     features: Mapping[str, Range]
     """The features that it supports, of those that Odradek has."""
+    unstable_features: Mapping[str, Range] = {}
+    """What it supports with `unstable.feature.versions.enable`, where that is more."""
     levels: Mapping[str, int]
     """What a new cluster finalizes."""
     tells_features: bool = True
@@ -203,8 +208,14 @@ class Release(Struct, frozen=True, kw_only=True):
     """Of a group of the consumer protocol before its first member joins."""
     commits_with_older_epochs: bool = True
     """Whether a member may commit with an epoch since which it has had all that it commits (KIP-1251)."""
+    tells_task_offset_intervals: bool = True
+    """A member of a streams group hears how often offsets of its tasks are wanted."""
     defaults: Mapping[str, str] = {}
     """Broker configuration that is another unless it is given."""
+    lacks: frozenset[str] = frozenset()
+    """Keys of brokers, topics and groups that it does not know; the others are those of Kafka 4.4."""
+    names_bounds: bool = False
+    """A group's value that is out of range is told the key of the bound, not the bound."""
     rules: Rules | None = None
     """The tables of transactions; None: those of Kafka 4.4."""
     codecs: Codecs | None = None
@@ -222,10 +233,9 @@ class Release(Struct, frozen=True, kw_only=True):
         """Whether groups of the consumer protocol are more than a preview, which is off."""
         return _GROUPS in self.features
 
-    @property
-    def is_latest(self) -> bool:
-        """Whether it is the newest that there is."""
-        return self.name == LATEST
+    def with_unstable_features(self) -> Release:
+        """The same where `unstable.feature.versions.enable` is set."""
+        return replace(self, features={**self.features, **self.unstable_features})
 
 
 def _apis(name: str) -> dict[str, Range]:
@@ -260,7 +270,15 @@ _LATEST_LEVELS: Mapping[str, int] = {_GROUPS: 1, _METADATA: 33, _SHARES: 2, _TRA
 _SINCE_4_4 = frozenset({_SHARES, _STREAMS})
 """Features that 4.0 does not know."""
 
-WIDEST = Release(name=LATEST, apis=None, features=_LATEST_FEATURES, levels=_LATEST_LEVELS)
+_LATEST_UNSTABLE: Mapping[str, Range] = {_METADATA: (7, 34)}
+
+WIDEST = Release(
+    name=LATEST,
+    apis=None,
+    features=_LATEST_FEATURES,
+    unstable_features=_LATEST_UNSTABLE,
+    levels=_LATEST_LEVELS,
+)
 """Kafka 4.4, and the versions beside it that clients from 0.11 on speak."""
 
 
@@ -288,6 +306,24 @@ def _before_transaction_version(
 _NOTHING = Verification(records=False, offsets=False)
 _RECORDS_ONLY = Verification(offsets=False, answers_abortable=False, explains_errors=True)
 
+_CONFIGS_SINCE_4_4 = """
+errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix group.streams.assignors
+group.streams.rack.aware.assignment.tags group.streams.topology.description.plugin.class log.remote.copy.lag.bytes
+log.remote.copy.lag.ms max.decompressed.message.bytes sasl.oauthbearer.allow.unverified.audience
+sasl.oauthbearer.allow.unverified.issuer
+group.share.dlq.manager.class.name group.streams.acceptable.recovery.lag group.streams.max.warmup.replicas
+group.streams.min.task.offset.interval.ms group.streams.num.warmup.replicas group.streams.task.offset.interval.ms
+
+errors.deadletterqueue.group.enable remote.copy.lag.bytes remote.copy.lag.ms
+
+consumer.assignor.offload.enable errors.deadletterqueue.copy.record.enable errors.deadletterqueue.topic.name
+share.assignor.offload.enable streams.acceptable.recovery.lag streams.assignor.name streams.assignor.offload.enable
+streams.num.warmup.replicas streams.rack.aware.assignment.tags streams.task.offset.interval.ms
+"""
+"""Keys of brokers, of topics (one is named as a broker's), of groups; internal ones too."""
+
+_TWO_PHASE_COMMIT: Mapping[str, int] = {"INIT_PRODUCER_ID": 6}
+
 RELEASES: Mapping[str, Release] = {
     "2.8": _before_transaction_version("2.8", 7, _NOTHING, tells_features=False),
     "3.3": _before_transaction_version("3.3", 7, _NOTHING),
@@ -299,17 +335,32 @@ RELEASES: Mapping[str, Release] = {
         lowest_produce=_LOWEST_PRODUCE_SINCE_4_0,
         features={name: levels for name, levels in _LATEST_FEATURES.items() if name not in _SINCE_4_4}
         | {_METADATA: (7, 25)},
+        unstable_features={_METADATA: (7, 26)},
         levels={_GROUPS: 1, _METADATA: 25, _TRANSACTIONS: 2},
         first_group_epoch=0,
         commits_with_older_epochs=False,
         defaults={"group.consumer.assignment.interval.ms": "0"},  # KIP-1263 came later
         producers=ProducerRules(refuses_older_epochs=False, begins_at_zero=False),
     ),
+    "4.3": Release(
+        name="4.3",
+        apis=_apis("4.3"),
+        unstable_apis=_TWO_PHASE_COMMIT,
+        lowest_produce=_LOWEST_PRODUCE_SINCE_4_0,
+        features={**_LATEST_FEATURES, _METADATA: (7, 30), _SHARES: (0, 1)},
+        unstable_features={_METADATA: (7, 31)},
+        levels={**_LATEST_LEVELS, _METADATA: 30, _SHARES: 1},
+        lacks=frozenset(_CONFIGS_SINCE_4_4.split()),
+        names_bounds=True,
+        tells_task_offset_intervals=False,
+    ),
     "4.4": Release(
         name="4.4",
         apis=_apis("4.4"),
+        unstable_apis=_TWO_PHASE_COMMIT,
         lowest_produce=_LOWEST_PRODUCE_SINCE_4_0,
         features=_LATEST_FEATURES,
+        unstable_features=_LATEST_UNSTABLE,
         levels=_LATEST_LEVELS,
     ),
 }

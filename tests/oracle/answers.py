@@ -144,8 +144,12 @@ def is_absent(field: Field, content: Any, version: int) -> bool:
 def nested_lines(field: Field, content: Any, version: int, aliases: Aliases, depth: int) -> Iterator[str]:
     if field.kind == "records":
         yield f"{INDENT * depth}{field.python_name}"
+        left = len(content)
         for batch in batches(memoryview(content)):
             yield f"{INDENT * (depth + 1)}{describe_batch(batch, aliases)}"
+            left -= batch.size
+        if left:
+            yield f"{INDENT * (depth + 1)}{left} bytes of another batch"
         return
     assert field.struct is not None
     elements: Iterable[Any] = content if field.is_array else [content]

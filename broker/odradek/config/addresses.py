@@ -1,14 +1,35 @@
-"""Addresses of clients, and `max.connections.per.ip.overrides`: numbers by address."""
+"""Addresses of brokers and clients, and `max.connections.per.ip.overrides`: numbers by address."""
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+import re
+from ipaddress import IPv6Address, ip_address
 
 from odradek.config.keys import BadValue
 
-__all__ = ["address_of", "parse_overrides"]
+__all__ = ["address_of", "check_told_host", "parse_overrides"]
 
 LOCAL = ("127.0.0.1", "::1")
+NOWHERE = ("0.0.0.0", "::")
+NAME = re.compile(r"[\w.-]+", re.ASCII)
+
+
+def check_told_host(host: str) -> None:
+    """See that clients can be told this host: a name, or an address without a port and without brackets.
+
+    Raises ValueError, one sentence, for what they could not connect to.
+    """
+    if host not in NOWHERE and (NAME.fullmatch(host) or _is_ipv6(host)):
+        return
+    raise ValueError(f"No client can connect to {host!r}: a host is a name or an address, without a port.")
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        IPv6Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def address_of(host: str) -> str:

@@ -88,6 +88,7 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     telemetry_max_bytes: Annotated[int, integer(1)] = 1_048_576
     request_timeout_ms: Annotated[int, integer()] = 30_000
     unstable_api_versions_enable: Annotated[bool, boolean()] = False
+    unstable_feature_versions_enable: Annotated[bool, boolean()] = False
     broker_rack: Annotated[str | None, string()] = None
 
     # produce and fetch
@@ -236,7 +237,7 @@ class Config(ShareConfig, frozen=True, kw_only=True):
     """How long the replicas of a broker take to acknowledge what their leaders append; -1: for ever."""
     odradek_telemetry: Annotated[bool, boolean()] = False
     """Take the metrics that clients push (KIP-714); Kafka tells of it, and takes them, only where a plug-in does."""
-    odradek_metadata_version: Annotated[int, integer(7, 33)] = 33
+    odradek_metadata_version: Annotated[int, integer(7, 34)] = 33
     """Feature levels of a new cluster, as `kafka-storage format --feature` gives them; 0 leaves a feature out.
 
     The defaults are those of the newest release; another one has its own.
@@ -341,6 +342,8 @@ class Config(ShareConfig, frozen=True, kw_only=True):
                 if key := BROKER_KEYS.get(name):
                     values[key.attribute] = key.parse(text)
         release = release or release_of(values.get("odradek_as_kafka"))
+        if values.get("unstable_feature_versions_enable"):
+            release = release.with_unstable_features()
         for name, text in release.defaults.items():
             values.setdefault(BROKER_KEYS[name].attribute, BROKER_KEYS[name].parse(text))
         for feature in FEATURES:

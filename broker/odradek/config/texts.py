@@ -75,6 +75,7 @@ controller.quota.window.size.seconds  How long each of these windows is.
 request.timeout.ms  How long a broker waits for the answer of another.
 telemetry.max.bytes  The most bytes of metrics that a client may push at once, compressed.
 unstable.api.versions.enable  Whether versions of requests are served that may still change.
+unstable.feature.versions.enable  Whether levels of features are supported that may still change.
 broker.rack  The rack of the broker, by which replicas are spread and consumers sent to a near one; of several brokers in one process all racks, separated by commas.
 fetch.max.bytes  The most bytes that one fetch gets, but for a first batch that is larger.
 max.incremental.fetch.session.cache.slots  How many incremental fetch sessions are remembered.

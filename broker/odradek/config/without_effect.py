@@ -84,7 +84,6 @@ ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm ssl.keystore.
 ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
 ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
 ssl.truststore.password ssl.truststore.type transaction.state.log.load.buffer.size
-unstable.feature.versions.enable
 """
 
 # In the table, because they are shown and topics inherit them; the mechanism behind them does not exist here (yet).

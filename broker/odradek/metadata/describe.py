@@ -34,6 +34,23 @@ UNKNOWN_KIND = 0
 _INTERNAL_TOPIC_KEYS = frozenset({"internal.segment.bytes"})
 """Shown only where they are set."""
 
+_INTERNAL_BROKER_KEYS = frozenset(
+    {
+        "group.consumer.regex.refresh.interval.ms",
+        "group.streams.acceptable.recovery.lag",
+        "group.streams.min.task.offset.interval.ms",
+        "group.streams.task.offset.interval.ms",
+        "producer.id.expiration.check.interval.ms",
+        "unclean.leader.election.interval.ms",
+        "unstable.api.versions.enable",
+        "unstable.feature.versions.enable",
+    }
+)
+"""The same for a broker that was asked to be a release; one that was not shows all that it has."""
+
+_OURS = frozenset(name for name in BROKER_KEYS if name.startswith("odradek."))
+"""Shown by a release only where an operator has changed them while it runs."""
+
 _INERT_CHANGEABLE = INERT_DYNAMIC_KEYS | INERT_PER_BROKER_KEYS | INERT_PER_LISTENER_KEYS
 """Keys without effect that Kafka lets an operator change while brokers run."""
 
@@ -80,7 +97,7 @@ class Entry(Struct, frozen=True):
 def topic_entries(overrides: Mapping[str, str], config: Config) -> list[Entry]:
     """All keys of a topic with these overrides."""
     entries = []
-    for name in sorted(TOPIC_KEYS):
+    for name in sorted(TOPIC_KEYS.keys() - config.release.lacks):
         key = TOPIC_KEYS[name]
         if name in overrides:
             value = text_of(key.parse(overrides[name]))
@@ -96,6 +113,7 @@ def topic_entries(overrides: Mapping[str, str], config: Config) -> list[Entry]:
 
 def broker_entries(config: Config, facts: Mapping[str, str]) -> list[Entry]:
     """All keys of a broker; `facts` are those that the broker was started with outside of its configuration."""
+    lacks, left_out = config.release.lacks, _left_out(config)
     entries = [
         _entry(
             key.name,
@@ -105,6 +123,7 @@ def broker_entries(config: Config, facts: Mapping[str, str]) -> list[Entry]:
             read_only=key.rule.scope is Scope.READ_ONLY,
         )
         for key in BROKER_KEYS.values()
+        if key.name not in left_out
     ]
     entries += [
         _entry(
@@ -116,9 +135,19 @@ def broker_entries(config: Config, facts: Mapping[str, str]) -> list[Entry]:
         )
         for name, value in facts.items()
     ]
-    entries += _others(config, BROKER_KEYS.keys() | facts.keys())
-    entries += _inert_defaults(BROKER_KEYS.keys() | {entry.name for entry in entries})
+    entries += _others(config, (BROKER_KEYS.keys() - lacks) | facts.keys())
+    entries += _inert_defaults(BROKER_KEYS.keys() | {entry.name for entry in entries} | lacks)
     return sorted(entries, key=lambda entry: entry.name)
+
+
+def _left_out(config: Config) -> Set[str]:
+    """The keys of the table that are not shown."""
+    lacks = config.release.lacks
+    if config.odradek_as_kafka is None:
+        return lacks
+    given = {name for _, texts in config.layers for name in texts}
+    changed = {name for source, texts in config.layers if source is not ConfigSource.STATIC_BROKER for name in texts}
+    return lacks | (_INTERNAL_BROKER_KEYS - given) | (_OURS - changed)
 
 
 def broker_default_entries(defaults: Mapping[str, str]) -> list[Entry]:
@@ -136,7 +165,7 @@ def group_entries(overrides: Mapping[str, str], config: Config) -> list[Entry]:
     """All keys of a group with these overrides."""
     entries = []
     for name, group_key in sorted({**GROUP_KEYS, **HIDDEN_GROUP_KEYS}.items()):
-        if name in HIDDEN_GROUP_KEYS and name not in overrides:
+        if name in config.release.lacks or (name in HIDDEN_GROUP_KEYS and name not in overrides):
             continue
         key, behind = group_key.key, group_key.broker_key
         value = overrides.get(name, default_text(group_key, config))
@@ -174,7 +203,7 @@ def _others(config: Config, known: Iterable[str]) -> Iterator[Entry]:
         for name in texts:
             if name not in seen:
                 seen.add(name)
-                plain = name in INERT_KEYS and not _SECRET.search(name)
+                plain = name in INERT_KEYS - config.release.lacks and not _SECRET.search(name)
                 of_listener = key_of(name) if name.startswith(LISTENER_PREFIX) else None
                 if of_listener is not None:
                     yield _of_listener(name, of_listener, source, config)
@@ -218,7 +247,10 @@ def _inert_defaults(shown: Set[str]) -> Iterator[Entry]:
 
 
 def _hidden(name: str, source: int) -> Entry:
-    return Entry(name, None, source, UNKNOWN_KIND, True, True, (Synonym(name, None, source),))
+    """A value that nobody may see: a password, or what Kafka does not know."""
+    known = INERT_DEFAULTS.get(name)
+    kind = known.kind if known is not None and known.kind is Kind.PASSWORD else UNKNOWN_KIND
+    return Entry(name, None, source, kind, name not in _INERT_CHANGEABLE, True, (Synonym(name, None, source),))
 
 
 def _of_broker(names: tuple[str, ...], config: Config, itself: str | None = None) -> tuple[Synonym, ...]:

@@ -1,12 +1,13 @@
 """Asks real brokers of older releases, and Odradek in their place.
 
     python -m tests.oracle.releases record [WHAT...]    play against real brokers and write their answers
-    python -m tests.oracle.releases ranges              ask each release for its versions and features, and write them
+    python -m tests.oracle.releases ranges [WHAT...]    ask each release for its versions and features, and write them
     python -m tests.oracle.releases check [WHAT...]     play against `odradek serve --as-kafka` and print what differs
     python -m tests.oracle.releases accept [WHAT...]    write Odradek's answers where they are meant to differ
     python -m tests.oracle.releases list                name the scenarios
 
-WHAT is a file of scenarios, or file/scenario; everything if left out. `--column 3.6` limits it to one release.
+WHAT is a file of scenarios, or file/scenario, or for `ranges` a release; everything if left out.
+`--column 3.6` limits it to one release.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.oracle.releases.chosen import chosen_scenarios, played_as
 from tests.oracle.releases.columns import COLUMNS, Column
 from tests.oracle.releases.differences import reason
 from tests.oracle.releases.ranges import record_ranges
+from tests.oracle.releases.real import VERSIONS
 from tests.oracle.releases.recorded import KAFKA, ODRADEK, answers_path, recorded, write
 from tests.oracle.releases.starts import odradek, real
 from tests.oracle.scenario import Scenario
@@ -61,15 +63,16 @@ def record(scenarios: list[Scenario], columns: list[Column]) -> int:
 
 
 def accept(scenarios: list[Scenario], columns: list[Column]) -> int:
-    """Write Odradek's answers where they are meant to differ."""
+    """Write Odradek's answers where they are meant to differ; columns that were not asked keep what they had."""
     differing = [scenario for scenario in scenarios if reason(scenario)]
     played = play(differing, columns, on_real=False)
     for scenario in differing:
-        ours = answers_path(scenario, ODRADEK)
-        if any(difference(entries, played[scenario.path][column]) for column, entries in recorded(scenario).items()):
-            write(scenario, ODRADEK, played[scenario.path])
+        kafka, before = recorded(scenario), recorded(scenario) | recorded(scenario, ODRADEK)
+        ours = {column: played.get(scenario.path, {}).get(column, before[column]) for column in kafka}
+        if any(difference(kafka[column], ours[column]) for column in kafka):
+            write(scenario, ODRADEK, ours)
         else:
-            ours.unlink(missing_ok=True)
+            answers_path(scenario, ODRADEK).unlink(missing_ok=True)
     return 0
 
 
@@ -110,7 +113,7 @@ def main() -> int:
         case "accept":
             status = accept(scenarios, columns)
         case "ranges":
-            record_ranges()
+            record_ranges([release for release in VERSIONS if not what or release in what])
         case _:
             status = check(scenarios, columns)
     print(f"{time.monotonic() - started:.0f} s")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.oracle.releases.ranges import highest_versions
-from tests.oracle.releases.real import has_controller, has_transaction_version
+from tests.oracle.releases.real import has_controller, has_groups_of_every_kind, has_transaction_version
 from tests.oracle.requests import api_key
 from tests.oracle.scenario import SCENARIOS, Scenario, Step, parse_file
 
@@ -43,13 +43,16 @@ FILES = (
 )
 """The files of `tests/oracle/scenarios` that are played; what is told of topics and configs is 4.4's everywhere."""
 
+OF_GROUPS = ("consumer_protocol", "share_groups", "streams_members", "streams_topics", "update_features")
+"""Those that releases play besides that have groups of every kind, from 4.3 on."""
+
 NEEDS_CONTROLLER = ("hold", "elsewhere", "follower")
 """Verbs that take a second broker, which is registered with a KRaft controller."""
 
 
 def chosen_scenarios() -> list[Scenario]:
     """The scenarios of these files, and those of releases alone."""
-    paths = [*(SCENARIOS / f"{name}.txt" for name in FILES), *sorted(OWN.glob("*.txt"))]
+    paths = [*(SCENARIOS / f"{name}.txt" for name in (*FILES, *OF_GROUPS)), *sorted(OWN.glob("*.txt"))]
     return [scenario for path in paths for scenario in parse_file(path)]
 
 
@@ -57,7 +60,7 @@ def played_as(scenarios: Iterable[Scenario], release: str) -> list[Scenario]:
     """Those that can be played against the release, in versions that it has; what a step is called stays."""
     return [
         scenario
-        if scenario.topic not in FILES
+        if scenario.topic not in (*FILES, *OF_GROUPS)
         else replace(scenario, steps=tuple(in_versions_of(release, scenario.steps)))
         for scenario in scenarios
         if fits(scenario, release)
@@ -66,6 +69,8 @@ def played_as(scenarios: Iterable[Scenario], release: str) -> list[Scenario]:
 
 def fits(scenario: Scenario, release: str) -> bool:
     """Whether the real broker has the means."""
+    if scenario.topic in OF_GROUPS:
+        return has_groups_of_every_kind(release)
     if scenario.has("feature"):
         return has_transaction_version(release)
     return has_controller(release) or not (scenario.two_brokers or scenario.has(*NEEDS_CONTROLLER))

@@ -27,7 +27,7 @@ class Column:
 
 COLUMNS: tuple[Column, ...] = (
     *(Column(release, 0) for release in ("2.8", "3.3", "3.6", "3.9")),
-    *(Column("4.0", level, only_level=False) for level in (0, 1, 2)),
+    *(Column(release, level, only_level=False) for release in ("4.0", "4.3") for level in (0, 1, 2)),
 )
 """All that is recorded here; 4.4 has its own answers, in `tests/oracle/answers`."""
 

@@ -11,9 +11,17 @@ __all__ = ["DIFFERENCES", "reason"]
 START_TIME = "before 4.4 DescribeTransactions tells when the transaction before began, until the coordinator reloads"
 ROTATION = "4.0 rotates the producer id of some transactions at the last epoch later, or tells so in other words"
 MESSAGE = "only the text of a message"
+COORDINATED = "as 4.3, too, groups are coordinated as by 4.4, which counts epochs and moves tasks in other steps"
+HASHED = "of several unknown keys Kafka names the first of a hash map"
 
 DIFFERENCES: Mapping[str, str] = {
     "consumer_groups/two-members-share-a-topic": "4.0 writes the partitions of topics where 4.4 writes a hash",
+    "consumer_protocol/a-member-joins-stays-and-leaves": COORDINATED,
+    "consumer_protocol/groups-are-deleted": COORDINATED,
+    "consumer_protocol/groups-are-listed-by-type-and-state": COORDINATED,
+    "consumer_protocol/the-assignor-changes": COORDINATED,
+    "consumer_protocol/the-protocols-do-not-mix-where-they-cannot": COORDINATED,
+    "consumer_protocol/the-range-assignor": COORDINATED,
     "coordinators/keys-that-are-odd": MESSAGE,
     "epoch_overflow/a-fence-at-the-last-epoch": ROTATION,
     "epoch_overflow/a-fence-at-the-last-epoch-of-an-old-client": ROTATION,
@@ -33,6 +41,15 @@ DIFFERENCES: Mapping[str, str] = {
     "produce/no-records-at-all": "older releases hang up, answer UNKNOWN_SERVER_ERROR, or nothing at all",
     "produce/records-without-a-key-in-a-compacted-topic": MESSAGE,
     "restarts/a-retry-of-an-epoch-bump-behind-a-restart": "the last epoch is kept in the log, in every release",
+    "share_groups/a-member-joins-stays-and-leaves": COORDINATED,
+    "share_groups/groups-are-deleted": COORDINATED,
+    "streams_members/a-static-member": COORDINATED,
+    "streams_members/a-static-member-comes-back-from-another-process": COORDINATED,
+    "streams_members/an-admin-cannot-remove-members": COORDINATED,
+    "streams_members/an-empty-streams-group-becomes-a-classic-group": COORDINATED,
+    "streams_members/offsets-of-members": COORDINATED,
+    "streams_topics/standby-tasks": COORDINATED,
+    "streams_topics/what-the-configs-of-a-group-tell": HASHED,
     "versions/a-broker-adds-partitions-for-its-client": "at level 0 Kafka 4 wedges the transactional id, as 4.4 does",
 }
 """By the path of the scenario; what differs from the newest release too is said in the scenario."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.oracle.client import Client
-from tests.oracle.releases.real import VERSIONS, ReleasedKafka
+from tests.oracle.releases.real import UNSTABLE, VERSIONS, ReleasedKafka, has_transaction_version
 from tests.oracle.requests import build_request
 
 from odradek.wire.registry import ApiKey
 
-__all__ = ["RANGES", "highest_versions", "record_ranges"]
+__all__ = ["RANGES", "asked", "highest_versions", "keys", "record_ranges", "told"]
 
 RANGES = Path(__file__).parent / "ranges.json"
 ASKED = (0, 1, 2, 3, 4, 5, 99)
@@ -26,14 +27,30 @@ def highest_versions(release: str) -> dict[str, int]:
     return {api: highest for api, (_, highest) in json.loads(RANGES.read_text())[release]["apis"].items()}
 
 
-def record_ranges() -> None:
-    """Start each release with its defaults, ask for its versions, and write them down."""
-    found = {}
-    for release, version in VERSIONS.items():
+def record_ranges(releases: Collection[str]) -> None:
+    """Start each of these releases with its defaults, ask for its versions, and write them down."""
+    found = json.loads(RANGES.read_text())
+    for release in releases:
         with ReleasedKafka(release) as kafka:
-            found[release] = {"version": version, **told(("127.0.0.1", kafka.port))}
-            print(release, flush=True)
-    RANGES.write_text(as_text(found))
+            address = "127.0.0.1", kafka.port
+            found[release] = {"version": VERSIONS[release], **told(address)}
+            if has_transaction_version(release):
+                found[release]["configs"] = keys(address, node_id=1)
+        if has_transaction_version(release):
+            with ReleasedKafka(release, properties=UNSTABLE) as kafka:
+                found[release]["unstable"] = more(found[release], told(("127.0.0.1", kafka.port)))
+        print(release, flush=True)
+    RANGES.write_text(as_text({release: found[release] for release in VERSIONS if release in found}))
+
+
+def more(stable: dict[str, Any], unstable: dict[str, Any]) -> dict[str, Any]:
+    """The ranges and features that are others where what is unstable is offered too."""
+    newest = max(version for version, answer in unstable["api_versions"].items() if answer["error_code"] == 0)
+    before, after = (each["api_versions"][newest]["supported"] for each in (stable, unstable))
+    return {
+        "apis": {api: told for api, told in unstable["apis"].items() if stable["apis"].get(api) != told},
+        "features": {feature: told for feature, told in after.items() if before.get(feature) != told},
+    }
 
 
 def told(address: tuple[str, int]) -> dict[str, Any]:
@@ -58,11 +75,26 @@ def told(address: tuple[str, int]) -> dict[str, Any]:
     }
 
 
+def keys(address: tuple[str, int], *, node_id: int) -> dict[str, list[str]]:
+    """The names of the configs that a broker, a topic and a group have."""
+    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+    asked(address, ApiKey.CREATE_TOPICS, 5, {"topics": [topic], "timeout_ms": 10_000})
+    kinds = {"broker": (4, str(node_id)), "topic": (2, "t"), "group": (32, "g")}
+    resources = [{"resource_type": number, "resource_name": name} for number, name in kinds.values()]
+    answer = asked(address, ApiKey.DESCRIBE_CONFIGS, 4, {"resources": resources})
+    told = {result.resource_type: sorted(each.name for each in result.configs) for result in answer.results}
+    return {kind: told[number] for kind, (number, _) in kinds.items()}
+
+
 def ask(address: tuple[str, int], version: int) -> Any:
+    fields = {"client_software_name": "oracle", "client_software_version": "1"} if version >= 3 else {}
+    return asked(address, ApiKey.API_VERSIONS, version, fields)
+
+
+def asked(address: tuple[str, int], api_key: ApiKey, version: int, fields: dict[str, Any]) -> Any:
     client = Client(address)
     try:
-        fields = {"client_software_name": "oracle", "client_software_version": "1"} if version >= 3 else {}
-        client.send(ApiKey.API_VERSIONS, version, build_request(ApiKey.API_VERSIONS, fields))
+        client.send(api_key, version, build_request(api_key, fields))
         return client.receive()
     finally:
         client.close()

@@ -16,7 +16,14 @@ from pathlib import Path
 
 from tests.oracle.real_kafka import KAFKA_VERSION, RealKafka, class_path, free_port
 
-__all__ = ["VERSIONS", "ReleasedKafka", "has_controller", "has_transaction_version"]
+__all__ = [
+    "UNSTABLE",
+    "VERSIONS",
+    "ReleasedKafka",
+    "has_controller",
+    "has_groups_of_every_kind",
+    "has_transaction_version",
+]
 
 VERSIONS: Mapping[str, str] = {
     "2.8": "2.8.2",
@@ -24,6 +31,7 @@ VERSIONS: Mapping[str, str] = {
     "3.6": "3.6.2",
     "3.9": "3.9.1",
     "4.0": "4.0.1",
+    "4.3": "4.3.1",
     "4.4": KAFKA_VERSION,
 }
 """The releases that Odradek can be served as, and the version that was asked."""
@@ -56,6 +64,15 @@ def has_controller(release: str) -> bool:
 def has_transaction_version(release: str) -> bool:
     """Whether there is the feature."""
     return number(release) >= (4, 0)
+
+
+def has_groups_of_every_kind(release: str) -> bool:
+    """Whether consumer, share and streams groups are more than a preview."""
+    return number(release) >= (4, 3)
+
+
+UNSTABLE: Mapping[str, str] = {"unstable.api.versions.enable": "true", "unstable.feature.versions.enable": "true"}
+"""The switches for what a release has and does not promise yet; before 4.0 they had other names."""
 
 
 class ReleasedKafka(RealKafka):

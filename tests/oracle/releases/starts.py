@@ -49,7 +49,7 @@ def real(column: Column) -> Start:
             column.release,
             transaction_version=None if column.only_level else level,
             properties={**ALIKE, **properties},
-            features=None if column.only_level else {"eligible.leader.replicas.version": 0},
+            features={"eligible.leader.replicas.version": 0} if column.release == "4.0" else None,
         )
         with started(kafka, ReleasedBroker, neighbour) as broker:
             yield broker

@@ -10,7 +10,7 @@ from tests.oracle import recorded as answers
 from tests.oracle.releases.chosen import chosen_scenarios, played_as
 from tests.oracle.releases.columns import COLUMNS, Column
 from tests.oracle.releases.differences import DIFFERENCES, reason
-from tests.oracle.releases.ranges import RANGES, told
+from tests.oracle.releases.ranges import RANGES, asked, keys, told
 from tests.oracle.releases.real import VERSIONS
 from tests.oracle.releases.recorded import ANSWERS, KAFKA, ODRADEK, answers_path, recorded
 from tests.oracle.releases.starts import odradek
@@ -18,9 +18,11 @@ from tests.oracle.scenario import Scenario, load_all
 from tests.oracle.session import Stage, Stages, needs
 from tests.oracle.transcript import difference
 
+from odradek.config.table import Config
 from odradek.node.transport.router import ROUTES, Router
 from odradek.releases import FEATURES, RELEASES, release_of
 from odradek.testing import Cluster
+from odradek.wire.registry import ApiKey
 
 SCENARIOS = chosen_scenarios()
 PLAYED = [
@@ -42,6 +44,18 @@ LACKING: Mapping[str, str] = {
 """The APIs that real brokers tell and Odradek does not, and why: what is built goes from here."""
 LACKING_FEATURES: Mapping[str, str] = {}
 """The same for features."""
+
+
+PREVIEWS = frozenset(
+    {
+        *("SHARE_GROUP_HEARTBEAT", "SHARE_GROUP_DESCRIBE", "SHARE_FETCH", "SHARE_ACKNOWLEDGE"),
+        *("INITIALIZE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE", "WRITE_SHARE_GROUP_STATE"),
+        *("DELETE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE_SUMMARY"),
+    }
+)
+"""What 4.0 offers with its switch for unstable versions, and Odradek does not: share groups as a preview."""
+CONFIGS = [release for release in RELEASES if "configs" in RECORDED[release] and release != "4.0"]
+"""Releases whose keys were recorded; with 4.0 and before they are those of 4.4."""
 
 
 def stage(scenario: Scenario, column: Column) -> Stage:
@@ -96,6 +110,49 @@ def test_the_ranges_are_those_that_the_release_tells(release: str) -> None:
     expected = {api: tuple(told) for api, told in RECORDED[release]["apis"].items() if api not in LACKING}
 
     assert expected == {key.name: (low, high) for key, low, high in Router(RELEASES[release]).ranges()}
+
+
+@pytest.mark.parametrize("release", [release for release in RELEASES if "unstable" in RECORDED[release]])
+def test_what_is_offered_with_the_switches_for_what_is_unstable(release: str) -> None:
+    more = RECORDED[release]["unstable"]
+    newest = max(RECORDED[release]["api_versions"].values(), key=lambda answer: len(answer["supported"]))
+    apis = {api: tuple(told) for api, told in {**RECORDED[release]["apis"], **more["apis"]}.items()}
+    preview = PREVIEWS if release == "4.0" else frozenset[str]()
+    router = Router(RELEASES[release], unstable_versions=True)
+    config = Config.parse({"odradek.as.kafka": release, "unstable.feature.versions.enable": "true"})
+
+    assert {api: told for api, told in apis.items() if api not in LACKING.keys() | preview} == {
+        key.name: (low, high) for key, low, high in router.ranges()
+    }
+    assert dict(config.release.features) == {
+        name: tuple(levels) for name, levels in {**newest["supported"], **more["features"]}.items()
+    }
+
+
+@pytest.mark.parametrize("release", CONFIGS)
+def test_the_names_of_the_configs(release: str) -> None:
+    with Cluster(as_kafka=release) as cluster:
+        host, port = cluster.bootstrap.split(":")
+        told = keys((host, int(port)), node_id=1)
+
+    for kind, names in RECORDED[release]["configs"].items():
+        assert set(names) == set(told[kind]), kind
+
+
+def test_what_a_release_does_not_know_is_refused() -> None:
+    fields = {"config_operation": 0, "value": "1"}
+    lacked = {(2, "t"): "remote.copy.lag.ms", (32, "g"): "streams.assignor.name"}
+    with Cluster(as_kafka="4.3", topics={"t": 1}) as cluster:
+        host, port = cluster.bootstrap.split(":")
+        resources = [
+            {"resource_type": kind, "resource_name": name, "configs": [{"name": key, **fields}]}
+            for (kind, name), key in lacked.items()
+        ]
+        answer = asked((host, int(port)), ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": resources})
+
+    assert ["Unknown topic config name: remote.copy.lag.ms", "Unknown group config name: streams.assignor.name"] == [
+        response.error_message for response in answer.responses
+    ]
 
 
 def test_what_is_lacking_is_told_by_a_release_and_not_served() -> None:

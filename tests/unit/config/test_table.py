@@ -234,7 +234,7 @@ def test_a_key_is_used_or_said_to_be_without_effect() -> None:
     used = {key.name for key in BROKER_KEYS.values() if f".{key.attribute}" in text}
     # Everybody else asks for what follows from these: `config.release`, `config.verifies_records`.
     assert ".verifies_records" in text
-    used |= {"odradek.as.kafka", "transaction.partition.verification.enable"}
+    used |= {"odradek.as.kafka", "transaction.partition.verification.enable", "unstable.feature.versions.enable"}
     for key in TOPIC_KEYS.values():
         if f".{key.attribute}" in text or key.name == "cleanup.policy":
             used |= {name_of(synonym) for synonym in key.rule.synonyms}

@@ -98,6 +98,33 @@ def test_all_keys_are_shown() -> None:
     assert BROKER_KEYS.keys() | INERT_DEFAULTS.keys() == {entry.name for entry in broker_entries(Config(), {})}
 
 
+def test_a_release_shows_internal_keys_where_they_are_set_and_ours_where_they_are_changed() -> None:
+    def shown(config: Config) -> set[str]:
+        return {entry.name for entry in broker_entries(config, {})}
+
+    internal, ours = "unstable.api.versions.enable", "odradek.replica.lag.ms"
+    plain = Config.parse({"odradek.as.kafka": "4.4", ours: "5"})
+    assert {internal, ours, "odradek.as.kafka"} <= shown(Config())
+    assert not {internal, ours, "odradek.as.kafka"} & shown(plain)
+    assert internal in shown(Config.parse({"odradek.as.kafka": "4.4", internal: "false"}))
+    assert ours in shown(plain.dynamic(cluster={}, broker={ours: "7"}))
+
+
+def test_a_key_that_the_release_does_not_know_is_shown_where_it_is_set_and_not_what_it_is() -> None:
+    config = Config.parse({"odradek.as.kafka": "4.3", "group.streams.assignors": "sticky"})
+
+    shown = {entry.name: entry for entry in broker_entries(config, {})}
+    assert not {"max.decompressed.message.bytes", "log.remote.copy.lag.ms"} & shown.keys()
+    assert (None, True) == (shown["group.streams.assignors"].value, shown["group.streams.assignors"].sensitive)
+
+
+def test_a_password_is_one_that_may_be_changed_while_it_runs() -> None:
+    password = of_broker("ssl.truststore.password", Config.parse({"ssl.truststore.password": "secret"}))
+
+    assert (None, STATIC, Kind.PASSWORD) == (password.value, password.source, password.kind)
+    assert (False, True) == (password.read_only, password.sensitive)
+
+
 def test_facts_and_keys_without_effect_are_shown_read_only() -> None:
     config = Config.parse({"num.io.threads": "4", "log.dirs": "/here"})
 
