@@ -274,6 +274,7 @@ def report(
     try:
         bad = write_report(folder)
     except (OSError, ValueError, KeyError) as error:
-        raise UsageError(f"What an audit wrote to {folder} cannot be read: {error}.") from error
+        said = str(error).rstrip(".")
+        raise UsageError(f"What an audit wrote to {folder} cannot be read: {said}.") from error
     print(f"{folder / 'report.html'}: {'bad' if bad else 'ok'}")
     raise SystemExit(BAD if bad else 0)

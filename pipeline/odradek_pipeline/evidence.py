@@ -21,12 +21,13 @@ _SHOWN = ["base_offset", "last_offset", "producer_id", "producer_epoch", "base_s
 def batches_around(incident: Mapping[str, Any]) -> pd.DataFrame:
     """A few batches before and behind the place of an incident, if its partition is still where it was read.
 
-    The column `here` says which lie in the offsets that it is about, or follow what is missing.
+    The column `here` says which lie in the offsets that it is about, `before` which lie before its place.
     """
     directory = _directory(incident)
-    if directory is None:
-        return pd.DataFrame()
     offset, position = int(incident["offset"]), int(incident["position"])
+    is_of_a_place = offset >= 0 or (position >= 0 and str(incident["path"]).endswith(".log"))
+    if directory is None or not is_of_a_place:
+        return pd.DataFrame()
     parts = []
     for chunk in scan_segments(find_files([directory]).files, Scan()):
         frame = pd.DataFrame({name: chunk.columns[name] for name in (*_SHOWN, "attributes", "marker_type", "position")})
@@ -47,8 +48,11 @@ def batches_around(incident: Mapping[str, Any]) -> pd.DataFrame:
         behind = (rows["path"] == incident["path"]) & (rows["position"] >= position)
         at = int(behind.to_numpy().argmax()) if behind.any() else len(rows)
     shown = rows.iloc[max(0, at - AROUND) : at + AROUND].assign(here=here)
+    shown["before"] = shown.index < at
     shown.insert(2, "kind", [_kind(*pair) for pair in zip(shown["attributes"], shown["marker_type"], strict=True)])
-    return shown[["base_offset", "last_offset", "kind", *_SHOWN[2:], "timestamp", "here"]].reset_index(drop=True)
+    return shown[["base_offset", "last_offset", "kind", *_SHOWN[2:], "timestamp", "here", "before"]].reset_index(
+        drop=True
+    )
 
 
 def _directory(incident: Mapping[str, Any]) -> Path | None:

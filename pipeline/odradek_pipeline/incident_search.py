@@ -151,6 +151,11 @@ class Search:
         """What the files beside the segments of a partition say otherwise."""
         return self.problems(_BESIDE, lambda one: key_of(one.path) == key)
 
+    def checkpoints(self, key: Partition) -> list[int]:
+        """What checkpoints seem to lie of a partition, where a batch says a false offset."""
+        named = f"{key[0]}-{key[1]} "
+        return self.problems(["bad-checkpoint"], lambda one: one.detail.startswith(named))
+
     def consequences(self, key: Partition, start: int, end: int) -> list[int]:
         """What is wrong with batches around a place, and with transactions that reach over it."""
 

@@ -21,9 +21,14 @@ _COPY_AGAIN = (
 _REBUILD = "Stop the broker, remove {path}, start it: it is built again from the segment."
 _LATER = "When this replica becomes the leader, consumers read something else than before."
 
+_WHO = "kafka-transactions.sh --bootstrap-server HOST:PORT describe-producers --topic {topic} --partition {partition}"
+_COMPARE = (
+    "Compare with another replica: audit the directories of all brokers together. Who else has written there: " + _WHO
+)
+
 SENTENCES: dict[str, tuple[str, str, str]] = {
     "lost-tail": (
-        "{topic}-{partition} has lost {range}, which were acknowledged.",
+        "{topic}-{partition} has lost {range}, acknowledged before.",
         "Consumers that were further on start again from where the log ends, and see other records at these offsets.",
         _COPY_AGAIN,
     ),
@@ -79,12 +84,12 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
     ),
     "hanging-transaction": (
         "A transaction of producer {producer_id}{named} hangs in {topic}-{partition} since offset {offset}: {detail}.",
-        "read_committed consumers of {topic}-{partition} stop at offset {offset}; {behind} offsets wait behind it.",
+        "read_committed consumers of {topic}-{partition} stop at offset {offset}; {behind} behind it.",
         _ABORT,
     ),
     "lso-stall": (
         "The last stable offset of {topic}-{partition} stays at {offset}: {detail}.",
-        "read_committed consumers of {topic}-{partition} wait there; {behind} offsets wait behind it.",
+        "read_committed consumers of {topic}-{partition} wait there; {behind} behind it.",
         "",
     ),
     "bad-index": ("{path} lies: {detail}.", "Fetches from these offsets begin at a wrong place.", _REBUILD),
@@ -158,7 +163,7 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         _COPY_AGAIN,
     ),
     "repeated-partition": (
-        "One broker has a partition in two of its log directories: {detail}.",
+        "One broker has a partition in two directories: {detail}.",
         "The broker does not start.",
         "Stop the broker, and remove the copy that is older, by the leader epochs and the end of its log.",
     ),
@@ -222,6 +227,96 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "Each fences the other, and the marker of one ends the transaction of both.",
         _DESCRIBE,
     ),
+    "txn-marker-epoch-regression": (
+        "{topic}-{partition} has an older epoch of producer {producer_id} at offset {offset}: {detail}.",
+        "A producer that was fenced went on here: what it wrote stands between the records of its successor.",
+        _DESCRIBE,
+    ),
+    "txn-double-marker": (
+        "{topic}-{partition} has two markers that contradict each other at offset {offset}: {detail}.",
+        "Consumers go by the first one; who wrote the second took the transaction for the opposite.",
+        _DESCRIBE,
+    ),
+    "txn-orphan-marker": (
+        "{topic}-{partition} has a marker at offset {offset} whose transaction has no records here: {detail}.",
+        "Records of it that were here before are gone.",
+        _DESCRIBE,
+    ),
+    "coordinator-epoch-regression": (
+        "{topic}-{partition} has a marker at offset {offset} of a coordinator that was not one any more: {detail}.",
+        "The transaction may have ended otherwise in other partitions.",
+        _DESCRIBE,
+    ),
+    "producer-epoch-regression": (
+        "{topic}-{partition} has a batch of an older epoch of producer {producer_id} at offset {offset}: {detail}.",
+        "A producer that was fenced went on here; what it wrote may be there twice.",
+        _WHO,
+    ),
+    "seq-gap": (
+        "{topic}-{partition} lacks batches of producer {producer_id} before offset {offset}: {detail}.",
+        "Records that the producer sent before these are not there; if they were acknowledged, they are lost.",
+        _COMPARE,
+    ),
+    "seq-duplicate": (
+        "{topic}-{partition} has a batch of producer {producer_id} again at offset {offset}: {detail}.",
+        "Consumers read these records twice, although the producer is idempotent.",
+        _COMPARE,
+    ),
+    "seq-first-not-zero": (
+        "{topic}-{partition} lacks the first batches of producer {producer_id} before offset {offset}: {detail}.",
+        "The records before these are not there; if they were acknowledged, they are lost.",
+        _COMPARE,
+    ),
+    "offset-gap": (
+        "{topic}-{partition} lacks offsets before {offset}: {detail}.",
+        "Whoever reads there skips these records.",
+        _COPY_AGAIN,
+    ),
+    "offset-regression": (
+        "{topic}-{partition} goes back at offset {offset}: {detail}.",
+        "Consumers read records twice, or others than were written.",
+        _COPY_AGAIN,
+    ),
+    "leader-epoch-regression": (
+        "{path} has a batch of a leader that had been replaced: {detail}.",
+        "Followers and consumers that truncate by epochs may cut at a wrong place, and lose what was acknowledged.",
+        _COPY_AGAIN,
+    ),
+    "unknown-version": (
+        "{path} was written by a later version of Kafka, or is damaged: {detail}.",
+        "What it says is not judged; an older broker that reads it stops, or passes it over.",
+        "Audit it with a later version of this program; if no later Kafka was there, take it for damaged.",
+    ),
+    "unknown-record": (
+        "{path} has a record that no coordinator writes: {detail}.",
+        "The coordinator that loads it stops: no transactional id of this partition can begin or end a transaction.",
+        _COPY_AGAIN,
+    ),
+    "half-written": (
+        "{path} was not written to its end: {detail}.",
+        "A broker that starts throws it away and reads the segments in its place.",
+        _REBUILD,
+    ),
+    "bad-crc": (
+        "{path} has other bytes than were written: {detail}.",
+        "A broker that starts throws it away and reads the segments in its place, or stops.",
+        _REBUILD,
+    ),
+    "bad-records": (
+        "{path} cannot be read: {detail}.",
+        "A broker that loads it stops.",
+        "Restore it from another broker that has it: stop this one, put its copy there, start it.",
+    ),
+    "no-segment": (
+        "{path} stands there without its segment: {detail}.",
+        "A broker that starts removes it; if the segment was there, its records are gone.",
+        _COPY_AGAIN,
+    ),
+    "unreadable": (
+        "{path} could not be read: {detail}.",
+        "Nothing is said of what is in it.",
+        "Let the audit read it (rights, disk, mount), and audit again.",
+    ),
     "missing-partition": (
         "{path} is not there: {detail}.",
         "One replica less than the cluster counts on.",
@@ -246,10 +341,16 @@ def words_of(name: str, row: Mapping[str, Any], ends: Mapping[Partition, int]) -
         **row,
         "range": _range(int(row.get("offset", -1)), int(row.get("end_offset", -1)) - 1),
         "named": f" ({row['transactional_id']})" if row.get("transactional_id") else "",
-        "behind": max(0, ends.get(key, -1) + 1 - int(row.get("offset", 0))),
+        "behind": _waiting(max(0, ends.get(key, -1) + 1 - int(row.get("offset", 0)))),
     }
+    if not fill["transactional_id"]:  # there is nothing to describe; who has written is known to the leader
+        texts = (*texts[:2], texts[2].replace(_DESCRIBE, _WHO))
     texts = tuple(text.format_map(fill) for text in texts)  # type: ignore[assignment]
     return dict(zip(("what", "blocks", "run"), texts, strict=True))
+
+
+def _waiting(count: int) -> str:
+    return "1 offset waits" if count == 1 else f"{count:,} offsets wait"
 
 
 def _range(first: int, last: int) -> str:

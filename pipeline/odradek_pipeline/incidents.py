@@ -79,7 +79,8 @@ def _damage(search: Search) -> None:
         claimed += search.anomalies(["lost-tail"], at_partition(key)) if hides else []
         same = [at for at in search.open if search.findings.problems[at].path == path]
         where = of_problem(first) | {"offset": -1, "end_offset": -1, "problem": first.problem}
-        search.add("damaged-segment", claimed, [*same, *(search.beside(key) if claimed else ())], **where)
+        beside = [*(search.beside(key) if claimed else ()), *(search.checkpoints(key) if hides else ())]
+        search.add("damaged-segment", claimed, [*same, *beside], **where)
         jumps = search.findings.jumps
         search.findings.jumps = jumps[jumps["path"] != path] if hides else jumps
 
@@ -117,7 +118,8 @@ def _misnamed(search: Search) -> None:
             end = int(after["base_offset"].iloc[0]) if len(after) else FAR
             detail = f"its name says offset {jump['segment']}, its first batch {jump['base_offset']}"
             where = _place(jump, start, -1) | {"detail": detail}
-            search.add("misnamed-segment", search.consequences(key, start, end), search.beside(key), **where)
+            beside = [*search.beside(key), *search.checkpoints(key)]
+            search.add("misnamed-segment", search.consequences(key, start, end), beside, **where)
             explained = (search.findings.jumps["path"] == jump["path"]) | search.findings.jumps.index.isin(
                 after.index[:1]
             )
@@ -143,9 +145,7 @@ def _misplaced(search: Search) -> None:
             where = _place(one.to_dict(), due, int(after["base_offset"])) | {"problem": "bad-offset", "detail": detail}
             reach = due, int(one["base_offset"]), int(one["last_offset"]) + 1, int(after["base_offset"])
             claimed = search.consequences(key, min(reach), max(reach))
-            named = f"{key[0]}-{key[1]} "
-            far = search.problems(["bad-checkpoint"], lambda one, named=named: one.detail.startswith(named))  # type: ignore[misc]
-            search.add("damaged-segment", claimed, [*search.beside(key), *far], **where)
+            search.add("damaged-segment", claimed, [*search.beside(key), *search.checkpoints(key)], **where)
             search.findings.jumps = search.findings.jumps.drop(index=list(rows.index[at : at + 2]))
             at += 2
 

@@ -106,7 +106,8 @@ def _hanging(row: Row) -> dict[str, Any]:
         if row["coordinator_state"]
         else "no coordinator knows its producer",
     }[row["status"]]
-    detail = f"open since offset {row['first_offset']}, {row['records']} records; {says}"
+    records = f"{row['records']:,} {'record' if row['records'] == 1 else 'records'}"
+    detail = f"open since offset {row['first_offset']}, {records}; {says}"
     where = _evidence(row, offset=row["first_offset"], end_offset=-1, transactional_id=row["transactional_id"])
     return anomaly("txn-hanging", severity, detail, **where)
 

@@ -79,9 +79,9 @@ def _compare(audited: PartitionDir, ours: pd.DataFrame, other: PartitionDir, the
         rows = both[both["_merge"] == side].sort_values("base_offset")
         if len(rows):
             offset = int(rows["base_offset"].iloc[0])
-            detail = (
-                f"{len(rows)} batches from offset {offset} on are not in {lacks.path}, and are in the other replica"
-            )
+            holds = audited if lacks is other else other
+            batches = f"{len(rows):,} {'batch' if len(rows) == 1 else 'batches'}"
+            detail = f"{batches} from offset {offset} on, which {holds.path} has"
             yield problem(lacks.path, -1, name, detail, severity="bad" if offset < high else "info")
     other_bytes = both["crc"] != both["crc_there"]
     # A checksum covers all of a batch but this.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from odradek_pipeline.evidence import batches_around, steps_of
+from odradek_pipeline.evidence import steps_of
 from odradek_pipeline.wording import number, span, table_of, time_of, words
 
 __all__ = ["STYLE", "card", "command_in", "page_of", "said_of", "since_of"]
@@ -99,22 +99,29 @@ def said_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(label, text) for label, text in parts if text]
 
 
-def since_of(audit: Path, row: Mapping[str, Any]) -> int:
-    """Since when it is so: as the incident says, or a step of its transaction; -1 where nothing tells."""
-    if row["since"] > 0 or row["incident"] not in _SINCE:
+def since_of(audit: Path, row: Mapping[str, Any], around: pd.DataFrame) -> int:
+    """Since when it is so: as the incident says, a step of its transaction, the first batch that it is about, or the
+    last one before what is missing or cannot be read; -1 where nothing tells."""
+    if row["since"] > 0:
         return int(row["since"])
-    steps = steps_of(audit, row)
-    return -1 if steps.empty else int(steps[_SINCE[row["incident"]]].iloc[-1])
+    if row["incident"] in _SINCE:
+        steps = steps_of(audit, row)
+        return -1 if steps.empty else int(steps[_SINCE[row["incident"]]].iloc[-1])
+    if around.empty:
+        return -1
+    known = around[around["timestamp"] > 0]
+    times = [*known.loc[known["here"], "timestamp"].head(1), *known.loc[known["before"], "timestamp"].tail(1)]
+    return int(times[0]) if times else -1
 
 
-def card(place: int, audit: Path, row: Mapping[str, Any], *, is_open: bool) -> str:
+def card(place: int, audit: Path, row: Mapping[str, Any], around: pd.DataFrame, *, is_open: bool) -> str:
     """An incident: what is wrong, since when, what it blocks, what to run; then what it rests on."""
     lines = []
     for label, text in said_of(row):
         advice, command = command_in(text) if label == "Run" else (text, "")
         shown = html.escape(advice) + (f"<code>{html.escape(command)}</code>" if command else "")
         lines.append(f"<dt>{label}</dt><dd>{shown}</dd>")
-    evidence = _batches(row) + _transactions(audit, row)
+    evidence = _batches(row, around) + _transactions(audit, row)
     if evidence:
         evidence = f"<details{' open' if is_open else ''}><summary>Evidence</summary>{evidence}</details>"
     kind = html.escape(words(row["incident"]))
@@ -127,12 +134,12 @@ def card(place: int, audit: Path, row: Mapping[str, Any], *, is_open: bool) -> s
 # ---------------------------------------------------------------------- evidence
 
 
-def _batches(row: Mapping[str, Any]) -> str:
-    around = batches_around(row)
+def _batches(row: Mapping[str, Any], around: pd.DataFrame) -> str:
     if around.empty:
         return ""
     day, around = _without_day(around)
-    here = around.pop("here")
+    here = around["here"]
+    around = around.drop(columns=["here", "before"])
     around = around.drop(columns=[name for name in around if (around[name] == -1).all()])
     table = table_of(around, marked=here)
     rows = table.split("<tr")
@@ -140,7 +147,10 @@ def _batches(row: Mapping[str, Any]) -> str:
     begins = around["base_offset"].tolist()
     for at in range(len(begins) - 1, 0, -1):  # from behind, so that places stay
         if begins[at] > ends[at - 1] + 1:
-            missing = f"{number(ends[at - 1] + 1)} to {number(begins[at] - 1)} are not here"
+            first, last = ends[at - 1] + 1, begins[at] - 1
+            missing = (
+                f"{number(first)} is not here" if first == last else f"{number(first)} to {number(last)} are not here"
+            )
             rows.insert(at + 2, f' class="gap"><td colspan="{len(around.columns)}">{missing}</td></tr>')
     partition = html.escape(f"{row['topic']}-{row['partition']}")
     return f'<h4>The batches around it, in {partition}{day}</h4><div class="wide">{"<tr".join(rows)}</div>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -13,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-
-from odradek_pipeline.log_source import KafkaLogSource
 
 __all__ = ["connector_jars", "spark_session"]
 
@@ -55,7 +54,6 @@ def spark_session(
     with _without_noise():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    session.dataSource.register(KafkaLogSource)
     return session
 
 
@@ -94,6 +92,21 @@ def _forward(out: int, to: int) -> None:
     os.close(to)
 
 
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_OPTIONS_OF_ALL = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+"""Where users say how their JVMs are to run."""
+_FIRST_COMPILER = " -XX:TieredStopAtLevel=1"
+"""Rows go through Python's workers, and the JVM does little with each: of its time more than a third went into
+compiling what then ran for seconds, and some into collecting garbage beside it (bench/README.md). What a cluster's
+workers do is theirs to say."""
+
+
+def _collector(name: str) -> str:
+    """The choice of a garbage collector, unless the user has made one: a JVM with two does not start."""
+    chosen = any(_COLLECTOR.search(os.environ.get(variable, "")) for variable in _OPTIONS_OF_ALL)
+    return "" if chosen else f" -XX:+Use{name}GC"
+
+
 def _settings(*, small: bool, local: bool, scratch: Path | None) -> dict[str, str]:
     folder = scratch
     if folder is None:
@@ -111,8 +124,10 @@ def _settings(*, small: bool, local: bool, scratch: Path | None) -> dict[str, st
     }
     jvm = f"-Dlog4j2.configurationFile={log4j.as_uri()}"
     if small:
-        jvm += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        jvm += _collector("Serial") + _FIRST_COMPILER
         settings |= {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "512m"}
+    elif local:
+        jvm += _collector("Parallel") + _FIRST_COMPILER
     if local:
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings.setdefault("spark.sql.shuffle.partitions", str(max(2, os.cpu_count() or 2)))

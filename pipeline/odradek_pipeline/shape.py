@@ -115,7 +115,8 @@ def _strangers(around: Surroundings) -> Iterator[Problem]:
 
 
 def _twins(around: Surroundings) -> Iterator[Problem]:
-    """Two directories of one broker that both have a partition: a broker has it once."""
+    """Two directories of one broker that both have a partition, or one that has it under two names: a broker has it
+    once."""
     seen: dict[tuple[str, int, Partition], PartitionDir] = {}
     told: set[tuple[str, str]] = set()
     for one in around.replicas:
@@ -132,6 +133,8 @@ def _twins(around: Surroundings) -> Iterator[Problem]:
 
 def _are_alike(around: Surroundings, one: LogDir, other: LogDir) -> bool:
     """Whether two directories of a broker are copies of each other, or of two brokers, and not two of its disks."""
+    if one is other:  # `orders-00` is `orders-0` to a broker too
+        return False
     ids = {one.directory_id, other.directory_id}
     if len(ids) == 1 or b"" in ids:
         return True

@@ -188,8 +188,11 @@ def _wrong_aborts(claims: pd.DataFrame, txns: pd.DataFrame, beside: Beside) -> p
         columns={"first_offset": "begins", "marker_offset": "last_offset"}
     )
     rows = claims[readable].merge(ended, how="left", on=[*_PRODUCER, "last_offset"])
-    trimmed = rows["first_offset"] < beside.column(rows, beside.starts, 0)
-    wrong = rows["begins"].isna() | ((rows["begins"] != rows["first_offset"]) & ~trimmed)
+    # What an aborted transaction wrote below the start of the log, or where the log was compacted, may be gone.
+    kept = rows["first_offset"] >= np.maximum(
+        beside.column(rows, beside.starts, 0), beside.column(rows, beside.cleaned, 0)
+    )
+    wrong = rows["begins"].isna() | ((rows["begins"] != rows["first_offset"]) & kept)
     rows = rows[wrong]
     detail = [
         f"producer {producer} aborted offsets {first} to {last}, says the index; the segment has "

@@ -38,8 +38,10 @@ def recorded(tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One small Spark session for all tests."""
+    from odradek_pipeline.log_source import KafkaLogSource
     from odradek_pipeline.session import spark_session
 
     session = spark_session("local[2]", name="odradek tests", small=True, scratch=tmp_path_factory.mktemp("spark"))
+    session.dataSource.register(KafkaLogSource)
     yield session
     session.stop()

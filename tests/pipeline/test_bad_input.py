@@ -216,7 +216,8 @@ def test_a_directory_that_is_named_twice_is_looked_at_once(tmp_path: Path, named
 
 
 def test_on_spark_too_and_by_its_source(tmp_path: Path, spark: SparkSession) -> None:
-    from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark, read_logs
+    from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
+    from odradek_pipeline.jobs.spark_reading import read_logs
 
     directory = with_links(tmp_path)
     twice = [directory / "orders-0", directory, tmp_path / "link", tmp_path / "links" / "orders-0"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 from tests.pipeline.corpus.__main__ import audited, unpack
 from tests.pipeline.corpus.edit import Log, is_commit, is_data
+from tests.pipeline.corpus.faults import FAULTS
 from tests.pipeline.corpus.faults_of_transactions import stuck
 
 from odradek_pipeline.jobs.audit_history import audit_history
@@ -161,3 +162,34 @@ def test_numbers_and_times() -> None:
     )
     table = table_of(pd.DataFrame({"producer_id": [12345], "offset": [12345], "path": [""]}))
     assert '<td class="n">12345</td><td class="n">12,345</td><td></td>' in table
+
+
+def test_since_when_it_is_so_and_what_is_missing_alone(tmp_path: Path) -> None:
+    wanted = {
+        "a sequence number that jumps ahead": r"<dt>Since</dt><dd>20\d\d-",
+        "zeros in the middle": r"<dt>Since</dt><dd>20\d\d-",
+        "the first of a transaction": "2 is not here",
+        "both outcomes, and no coordinators' log": "describe-producers --topic orders --partition 1</code>",
+    }
+    planted = {fault.name: fault for fault in FAULTS if fault.name in wanted}
+    for place, (name, text) in enumerate(wanted.items()):
+        root = unpack(planted[name].base, tmp_path / str(place))
+        planted[name].plant(root)
+        assert re.search(text, page_of(root, tmp_path / f"out-{place}")), name
+
+
+def test_evidence_is_of_a_place_in_a_log(tmp_path: Path) -> None:
+    (fault,) = (one for one in FAULTS if one.name == "an index position in the middle of a batch")
+    root = unpack(fault.base, tmp_path)
+    fault.plant(root)
+    assert "The batches around it" not in page_of(root, tmp_path / "out"), "those at the end are not around it"
+
+
+def test_an_audit_that_is_still_writing_is_left_out(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_result(Result("logs", anomalies_frame([])), tmp_path / name)
+    (tmp_path / "two" / "summary.json").unlink()
+    assert not write_report(tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert 1 == page.count("<h2")
+    assert "audits of logs" not in page

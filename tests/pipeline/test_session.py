@@ -55,3 +55,29 @@ def test_an_audit_on_spark_says_nothing_on_standard_error(tmp_path: Path) -> Non
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert "" == done.stderr
     assert "logs: ok" in done.stdout
+
+
+def test_a_jvm_that_is_all_of_spark_compiles_little(tmp_path: Path) -> None:
+    options = {
+        (small, local): session._settings(small=small, local=local, scratch=tmp_path)["spark.driver.extraJavaOptions"]
+        for small in (False, True)
+        for local in (False, True)
+    }
+    assert "-XX:TieredStopAtLevel=1" in options[False, True]
+    assert "-XX:" not in options[False, False], "the driver of a cluster is as its user says"
+    for said in options.values():
+        assert said.count("GC") <= 1, "a JVM with two collectors does not start"
+
+
+@pytest.mark.parametrize("variable", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"])
+def test_a_collector_that_the_user_has_chosen_is_the_only_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    def jvm() -> str:
+        return session._settings(small=False, local=True, scratch=tmp_path)["spark.driver.extraJavaOptions"]
+
+    monkeypatch.setenv(variable, "-Xss4m")
+    assert " -XX:+UseParallelGC" in jvm()
+    monkeypatch.setenv(variable, "-Xss4m -XX:+UseSerialGC")
+    assert "GC" not in jvm()
+    assert " -XX:TieredStopAtLevel=1" in jvm()

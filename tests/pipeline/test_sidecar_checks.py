@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from bench.audit_scale.logs import Plan, make_logs
 from crc32c import crc32c
-from tests.pipeline.planting import drop, is_marker
+from tests.pipeline.planting import drop, is_marker, partition_batches, rewrite
 
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.result import Result
@@ -92,6 +92,22 @@ def test_an_aborted_transaction_whose_marker_is_missing(recorded: Recorded) -> N
     directory = recorded("tv2")
     drop(directory, "orders-0", is_marker, 2)
     assert [("bad-txn-index", "bad", "orders-0")] == told(audit_logs([directory]))
+
+
+def test_an_aborted_transaction_whose_data_was_compacted_away(recorded: Recorded) -> None:
+    """Its marker stands behind what the cleaner has been through, and the index goes on telling where it began."""
+    directory = recorded("tv2")
+    first, marker = _first_abort(directory)
+    kept = [batch for batch in partition_batches(directory, "orders-0") if not first <= batch.base_offset < marker]
+    rewrite(directory, "orders-0", [bytes(batch.view) for batch in kept])
+    (directory / "cleaner-offset-checkpoint").write_text(f"0\n1\norders 0 {marker}\n")
+    assert [] == told(audit_logs([directory]))
+
+
+def _first_abort(directory: Path) -> tuple[int, int]:
+    (index,) = files(directory / "orders-0", "*.txnindex")
+    entry = np.frombuffer(index.read_bytes(), ABORTED)[0]
+    return int(entry["first_offset"]), int(entry["last_offset"])
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from tests.pipeline.planting import (
 
 from odradek.records.record import Record, build_batch
 from odradek_pipeline.jobs.audit_logs import audit_logs
-from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark, read_logs
+from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
+from odradek_pipeline.jobs.spark_reading import read_logs
 from odradek_pipeline.log_source import TABLES, PushdownReader, SourceOptions, TailReader, spark_schema
 from odradek_pipeline.result import Result, write_result
 from odradek_pipeline.sidecars import ABORTED
@@ -309,3 +310,17 @@ def test_what_coordinators_would_not_write_is_one_incident_there_too(spark: Spar
         assert [incident] == spread.incidents["incident"].tolist()
         assert here.incidents["what"].tolist() == spread.incidents["what"].tolist()
         assert sorted(one.problem for one in here.problems) == sorted(one.problem for one in spread.problems)
+
+
+def test_what_groups_have_committed_is_read_by_workers_where_it_is_much(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek_pipeline.jobs.audit_logs_spark.SMALL_BYTES", 0)
+    (fault,) = (one for one in FAULTS if one.name == "a committed offset behind the end")
+    root = unpack(fault.base, tmp_path)
+    fault.plant(root)
+    here = audit_logs([root / "broker-1"])
+    spread = audit_logs_on_spark(spark, [root / "broker-1"], tmp_path / "out")
+    told = [one for one in spread.problems if one.problem == "offset-behind-end"]
+    assert 1 == len(told)
+    assert told == [one for one in here.problems if one.problem == "offset-behind-end"]

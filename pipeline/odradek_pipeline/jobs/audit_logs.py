@@ -19,6 +19,7 @@ import pandas as pd
 from odradek.node.coordinators import partition_for
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import decision_frame, exchanged, lacking_markers, undecided, wrong_outcomes
+from odradek_pipeline.group_offsets import GroupOffsets, offsets_behind_end, read_group_offsets
 from odradek_pipeline.incidents import Findings, find_incidents, incidents_frame
 from odradek_pipeline.layout import (
     TRANSACTION_STATE,
@@ -76,6 +77,8 @@ class Evidence:
     """The highest producer id in each partition."""
     exchanged: dict[tuple[str, int], tuple[str, int]]
     """See `Findings`."""
+    groups: GroupOffsets
+    """Read before the partitions are: on a living broker a group may go on meanwhile."""
 
 
 def audit_logs(
@@ -99,6 +102,7 @@ def audit_logs(
     step = progress.step if progress is not None else lambda name: None
     scan.reading = progress.reading if progress is not None else None
     step("reading")
+    groups = read_group_offsets(tree.files)
     decided = transaction_log(tree.files, Scan())
     batches = read_batches(tree.files, scan)
     scan.reading = None
@@ -123,6 +127,7 @@ def audit_logs(
         digests_of(batches),
         producers_of(batches),
         exchanged(lacking, txns),
+        groups,
     )
     step("comparing what lies beside")
     claims = claims_of(read_sidecars(tree.files), scan.problems)
@@ -340,6 +345,8 @@ def conclude(
     scan.problems += wrong_coordinators(place, coordinators)
     scan.problems += same_batches(audited, evidence.digests)
     scan.problems += unknown_producers(audited, evidence.producers, place.cluster)
+    scan.problems += evidence.groups.problems
+    scan.problems += offsets_behind_end(evidence.groups.highest, evidence.ends, audited)
     if not_after is not None:
         scan.problems += future_times(audited, evidence.newest, not_after)
     times = {

@@ -7,18 +7,20 @@ coordinators' log is folded, and files beside the segments are read, where the b
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from odradek_pipeline.coordinators import Coordinators, shared
+from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import exchanged
+from odradek_pipeline.group_offsets import CONSUMER_OFFSETS, GroupOffsets, merged, read_group_offsets
 from odradek_pipeline.jobs.audit_logs import (
     Evidence,
     audit_logs,
@@ -44,10 +46,12 @@ from odradek_pipeline.jobs.spark_frames import (
     problem_rows,
     record_of,
 )
+from odradek_pipeline.jobs.spark_reading import planned
+from odradek_pipeline.jobs.spark_twice import Twice, look_twice, shared_on_spark, split_on_spark
 from odradek_pipeline.layout import TRANSACTION_STATE, FileKind, LogFile, Problem, Tree, find_files
-from odradek_pipeline.log_checks import BATCH_COLUMNS, TXN_COLUMNS, split_outcomes
-from odradek_pipeline.log_tables import TABLES, spark_schema
-from odradek_pipeline.payload import TransactionRecord
+from odradek_pipeline.log_checks import BATCH_COLUMNS, TXN_COLUMNS
+from odradek_pipeline.log_rows import SourceOptions
+from odradek_pipeline.log_tables import OF_COORDINATORS, PROBLEM, TABLES, spark_schema
 from odradek_pipeline.place import Place
 from odradek_pipeline.progress import Progress
 from odradek_pipeline.replicas import compare_replicas
@@ -55,11 +59,11 @@ from odradek_pipeline.result import Result
 from odradek_pipeline.scan import Scan, plan_ranges
 from odradek_pipeline.sidecar_checks import CLAIM_COLUMNS, Beside, claims_of
 from odradek_pipeline.sidecars import is_sidecar, read_sidecars
-from odradek_pipeline.steps import SHARED, Told
+from odradek_pipeline.steps import SHARED
 from odradek_pipeline.timelines import PERCENTILES, STEPS, TIMELINE_COLUMNS, timelines
 from odradek_pipeline.times import Span
 
-__all__ = ["audit_logs_on_spark", "read_logs"]
+__all__ = ["audit_logs_on_spark"]
 
 STATES_PER_GROUP = 50_000
 TASKS_PER_CORE = 2
@@ -67,28 +71,11 @@ GROUPS_PER_CORE = 4
 """More groups than cores: they are spread by hashes, and differ in size."""
 _LARGE = ("txn", "sequence")
 FAR = (1 << 63) - 1
+SMALL_BYTES = 1 << 20
+"""What is read here rather than by a job, which would take longer to start."""
 STATE_BYTES = 150
 """About the size of a record of the coordinators' log."""
 _CLAIMS_OF_FACTS = ("decision", "level_2")
-
-
-def read_logs(
-    spark: SparkSession,
-    directories: Iterable[str | Path],
-    *,
-    table: str = "batches",
-    topics: Iterable[str] = (),
-    **options: str,
-) -> DataFrame:
-    """A table of the source `kafka_log`, with filters pushed down where the session allows it."""
-    pushdown = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") or "false"
-    reader = (
-        spark.read.format("kafka_log")
-        .option("table", table)
-        .option("pushdown", pushdown)
-        .option("topics", ",".join(topics))
-    )
-    return reader.options(**options).load([str(Path(directory).absolute()) for directory in directories])
 
 
 def audit_logs_on_spark(
@@ -146,17 +133,13 @@ class _Audit(SparkAudit):
         partitions = sorted({Path(file.path).parent for file in self.tree.of(FileKind.SEGMENT)})
         # The directories may be those of a living broker: see `read_coordinators` for what is read when.
         self.step("reading")
+        groups = self.group_offsets()
         before = self.states_directories()
         decided = self.states("decided", list(before))
-        options = {"rangeBytes": str(self.range_bytes), "checkCrc": str(self.check_crc).lower()}
-        if self.place.memory is not None:
-            options["state"] = str(self.place.memory.folder)
-        span = self.place.span
-        options |= {name: str(at) for name, at in (("since", span.since), ("until", span.until)) if at is not None}
         scan.bytes_remembered = self.remembered()
-        rows = read_logs(self.spark, partitions, table="audit", **options)
-        stored = self.kept("batches", rows)
-        scan.problems += self.problems(stored)
+        stored = self.kept("batches", self.read("audit", [str(path) for path in partitions]))
+        problems, edges = self.problems_and_edges(stored)
+        scan.problems += problems
         batches = stored.where("problem is null")
         limit = FAR if self.not_after is None else self.not_after
         data = (F.col("producer_id") >= 0) & (F.col("marker_type") < 0) & (F.col("record_count") > 0)
@@ -176,13 +159,14 @@ class _Audit(SparkAudit):
         states = decided
         if self.states_directories() != before:
             states = self.states("states", list(before))
-        known = set(scan.problems)
-        scan.problems += [found for found in self.problems(states) if found not in known]
         clocks = (row["clock"] for row in totals if row["clock"] is not None)
         now = max(clocks, default=self.not_after or 0)
         facts = self.facts(decided, states, now=now)
-        claims, wrong = self.claims()
-        scan.problems += wrong
+        claims = self.claims()
+        of_states, wrong = self.problems(states, claims)
+        known = set(scan.problems)
+        scan.problems += [found for found in of_states if found not in known] + wrong
+        claims = claims.where("problem is null").select(*CLAIM_COLUMNS)
         ends = {(row["topic"], row["partition"]): row["end"] for row in totals}
         beside = Beside.of(self.tree, ends, wrong, self.place.created, self.place.cut)
         self.step("checking transactions")
@@ -197,16 +181,18 @@ class _Audit(SparkAudit):
         self.step("timelines")
         lengths = self.timelines(states, txns)
         scan.problems += self.compared()
-        jumps, split = self.jumps(batches), self.split(txns)
+        twice = look_twice(txns, facts if before else None)
+        split = split_on_spark(self.spark, txns, twice)
+        jumps = real_jumps(edges, self.tree.cleaned)
         times = {(row["topic"], row["partition"]): row["newest"] for row in totals}
         digests = {(row["topic"], row["partition"]): (row["data"], row["digest"]) for row in totals if row["data"]}
         producers = {(row["topic"], row["partition"]): row["producer"] for row in totals}
         lacking = tables["lacking"]
         elsewhere = self.exchanged(lacking, txns) if len(lacking) else {}
         evidence = Evidence(
-            tables["odd"], tables["break"], jumps, lacking, split, ends, times, digests, producers, elsewhere
+            tables["odd"], tables["break"], jumps, lacking, split, ends, times, digests, producers, elsewhere, groups
         )
-        coordinators = self.coordinators(facts, tables, scan.problems, known=bool(before))
+        coordinators = self.coordinators(facts, tables, scan.problems, twice, known=bool(before))
         result = conclude(self.place, scan, evidence, coordinators, not_after=self.not_after)
         result.facts["delays_ms"] = lengths
         return result
@@ -221,12 +207,54 @@ class _Audit(SparkAudit):
         ranges = plan_ranges(self.tree.files, range_bytes=self.range_bytes)
         return sum(memory.known_bytes(part, checked=self.check_crc) for part in ranges)
 
-    def problems(self, stored: DataFrame) -> list[Problem]:
-        rows = stored.where("problem is not null")
-        return [
-            Problem(*row)
-            for row in rows.select("path", "position", "problem", "problem_detail", "problem_severity").collect()
+    def read(self, table: str, partitions: list[str]) -> DataFrame:
+        """A table of the source `kafka_log`, planned here: Spark would start three Python processes more for it."""
+        memory = self.place.memory if table == "audit" else None
+        options = SourceOptions(
+            partitions,
+            table,
+            list(TABLES[table]),
+            [TRANSACTION_STATE] if table in OF_COORDINATORS else [],
+            self.check_crc and table == "audit",
+            self.range_bytes,
+            "" if memory is None else str(memory.folder),
+            self.place.span if table == "audit" else Span(),
+        )
+        return planned(self.spark, options)
+
+    def problems(self, *tables: DataFrame) -> list[list[Problem]]:
+        """Those of each table."""
+        names = [F.col(name) for name in ("path", "position", *PROBLEM)]
+        parts = [
+            rows.where("problem is not null").select(F.lit(place).alias("place"), *names)
+            for place, rows in enumerate(tables)
         ]
+        found: list[list[Problem]] = [[] for _ in tables]
+        for row in reduce(DataFrame.unionByName, parts).collect():
+            found[row["place"]].append(_problem(row.asDict()))
+        return found
+
+    def problems_and_edges(self, stored: DataFrame) -> tuple[list[Problem], pd.DataFrame]:
+        """What could not be read; and edges of ranges, and jumps inside them that compaction does not explain.
+
+        Nothing else of the batches comes to the driver.
+        """
+        columns = [*(name for name in BATCH_COLUMNS if name in TABLES["audit"]), "last"]
+        rows = stored.where("problem is not null or jump or last").select(*columns, *PROBLEM)
+        if self.tree.cleaned:
+            upto = [
+                (topic, partition, FAR if topic.startswith("__") and offset > 0 else offset)
+                for (topic, partition), offset in self.tree.cleaned.items()
+            ]
+            cleaned = self.spark.createDataFrame(upto, "topic string, partition int, upto bigint")
+            inside = "not last and previous_offset >= 0 and base_offset > previous_offset and base_offset < upto"
+            rows = rows.join(F.broadcast(cleaned), ["topic", "partition"], "left").where(
+                f"problem is not null or upto is null or not ({inside})"
+            )
+        found = rows.select(*columns, *PROBLEM).toArrow()
+        is_edge = pc.is_null(found["problem"])
+        edges = found.filter(is_edge).select(columns).to_pandas().astype({**BATCH_COLUMNS, "last": "?"})
+        return [_problem(row) for row in found.filter(pc.invert(is_edge)).to_pylist()], edges
 
     def states_directories(self) -> dict[str, list[LogFile]]:
         """The partitions of the coordinators' log, and their segments as they are now."""
@@ -236,10 +264,12 @@ class _Audit(SparkAudit):
     def states(self, name: str, partitions: list[str]) -> DataFrame:
         if not partitions:
             return self.spark.createDataFrame([], spark_schema("states"))
-        return self.stored(name, read_logs(self.spark, partitions, table="states"))
+        return self.stored(name, self.read("states", partitions))
 
-    def groups(self, rows: int, rows_per_group: int) -> int:
-        return max(rows // rows_per_group + 1, GROUPS_PER_CORE * self.spark.sparkContext.defaultParallelism)
+    def groups_of_states(self) -> int:
+        held = sum(file.size for file in self.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE))
+        rows = held // STATE_BYTES
+        return max(rows // STATES_PER_GROUP + 1, GROUPS_PER_CORE * self.spark.sparkContext.defaultParallelism)
 
     def grouped(self, rows: DataFrame, groups: int, *keys: str) -> Any:
         return rows.groupBy(F.pmod(F.xxhash64(*keys), F.lit(groups)).alias("bucket"))
@@ -260,34 +290,30 @@ class _Audit(SparkAudit):
         rows = states.where("problem is null").withColumn("late", F.lit(True))
         if not same:
             rows = rows.unionByName(decided.where("problem is null").withColumn("late", F.lit(False)))
-        held = sum(file.size for file in self.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE))
-        groups = self.groups(held // STATE_BYTES, STATES_PER_GROUP)
-        grouped = self.grouped(rows, groups, "transactional_id")
+        grouped = self.grouped(rows, self.groups_of_states(), "transactional_id")
         return self.stored("facts", grouped.applyInPandas(fold, spark_schema("txnlog", **FACTS)))
 
     # ------------------------------------------------------------------ evidence
 
-    def claims(self) -> tuple[DataFrame, list[Problem]]:
-        """What the files beside the segments say of producers, and what is wrong with one of them alone."""
+    def claims(self) -> DataFrame:
+        """What the files beside the segments say of producers, and problems: what is wrong with a file alone."""
         files = [file for file in self.tree.files if is_sidecar(file)]
         schema = "path string, kind string, topic string, partition int, base_offset bigint, size bigint"
         rows = [(file.path, str(file.kind), file.topic, file.partition, file.base_offset, file.size) for file in files]
         tasks = max(1, min(len(rows), sum(file.size for file in files) // self.range_bytes + 1))
-        columns = CLAIM_COLUMNS | {"problem": "object", "severity": "object", "detail": "object"}
+        columns = CLAIM_COLUMNS | dict.fromkeys(PROBLEM, "object")
 
         def read(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
             for frame in frames:
                 for row in frame.itertuples(index=False):
                     file = LogFile(row.path, FileKind(row.kind), row.topic, row.partition, row.base_offset, row.size)
                     problems: list[Problem] = []
-                    yield claims_of(read_sidecars([file]), problems).assign(problem=None, severity=None, detail=None)
+                    yield claims_of(read_sidecars([file]), problems).assign(**dict.fromkeys(PROBLEM))
                     if problems:
                         yield problem_rows(problems, columns)
 
         listed = self.spark.createDataFrame(rows, schema).repartition(tasks)
-        stored = self.stored("claims", listed.mapInPandas(read, ddl(columns)))
-        wrong = stored.where("problem is not null").select("path", "position", "problem", "detail", "severity")
-        return stored.where("problem is null").select(*CLAIM_COLUMNS), [Problem(*row) for row in wrong.collect()]
+        return self.stored("claims", listed.mapInPandas(read, ddl(columns)))
 
     def with_facts(self, claims: DataFrame, facts: DataFrame) -> DataFrame:
         """What a coordinator says of a transaction is a claim about each of its partitions."""
@@ -330,22 +356,6 @@ class _Audit(SparkAudit):
         ordered = rows.repartition(tasks, *key).sortWithinPartitions(*key, "is_batch", "segment", "position")
         return self.stored("checked", ordered.mapInArrow(Checks(beside, directories), ddl(CHECKED)))
 
-    def jumps(self, batches: DataFrame) -> pd.DataFrame:
-        """Only edges of ranges, and jumps inside them that compaction does not explain, come to the driver."""
-        columns = [*(name for name in BATCH_COLUMNS if name in TABLES["audit"]), "last"]
-        edges = batches.where("jump or last").select(*columns)
-        if self.tree.cleaned:
-            upto = [
-                (topic, partition, (1 << 63) - 1 if topic.startswith("__") and offset > 0 else offset)
-                for (topic, partition), offset in self.tree.cleaned.items()
-            ]
-            cleaned = self.spark.createDataFrame(upto, "topic string, partition int, upto bigint")
-            inside = "not last and previous_offset >= 0 and base_offset > previous_offset and base_offset < upto"
-            edges = edges.join(F.broadcast(cleaned), ["topic", "partition"], "left").where(
-                f"upto is null or not ({inside})"
-            )
-        return real_jumps(frame_of(edges.select(*columns), {**BATCH_COLUMNS, "last": "?"}), self.tree.cleaned)
-
     def timelines(self, states: DataFrame, txns: DataFrame) -> dict[str, dict[str, float]]:
         """The table of all transactions, those of a producer in one piece; and percentiles of their steps."""
 
@@ -355,7 +365,7 @@ class _Audit(SparkAudit):
             return timelines(states, txns.astype(TXN_COLUMNS), levels)
 
         records = states.where("problem is null").select(*TABLES["txnlog"])
-        groups = self.groups(records.count(), STATES_PER_GROUP)
+        groups = self.groups_of_states()
         both = self.grouped(records, groups, "producer_id").cogroup(self.grouped(txns, groups, "producer_id"))
         stored = self.kept("timelines", both.applyInPandas(join, ddl(TIMELINE_COLUMNS)))
         wanted = []
@@ -373,13 +383,6 @@ class _Audit(SparkAudit):
             if row[name] is not None
         }
 
-    def split(self, txns: DataFrame) -> pd.DataFrame:
-        """The transactions with both outcomes: see `split_outcomes`, which looks at what this leaves."""
-        key = ["producer_id", "marker_epoch"]
-        bumped = txns.where("marker_offset >= 0 and batches > 0 and marker_epoch = epoch + 1")
-        both = bumped.groupBy(*key).agg(F.countDistinct("outcome").alias("outcomes")).where("outcomes > 1")
-        return split_outcomes(frame_of(bumped.join(F.broadcast(both), key).select(*TXN_COLUMNS), TXN_COLUMNS))
-
     def exchanged(self, lacking: pd.DataFrame, txns: DataFrame) -> dict[tuple[str, int], tuple[str, int]]:
         """Where markers that are missing are instead; only transactions of their producers come to the driver."""
         who = self.spark.createDataFrame(
@@ -388,6 +391,18 @@ class _Audit(SparkAudit):
         )
         there = txns.where("undecided").join(F.broadcast(who), ["producer_id", "marker_epoch"])
         return exchanged(lacking, frame_of(there.select(*TXN_COLUMNS), TXN_COLUMNS))
+
+    def group_offsets(self) -> GroupOffsets:
+        """What groups have committed; each partition of their log by one task, which hands on one row a partition."""
+        by_directory: dict[str, list[LogFile]] = {}
+        for file in self.tree.of(FileKind.SEGMENT, topic=CONSUMER_OFFSETS):
+            if file.size:
+                by_directory.setdefault(str(Path(file.path).parent), []).append(file)
+        if sum(file.size for files in by_directory.values() for file in files) <= SMALL_BYTES:
+            return merged(map(read_group_offsets, by_directory.values()))
+        context = self.spark.sparkContext
+        tasks = context.parallelize(list(by_directory.values()), len(by_directory))
+        return merged(tasks.map(read_group_offsets).collect())
 
     def compared(self) -> list[Problem]:
         """What replicas say of each other; each partition by one task."""
@@ -404,7 +419,7 @@ class _Audit(SparkAudit):
         return compared.flatMap(lambda task: compare_replicas(*task)).collect()
 
     def coordinators(
-        self, facts: DataFrame, tables: dict[str, pd.DataFrame], problems: list[Problem], *, known: bool
+        self, facts: DataFrame, tables: dict[str, pd.DataFrame], problems: list[Problem], twice: Twice, *, known: bool
     ) -> Coordinators:
         """As much of the coordinators' log as the verdicts ask for."""
         producers = sorted({int(one) for name in ("odd", "break") for one in tables[name]["producer_id"]})
@@ -429,16 +444,9 @@ class _Audit(SparkAudit):
                 for row in rows
                 if row["fact"] == "odd" and row["anomaly"] != SHARED
             ]
-            + (self.shared(facts) if known else []),
+            + shared_on_spark(self.spark, facts, twice),
         )
 
-    def shared(self, facts: DataFrame) -> list[Told]:
-        """Producer ids of several transactional ids, which were folded in different places."""
-        last = facts.where("fact = 'last'")
-        several = last.groupBy("of_producer").agg(F.countDistinct("transactional_id").alias("ids")).where("ids > 1")
-        held: dict[int, list[TransactionRecord]] = {}
-        for row in last.join(F.broadcast(several), "of_producer").collect():
-            held.setdefault(row["of_producer"], []).append(record_of(row))
-        return [
-            shared(producer_id, one, other) for producer_id, of in sorted(held.items()) for one, other in pairwise(of)
-        ]
+
+def _problem(row: Mapping[str, Any]) -> Problem:
+    return Problem(row["path"], row["position"], row["problem"], row["problem_detail"], row["problem_severity"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from odradek_pipeline.evidence import batches_around
 from odradek_pipeline.finding_words import sentence_of
 from odradek_pipeline.pictures import pictures_of
 from odradek_pipeline.report_parts import card, page_of, said_of, since_of
@@ -29,11 +30,11 @@ Incident = tuple[Path, dict[str, Any]]
 
 
 def find_audits(folder: Path) -> list[Path]:
-    """The folder itself and those directly below it that an audit has written."""
+    """The folder itself and those directly below it that an audit has written to its end; the summary comes last."""
     return [
         one
         for one in [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
-        if (one / "anomalies.parquet").exists()
+        if (one / "anomalies.parquet").exists() and (one / "summary.json").exists()
     ]
 
 
@@ -43,12 +44,16 @@ def write_report(folder: Path) -> bool:
     summaries = {audit: json.loads((audit / "summary.json").read_text()) for audit in audits}
     bad = any(summary["verdict"] == "bad" for summary in summaries.values())
     causes = [(audit, row) for audit in audits for row in _incidents(audit)]
+    around = [batches_around(row) for _, row in causes[:CARDS_MAX]]
+    causes[:CARDS_MAX] = [
+        (audit, row | {"since": since_of(audit, row, near)}) for (audit, row), near in zip(causes, around, strict=False)
+    ]
     verdict, heading = ("bad" if bad else "ok"), _heading(bad, len(causes), list(summaries.values()))
     title = f"Exactly-once audit: {verdict}"
     body = f'<header class="{verdict}"><h1>{title}</h1><p>{html.escape(heading)}</p></header>{_contents(causes)}'
     body += "".join(
-        card(place, audit, row, is_open=place <= OPEN_MAX)
-        for place, (audit, row) in enumerate(causes[:CARDS_MAX], start=1)
+        card(place, audit, row, near, is_open=place <= OPEN_MAX)
+        for place, ((audit, row), near) in enumerate(zip(causes, around, strict=False), start=1)
     )
     body += "".join(_section(audit, summaries[audit]) for audit in audits)
     (folder / "report.html").write_text(page_of(title, body), encoding="utf-8")
@@ -63,7 +68,10 @@ def write_report(folder: Path) -> bool:
 
 
 def _heading(bad: bool, causes: int, summaries: list[dict[str, Any]]) -> str:
-    read = "; ".join(_read(summary) for summary in summaries)
+    of_kinds: dict[str, list[dict[str, Any]]] = {}
+    for summary in summaries:
+        of_kinds.setdefault(str(summary["audit"]), []).append(summary)
+    read = "; ".join(_read(kind, of) for kind, of in of_kinds.items())
     if causes:
         said = f"{number(causes)} {'incident' if causes == 1 else 'incidents'}: what is wrong, and what to do about it."
     else:
@@ -71,13 +79,25 @@ def _heading(bad: bool, causes: int, summaries: list[dict[str, Any]]) -> str:
     return f"{said} Read: {read}."
 
 
-def _read(summary: dict[str, Any]) -> str:
-    """What an audit has looked at, in a few words."""
-    kinds = (("batches", "batches"), ("operations", "operations"), ("events", "events"), ("rows", "records"))
-    amounts = [f"{number(summary[key])} {name}" for key, name in kinds if isinstance(summary.get(key), int)]
-    amounts += [f"{number(summary['files'])} files"] if "files" in summary else []
-    amounts += [size(summary["bytes"])] if "bytes" in summary else []
-    return f"{summary['audit']}, " + ", ".join(amounts) if amounts else str(summary["audit"])
+def _read(kind: str, summaries: list[dict[str, Any]]) -> str:
+    """What audits of one kind have looked at, in a few words."""
+    what = kind if len(summaries) == 1 else f"{number(len(summaries))} audits of {kind}"
+    amounts = [what]
+    for key, name in _AMOUNTS.items():
+        found = [summary[key] for summary in summaries if isinstance(summary.get(key), int)]
+        if found:
+            amounts.append(size(sum(found)) if key == "bytes" else f"{number(sum(found))} {name}")
+    return ", ".join(amounts)
+
+
+_AMOUNTS = {
+    "batches": "batches",
+    "operations": "operations",
+    "events": "events",
+    "rows": "records",
+    "files": "files",
+    "bytes": "",
+}
 
 
 # ---------------------------------------------------------------------- incidents
@@ -87,8 +107,7 @@ def _incidents(audit: Path) -> list[dict[str, Any]]:
     """Those that the audit tells; of one that has only findings, one for each kind of bad ones."""
     path = audit / "incidents.parquet"
     if path.exists():
-        rows = [{str(key): value for key, value in row.items()} for row in pd.read_parquet(path).to_dict("records")]
-        return [row | {"since": since_of(audit, row)} for row in rows]
+        return [{str(key): value for key, value in row.items()} for row in pd.read_parquet(path).to_dict("records")]
     frame = pd.read_parquet(audit / "anomalies.parquet")
     bad = frame[frame["severity"] == "bad"]
     return [sentence_of(str(kind), rows) for kind, rows in bad.groupby("anomaly", sort=False)]

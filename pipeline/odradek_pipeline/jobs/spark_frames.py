@@ -15,7 +15,7 @@ from odradek_pipeline.decisions import DECISION_COLUMNS
 from odradek_pipeline.layout import FileKind, Problem
 from odradek_pipeline.levels import Levels
 from odradek_pipeline.log_checks import BREAK_COLUMNS, SEQUENCE_COLUMNS, TXN_COLUMNS
-from odradek_pipeline.log_tables import TABLES
+from odradek_pipeline.log_tables import PROBLEM, TABLES
 from odradek_pipeline.payload import TransactionRecord
 from odradek_pipeline.sidecar_checks import PROBLEM_COLUMNS
 from odradek_pipeline.steps import Known
@@ -118,9 +118,10 @@ def widened(kind: str, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def problem_rows(problems: list[Problem], columns: dict[str, str]) -> pd.DataFrame:
+    """Rows of a table that has the columns of `PROBLEM` beside its own."""
     rows = pd.DataFrame(
         [(one.path, one.position, one.problem, one.severity, one.detail) for one in problems],
-        columns=list(PROBLEM_COLUMNS),
+        columns=["path", "position", *PROBLEM],
     )
     empty = {name: _EMPTY.get(of, -1) for name, of in columns.items() if name not in rows.columns}
     return rows.assign(**empty)[list(columns)]

@@ -38,6 +38,8 @@ class Outcome:
     incidents: tuple[str, ...]
     told: frozenset[str]
     """Incidents, and with a leading `~` problems of severity info."""
+    wordless: tuple[str, ...] = ()
+    """Incidents that do not say what they block, or what to run."""
 
     @property
     def is_found(self) -> bool:
@@ -79,7 +81,9 @@ def play(fault: Fault, folder: Path) -> Outcome:
     assert result.incidents is not None
     incidents = tuple(result.incidents["incident"])
     told = {*incidents, *(f"~{one.problem}" for one in result.problems if one.severity == "info")}
-    return Outcome(fault, incidents, frozenset(told))
+    rows = result.incidents.to_dict("records")
+    wordless = tuple(row["incident"] for row in rows if not (row["blocks"] and row["run"]))
+    return Outcome(fault, incidents, frozenset(told), wordless)
 
 
 def healthy() -> list[str]:

@@ -361,4 +361,30 @@ fault(AGAIN, "a record without a key in a compacted topic", "compacted_and_delet
     null_key
 )
 
+
+def text_copy(root: Path) -> None:
+    """Somebody copied it as text: a carriage return before each line feed, among which are lengths and offsets."""
+    path = orders(root).segments[0]
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+
+
+fault(AGAIN, "a segment that was copied as text", STOPPED, "damaged-segment")(text_copy)
+
+
+def later_copy(root: Path) -> None:
+    path = orders(root).segments[-1]
+    shutil.copy(path, path.with_name(f"{10_000:020}.log"))
+
+
+fault(AGAIN, "a copy of the last segment under a later name", MANY, "misnamed-segment")(later_copy)
+
+
+def under_two_names(root: Path) -> None:
+    """To a broker the number of this directory is 0, too: it does not start."""
+    directory = orders(root).segments[0].parent
+    shutil.copytree(directory, directory.with_name("orders-00"))
+
+
+fault(AGAIN, "a partition under two names", STOPPED, "repeated-partition")(under_two_names)
+
 KINDS = (AGAIN,)

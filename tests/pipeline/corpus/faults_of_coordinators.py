@@ -204,7 +204,7 @@ def beyond(root: Path) -> None:
     appended(root, record.key, encode_value(changed, int.from_bytes(record.value[:2])), log)
 
 
-fault(OF_COORDINATORS, "a committed offset behind the end", GROUPS, "~offset-behind-end", is_missed=True)(beyond)
+fault(OF_COORDINATORS, "a committed offset behind the end", GROUPS, "~offset-behind-end")(beyond)
 
 
 def later_group(root: Path) -> None:
@@ -218,7 +218,6 @@ fault(
     "a later version of a group's record",
     GROUPS,
     "unknown-version|~unknown-version",
-    is_missed=True,
 )(later_group)
 
 
