@@ -21,6 +21,15 @@ FINDINGS = [
     (4033, "worn-epochs"),
     # A broker was to stand still for a moment, and did so for as long as an admin asked in vain.
     (3, "follow-ups"),
+    # What was acknowledged while its lock was being given back stayed with nobody for ever.
+    (6104, "sharing"),
+    # A lot that was acquired again in two parts had one owner, so that the other one was told it had nothing.
+    (6021, "sharing"),
+    # The log of level 0 does not tell a new coordinator which epoch was bumped, in Kafka either.
+    (6023, "lost-answers"),
+    (6023, "rivals"),
+    # Two deliveries of one millisecond were taken in the wrong order.
+    (6105, "sharing"),
 ]
 
 

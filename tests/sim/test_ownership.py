@@ -64,6 +64,13 @@ def test_an_owner_may_be_turned_away_when_its_time_is_over_or_others_ask() -> No
     assert names(init("p0", 0), end("p0", 20, error=FENCED), forgets=True) == []
 
 
+def test_a_bump_that_is_asked_for_again_may_be_forgotten_at_level_0() -> None:
+    asked = init("p0", 0), init("p0", 10, epoch=0, lost=True), init("p0", 20, epoch=0, error=FENCED)
+    assert names(*asked) == ["fenced owner"]
+    assert names(*asked, forgets_bumps=True) == []
+    assert names(init("p0", 0), init("p0", 20, epoch=0, error=FENCED), forgets_bumps=True) == ["fenced owner"]
+
+
 def test_who_changes_its_mind_is_told_that_it_is_too_late() -> None:
     wrong = ErrorCode.INVALID_TXN_STATE
     assert names(init("p0", 0), end("p0", 10), end("p0", 20, commit=False, error=wrong)) == []

@@ -157,10 +157,11 @@ class Stage:
         while missing:
             if world.now >= end:
                 return False
-            self._wake()
+            if not ready or (alarms and alarms[0][0] <= world.now):
+                self._wake()
             if not ready:
                 next_at = min(alarms[0][0], end) if alarms else end
-                world.run_until(self._is_anybody_ready, within_ms=next_at - world.now)
+                world.go_on_until(ready.__len__, within_ms=next_at - world.now)
                 self._after_each()
                 continue
             turns = sorted(ready)
@@ -187,6 +188,3 @@ class Stage:
                 self.ready.add(number)
             else:
                 return
-
-    def _is_anybody_ready(self) -> bool:
-        return len(self.ready) > 0

@@ -33,6 +33,8 @@ TIMEOUT_CHECKS_MS = 1_000
 """How often coordinators look for transactions that are open for too long."""
 SLOWNESS_MS = 4_000
 """As long as a broker may do nothing at all, and what was asked of it meanwhile."""
+WORK_MS = 1_000
+"""As long as a broker may take that does not stand still."""
 PARTITIONS: list[TopicPartition] = [("t", 0), ("t", 1), ("t", 2)]
 
 
@@ -50,13 +52,16 @@ class Checks:
         forgets: bool = False,
         timeout_ms: int = 0,
         deleted_at: int = 0,
+        stands_still: bool = True,
     ) -> None:
         """`refuses`: a rule has answered for leaders that they do not take a batch, which they have not heard of.
 
         `forgets`: leaders forget producers that are silent for a while. `timeout_ms` is that of transactions.
         `deleted_at`: when the end of the topic was asked for that is made again, for the last time.
+        `stands_still`: a broker may do nothing at all for a while, or its replicas acknowledge nothing.
         """
         self._deleted_at = deleted_at
+        self._stands_still = stands_still
         self._world = world
         self._producers = producers
         self._consumers = consumers
@@ -128,6 +133,7 @@ class Checks:
         yield from self._of_logs()
 
     def _of_logs(self) -> Iterator[Problem]:
+        yield from self._older_leaders()
         yield from self._wrong_places()
         yield from self._mixed_transactions()
         yield from self._late_records()
@@ -137,10 +143,21 @@ class Checks:
         yield from self._wrong_markers()
         yield from self._open_for_too_long()
 
+    def _older_leaders(self) -> Iterator[Problem]:
+        """The epochs of leaders grow along each log, those of coordinators included."""
+        for log in self._world.store.logs():
+            last = -1
+            for batch in log.batches():
+                if batch.partition_leader_epoch < last:
+                    where = f"{log.topic}-{log.index} at {batch.base_offset}"
+                    yield Problem("older leader", f"{where} is of epoch {batch.partition_leader_epoch}, behind {last}")
+                    break
+                last = batch.partition_leader_epoch
+
     def _open_for_too_long(self) -> Iterator[Problem]:
         """Where a coordinator stays what it is, it aborts what is open for longer than its timeout (KIP-98)."""
         opened: dict[str, tuple[int, int]] = {}
-        longest_ms = self._timeout_ms + TIMEOUT_CHECKS_MS + SLOWNESS_MS
+        longest_ms = self._timeout_ms + TIMEOUT_CHECKS_MS + (SLOWNESS_MS if self._stands_still else WORK_MS)
         for at, (node_id, fact) in zip(self._world.fact_times, self._world.facts, strict=True):
             fields: Fields = fact.fields
             if fact.kind == "leadership_taken" and fields["topic"] == CoordinatorKind.TRANSACTION.topic:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from odradek.dialects.load import load
 from odradek.node.rules.model import Rule
+from odradek.sim.dice import Dice
 from odradek.sim.faults import RULES
 from odradek.sim.focus import FOCUSES, Focus
 from odradek.sim.habits import Habits
@@ -43,7 +44,7 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
     """The schedule of a seed, for a workload by its name or one of your own. With other settings it is another run."""
     settings = settings or Settings()
     focus = FOCUSES[workload] if isinstance(workload, str) else workload
-    dice = Random(seed)
+    dice = Dice(seed)
     # What came later is drawn by itself, so that the seeds of findings still tell the same.
     world = Random(f"{seed} world")
     drawn = dice.choice(focus.levels)
@@ -137,7 +138,7 @@ def _player(
 ) -> Player:
     # At level 0 new clients go back to the older style.
     newer = 0 not in levels and dice.random() < habits.newer
-    own = Random(dice.getrandbits(32))
+    own = Dice(dice.getrandbits(32))
     idempotent = not works and habits.idempotent > 0 and own.random() < habits.idempotent
     transactions = tuple(_transaction(own, habits, works=works) for _ in range(TRANSACTIONS))
     seed = own.getrandbits(32)
@@ -175,14 +176,17 @@ def _transaction(dice: Random, habits: Habits, *, works: bool) -> Txn:
     if dice.random() < habits.walks_away:
         return Txn(seed=seed, pause_ms=pause_ms, sends=tuple(sends), offset=offset, ending="walk away")
     commits = dice.random() < habits.commits
-    late = Random(f"{seed} habits")
+    late = Dice(f"{seed} habits")
     if late.random() < habits.lingers:
         sends = [replace(send, pause_ms=late.choice((300, 900))) for send in sends]
+    impatient = Dice(f"{seed} offsets") if habits.gives_up_offsets else late
+    gives_up = habits.gives_up_offsets > 0 and impatient.random() < habits.gives_up_offsets
     return Txn(
         seed=seed,
         pause_ms=pause_ms,
         sends=tuple(sends),
-        offset=offset,
+        offset=offset or gives_up,
+        offset_patience_ms=impatient.choice((20, 60, 150)) if gives_up else 0,
         together=late.random() < habits.together,
         changes_mind=commits and late.random() < habits.changes_mind,
         ending="commit" if commits else "abort",
@@ -191,10 +195,11 @@ def _transaction(dice: Random, habits: Habits, *, works: bool) -> Txn:
 
 def _send(dice: Random, habits: Habits, partition: int, *, pause_ms: int) -> Send:
     gives_up = dice.random() < habits.gives_up
+    hurries = habits.hurries > 0 and not gives_up and dice.random() < habits.hurries
     return Send(
         partition=partition,
         records=tuple(dice.randint(1, 3) for _ in range(dice.randint(1, habits.in_flight))),
-        patience_ms=dice.choice((10, 40, 150)) if gives_up else 3_000,
+        patience_ms=dice.choice((10, 40, 150)) if gives_up or hurries else 3_000,
         gives_up=gives_up,
         hangs_up=dice.random() < habits.hangs_up,
         pause_ms=pause_ms,

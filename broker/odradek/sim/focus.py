@@ -333,6 +333,37 @@ REMADE = _focus(
 )
 """A topic is deleted in the middle of transactions that write to it, and made again before their markers come."""
 
+DEPOSED_COORDINATORS = _focus(
+    {"deafen a broker": 6, "move a coordinator": 6, "delay acknowledgements": 6, "delay markers": 2},
+    habits=Habits(newer=0.5, gives_up=0.1, gives_up_offsets=0.1),
+    slowest_ms=(0, 5, 40),
+)
+"""Coordinators are replaced without noticing it while their markers are on their way."""
+
+RESTLESS_LEADERS = _focus(
+    {"move a leader": 12, "move a coordinator": 6, "delay verdicts": 2, "delay markers": 2},
+    habits=Habits(gives_up=0.1),
+    slowest_ms=(40, 120, 400),
+)
+"""Leaders are replaced again before everybody has heard of them."""
+
+LATE_OFFSETS = _focus(
+    {"delay verdicts": 8, "delay requests": 2, "move a coordinator": 1},
+    habits=Habits(newer=0.3, gives_up=0.1, gives_up_offsets=0.7),
+    levels=((0,), (1,), (1, 2), (2,)),
+    slowest_ms=(0, 5, 40),
+)
+"""Offsets that their producers have given up arrive, or are verified, when their transaction is over."""
+
+HURRIED = _focus(
+    {"delay records": 4, "delay answers of records": 6, "delay verdicts": 3},
+    # Without the newer style a leader that has never heard of a producer takes any sequence (KIP-360).
+    habits=Habits(newer=1.0, gives_up=0.0, hurries=0.7, hangs_up=0.4, in_flight=4),
+    levels=((2,), (1, 2)),
+    slowest_ms=(0, 5, 40),
+)
+"""Batches are sent again on other connections while the first ones are on their way, or are written."""
+
 FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {
         "general": GENERAL,
@@ -364,5 +395,9 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "heartbeats": HEARTBEATS,
         "sharing": SHARING,
         "remade-topics": REMADE,
+        "deposed-coordinators": DEPOSED_COORDINATORS,
+        "restless-leaders": RESTLESS_LEADERS,
+        "late-offsets": LATE_OFFSETS,
+        "hurried": HURRIED,
     }
 )

@@ -14,6 +14,8 @@ class Habits(Struct, frozen=True):
     """How many are of the newer style, where the level allows it."""
     gives_up: float = 0.25
     """Not to send a batch again that was not answered in time, but to abort."""
+    hurries: float = 0.0
+    """To send a batch again soon, on another connection, while the first one may still be on its way."""
     hangs_up: float = 1.0
     """To close the connection then; a broker that is not told goes on with what is parked there."""
     commits: float = 0.7
@@ -27,6 +29,8 @@ class Habits(Struct, frozen=True):
     """Transactional ids of the producers, who are five: those with the same one are rivals."""
     succeeds: bool = False
     """Every other producer dies in its second transaction, and the next one takes its id over."""
+    gives_up_offsets: float = 0.0
+    """Not to commit an offset again that was not answered in time, but to abort."""
     workers: int = 2
     """Members of the group that consumes, transforms and produces."""
     timeout_ms: int = 8_000

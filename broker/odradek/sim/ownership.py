@@ -66,9 +66,18 @@ class _Taken(Struct, frozen=True):
 
 
 def owners_problems(
-    asked: Sequence[Asked], *, timeout_ms: int, forced: Sequence[Forced] = (), forgets: bool = False
+    asked: Sequence[Asked],
+    *,
+    timeout_ms: int,
+    forced: Sequence[Forced] = (),
+    forgets: bool = False,
+    forgets_bumps: bool = False,
 ) -> Iterator[Problem]:
-    """What was asked and answered of ids; `timeout_ms` is that of their transactions, `forgets`: ids expire."""
+    """What was asked and answered of ids; `timeout_ms` is that of their transactions, `forgets`: ids expire.
+
+    `forgets_bumps`: a coordinator that takes over does not know the epoch before, as the log of level 0 has no room
+    for it, so that it fences who asks again for a bump that it had no answer to, as Kafka's does.
+    """
     of_ids: dict[str, list[Asked]] = {}
     for each in asked:
         name = _id_of(each.request)
@@ -92,7 +101,7 @@ def owners_problems(
             error = _ERROR_OF[type(each.request)](each.response)
             if error == ErrorCode.NONE:
                 yield from _of_a_zombie(name, each, own.done_at or 0, taken)
-            elif not forgets:
+            elif not forgets and not (forgets_bumps and _repeats_a_bump(each, requests)):
                 yield from _of_an_owner(name, each, ErrorCode(error), own, taken, requests, timeout_ms)
 
 
@@ -157,6 +166,14 @@ def _must_end(asked: Asked, requests: Sequence[Asked]) -> bool:
             for each in requests
         )
     return bool(request.committed)
+
+
+def _repeats_a_bump(asked: Asked, requests: Sequence[Asked]) -> bool:
+    """Whether the same bump was asked for before, and not answered."""
+    return isinstance(asked.request, InitProducerIdRequest) and any(
+        each.name == asked.name and each.at < asked.at and each.response is None and each.request == asked.request
+        for each in requests
+    )
 
 
 def _ends(asked: Asked) -> bool:

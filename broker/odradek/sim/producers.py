@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
-from random import Random
 from typing import Any
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.record import Record, build_batch
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
+from odradek.sim.dice import Dice
 from odradek.sim.schedule import PARTITIONS, Player, Send, Txn
 from odradek.sim.world import World
 from odradek.txn.rules import rules_of
@@ -39,6 +39,8 @@ TopicPartition = tuple[str, int]
 TOPIC = "t"
 LONG_MS = 60_000
 """Whoever dies with a transaction that times out so late leaves it open for good."""
+PATIENCE_MS = 3_000
+"""As long as a producer waits for a coordinator's answer."""
 NOBODY = (-1, -1)
 INIT_VERSION = 5
 
@@ -145,7 +147,7 @@ class Producer:
         self.end_version = self._offered(ApiKey.END_TXN, since.end_bumps - behind)
         self.add_version = self._offered(ApiKey.ADD_PARTITIONS_TO_TXN, 3)
         self.add_offsets_version = self._offered(ApiKey.ADD_OFFSETS_TO_TXN, 3)
-        self.random = Random(plan.seed)
+        self.random = Dice(plan.seed)
         """For what the schedule does not say; each transaction brings its own."""
         self.plan = plan
         self.timeout_ms = timeout_ms
@@ -164,7 +166,7 @@ class Producer:
         yield Sleep(self.plan.begins_ms + self.random.randrange(100))
         yield from self._restart()
         for number, plan in enumerate(self.plan.transactions):
-            self.random = Random(plan.seed)
+            self.random = Dice(plan.seed)
             yield Sleep(plan.pause_ms)
             yield from self._get_ready()
             if not self.goes_on():
@@ -207,7 +209,7 @@ class Producer:
                 yield from self._produce(transaction, send, number)
                 yield Sleep(send.pause_ms)
             if plan.offset:
-                yield from self._commit_own_offset(transaction)
+                yield from self._commit_own_offset(transaction, plan.offset_patience_ms)
             dies = self.timeout_ms < LONG_MS and not self.goes_on() and plan.seed % 2
             if plan.ending == "walk away" or dies:
                 raise WalksAway
@@ -347,12 +349,21 @@ class Producer:
         waiting[:] = [sent for sent in waiting if sent not in taken]
         return None in responses
 
-    def _commit_own_offset(self, transaction: Transaction) -> Script:
+    def _commit_own_offset(self, transaction: Transaction, patience_ms: int) -> Script:
         transaction.with_offset = True
-        yield from self._commit_offset(transaction, group=self.group, offset=transaction.number)
+        yield from self._commit_offset(
+            transaction, group=self.group, offset=transaction.number, patience_ms=patience_ms
+        )
 
     def _commit_offset(
-        self, transaction: Transaction, *, group: str, offset: int, member_id: str = "", generation: int = -1
+        self,
+        transaction: Transaction,
+        *,
+        group: str,
+        offset: int,
+        member_id: str = "",
+        generation: int = -1,
+        patience_ms: int = 0,
     ) -> Script:
         if not self.new:
             request = AddOffsetsToTxnRequest(
@@ -379,14 +390,19 @@ class Producer:
             member_id=member_id,
             topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[committed])],
         )
-        yield from self._until_done(
+        response = yield from self._until_done(
             CoordinatorKind.GROUP,
             group,
             commit,
             self.offsets_version,
             lambda response: response.topics[0].partitions[0].error_code,
             abortable=NOT_A_MEMBER | {ErrorCode.TRANSACTION_ABORTABLE},
+            asks_once=patience_ms > 0,
+            patience_ms=patience_ms or PATIENCE_MS,
         )
+        if response is None:
+            # It may still be on its way when the transaction is over and the next one has begun.
+            raise MustAbort
 
     # ------------------------------------------------------------------ its coordinator
 
@@ -452,6 +468,7 @@ class Producer:
         abortable: frozenset[ErrorCode] = frozenset(),
         fine: frozenset[ErrorCode] = frozenset(),
         asks_once: bool = False,
+        patience_ms: int = PATIENCE_MS,
     ) -> Generator[Sleep | Ask, Any, Any]:
         """Ask a coordinator, whoever it is by then, until there is an answer that no retry would change.
 
@@ -459,7 +476,7 @@ class Producer:
         """
         while True:
             node_id = self._coordinator(kind, key)
-            response = None if node_id < 0 else (yield Ask(node_id, request, version))
+            response = None if node_id < 0 else (yield Ask(node_id, request, version, patience_ms))
             self._meet(type(request).__name__, None if response is None else error_of(response))
             if asks_once and response is None and node_id >= 0:
                 return None

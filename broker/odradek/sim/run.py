@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from itertools import chain, islice
-from random import Random
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +18,8 @@ from odradek.log.machine import Fact
 from odradek.sim.actors import Asked, Stage
 from odradek.sim.checks import PARTITIONS, TIMEOUT_CHECKS_MS, Checks
 from odradek.sim.consumers import Consumer
+from odradek.sim.dice import Dice
+from odradek.sim.group_checks import rebalance_problems
 from odradek.sim.idempotent import Idempotent
 from odradek.sim.members import Member
 from odradek.sim.model import Model, ReadBatch
@@ -142,7 +143,7 @@ class Run:
             Consumer(
                 self.world,
                 PARTITIONS[index],
-                random=Random(f"{schedule.seed} {index}"),
+                random=Dice(f"{schedule.seed} {index}"),
                 calm=lambda: self.calm,
                 judge=self._judge,
                 sessions=schedule.sessions,
@@ -158,7 +159,7 @@ class Run:
         self.watchers = [
             Watcher(
                 self.world,
-                random=Random(f"{schedule.seed} watcher {number}"),
+                random=Dice(f"{schedule.seed} watcher {number}"),
                 transactional_ids=sorted({plan.transactional_id for plan in schedule.players}) or [""],
                 goes_on=lambda: not self.calm,
             )
@@ -173,6 +174,7 @@ class Run:
         )
         self._stable: dict[TopicPartition, int] = {}
         self._watched_at = -1
+        self._facts: list[tuple[int, int, Fact]] = []
 
     @property
     def asked(self) -> list[Asked]:
@@ -182,8 +184,11 @@ class Run:
     @property
     def facts(self) -> list[tuple[int, int, Fact]]:
         """What brokers did: when, which one, and what."""
-        times = self.world.fact_times
-        return [(at, node_id, fact) for at, (node_id, fact) in zip(times, self.world.facts, strict=True)]
+        world = self.world
+        if len(self._facts) != len(world.facts):
+            times = world.fact_times
+            self._facts = [(at, node_id, fact) for at, (node_id, fact) in zip(times, world.facts, strict=True)]
+        return self._facts
 
     def play(self) -> Report:
         """Play it; `Violation` if something does not hold."""
@@ -238,7 +243,7 @@ class Run:
         nemesis = stage.add("nemesis", self.nemesis.script())
         if not stage.play([nemesis], within_ms=self.schedule.duration_ms + PEACE_MS):
             raise self._violation(Problem("no progress", "what goes wrong does not come to its end"))
-        self.calm = True
+        self.calm, calm_at = True, world.now
         writers = stage.actors[: len(self.producers)]
         if not stage.play(writers, within_ms=PEACE_MS):
             names = ", ".join(each.name for each in writers if not each.done)
@@ -262,11 +267,13 @@ class Run:
             forgets=self.schedule.producer_expiration_ms > 0,
             timeout_ms=self.schedule.transaction_timeout_ms,
             deleted_at=self.nemesis.deleted_at,
+            stands_still=_stands_still(self.schedule),
         )
         found = chain(
             checks.problems(),
-            share_problems(self.sharers, checks.committed, self.facts),
+            share_problems(self.sharers, checks.committed, self.facts, calm_at),
             self._owners_problems(),
+            () if _holds_joins_up(self.schedule) else rebalance_problems(self.asked, until=calm_at),
             watchers_problems(self.watchers, self.facts),
         )
         self._watch()
@@ -287,6 +294,7 @@ class Run:
                 timeout_ms=schedule.transaction_timeout_ms,
                 forced=self.nemesis.forced,
                 forgets=schedule.id_expiration_ms > 0,
+                forgets_bumps=0 in schedule.levels,
             )
 
     # ------------------------------------------------------------------ what must hold at every moment
@@ -301,13 +309,15 @@ class Run:
 
         Brokers are looked at once a millisecond, and whenever somebody reads.
         """
-        self.model.take_all(self.world.facts[self.model.events :])
-        if self.world.now == self._watched_at and not reads:
+        world, model = self.world, self.model
+        if len(world.facts) > model.events:
+            model.take_all(world.facts[model.events :])
+        if world.now == self._watched_at and not reads:
             return
-        self._watched_at = self.world.now
-        stepped, self.world.stepped = self.world.stepped, set()
+        self._watched_at = world.now
+        stepped, world.stepped = world.stepped, set()
         for node_id in stepped:
-            partitions = self.world.nodes[node_id].partitions
+            partitions = world.nodes[node_id].partitions
             for key in PARTITIONS:
                 partition = partitions.get(key)
                 if partition is None or not partition.is_leader:
@@ -323,6 +333,18 @@ def _refuses(schedule: Schedule) -> bool:
     """Whether a rule answers batches with an error, in place of a leader that does not hear of them."""
     rules = [deed.rule for deed in schedule.deeds if deed.rule is not None]
     return any(rule.match.api == ApiKey.PRODUCE.name and rule.act.error is not None for rule in rules)
+
+
+def _stands_still(schedule: Schedule) -> bool:
+    """Whether a broker does nothing for a while, or waits for replicas that do nothing."""
+    kinds = {each for deed in schedule.deeds for each in (deed.kind, deed.then)}
+    return not kinds.isdisjoint({"pause a broker", "change a lag"})
+
+
+def _holds_joins_up(schedule: Schedule) -> bool:
+    """Whether a rebalance may take longer because of what is done to brokers and to requests."""
+    matches = [deed.rule.match.apis for deed in schedule.deeds if deed.rule is not None]
+    return _stands_still(schedule) or any(apis is None or ApiKey.JOIN_GROUP in apis for apis in matches)
 
 
 def digest(facts: list[tuple[int, int, Fact]]) -> str:

@@ -79,6 +79,8 @@ class Txn(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
     sends: tuple[Send, ...] = ()
     offset: bool = False
     """It commits an offset of its own group as well."""
+    offset_patience_ms: int = 0
+    """So long it waits for the answer to that, and aborts then; 0: it asks until it is answered."""
     together: bool = False
     """One batch for each partition goes out in one request for each leader, in place of requests of their own."""
     changes_mind: bool = False

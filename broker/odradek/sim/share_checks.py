@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from odradek.log.machine import Fact
 from odradek.sim.model import Fields
 from odradek.sim.promises import Problem
-from odradek.sim.sharers import DELIVERIES_MAX, LOCK_MS, NEVER, TOPIC, Given, Sharer
+from odradek.sim.sharers import DELIVERIES_MAX, LOCK_MS, NEVER, SESSION_MS, TOPIC, Given, Sharer
 
 __all__ = ["share_problems"]
 
@@ -18,12 +18,18 @@ def share_problems(
     sharers: Sequence[Sharer],
     values: Mapping[TopicPartition, Sequence[bytes | None]],
     facts: Iterable[tuple[int, int, Fact]],
+    calm_at: int = 0,
 ) -> Iterator[Problem]:
-    """Every committed record is delivered at least once, nothing else is, and to one member at a time."""
+    """Every committed record is delivered at least once, nothing else is, and to one member at a time.
+
+    `calm_at`: since when nothing goes wrong any more.
+    """
     if not sharers:
         return
     given: dict[tuple[int, int], list[Given]] = {}
-    for each in sorted((each for sharer in sharers for each in sharer.given), key=lambda each: each.told_at):
+    for each in sorted(
+        (each for sharer in sharers for each in sharer.given), key=lambda each: (each.told_at, each.count)
+    ):
         given.setdefault((each.partition, each.offset), []).append(each)
     committed = {value for found in values.values() for value in found}
     delivered = {each.value for of_record in given.values() for each in of_record}
@@ -46,6 +52,11 @@ def share_problems(
                 yield Problem("broken lock", f"{where} was with {later.member}, which was told that it is not")
             for earlier in of_record[:number]:
                 yield from _between(where, earlier, later, moved)
+        # What is given twice in one millisecond is told apart by how often that was.
+        last = max(of_record, key=lambda each: each.count)
+        is_accepted = any(each.accepted_at < NEVER or each.is_unsure for each in of_record)
+        if not is_accepted and _is_kept(last, sharers, calm_at):
+            yield Problem("kept for ever", f"{where} is with {last.member}, whose lock is over")
 
 
 def _between(where: str, earlier: Given, later: Given, moved: Sequence[int]) -> Iterator[Problem]:
@@ -54,6 +65,17 @@ def _between(where: str, earlier: Given, later: Given, moved: Sequence[int]) -> 
     # Locks are the leader's own: with it they are gone.
     if later.told_at < min(earlier.asked_at + LOCK_MS, earlier.let_go_at) and not _moved(earlier, later.told_at, moved):
         yield Problem("broken lock", f"{where} was given to {later.member} while {earlier.member} had it")
+
+
+def _is_kept(given: Given, sharers: Sequence[Sharer], calm_at: int) -> bool:
+    """Whether somebody has asked its leader for records in vain since its lock was over.
+
+    Whoever had it since, and had no answer, has lost it as long after the trouble; too often, and it is given up.
+    """
+    lost = sum(each.lost[given.partition] for each in sharers)
+    over_at = max(given.told_at, calm_at + LOCK_MS) + LOCK_MS + SESSION_MS
+    asked_at = max(each.in_vain.get(given.partition, 0) for each in sharers)
+    return given.count + lost < DELIVERIES_MAX and asked_at > over_at
 
 
 def _moved(given: Given, until: int, moved: Sequence[int]) -> bool:

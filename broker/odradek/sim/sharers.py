@@ -6,8 +6,8 @@ that against what the group's members were promised.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import count
-from random import Random
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.batch import batches
 from odradek.records.record import iterate_records
 from odradek.sim.actors import Ask, Script, Sleep
+from odradek.sim.dice import Dice
 from odradek.sim.world import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.incremental_alter_configs_request import (
@@ -90,6 +91,8 @@ class Given(Struct):
     """The leader has said that it knows."""
     refused_at: int = NEVER
     """The leader has said that the member does not have it."""
+    is_unsure: bool = False
+    """It was accepted, and nobody knows whether the leader has heard of it."""
 
 
 class _Session(Struct):
@@ -104,7 +107,7 @@ class Sharer:
         self.name = name
         self.given: list[Given] = []
         self.stopping = False
-        self._random = Random(seed)
+        self._random = Dice(seed)
         self._member = ""
         self._epoch = JOINING
         self._assigned: set[int] = set()
@@ -113,6 +116,10 @@ class Sharer:
         self._has: list[Given] = []
         """What nothing has been said of."""
         self._last_news = 0
+        self.in_vain: dict[int, int] = {}
+        """When it asked for the last time for records of a partition, and there were none for it."""
+        self.lost: Counter[int] = Counter()
+        """How often it was not answered, by partition: it may have been given records."""
 
     def script(self) -> Script:
         """The whole life, until there is nothing left to read."""
@@ -218,17 +225,21 @@ class Sharer:
         asked_at = self.world.now
         response: ShareFetchResponse | None = yield Ask(leader, request, VERSION)
         if response is None or response.error_code != ErrorCode.NONE:
+            self.lost.update(led[leader])
             self._begin_anew(leader)
             return
         session.epoch += 1
         news = [data for each in response.responses for data in each.partitions]
-        if any(data.error_code != ErrorCode.NONE for data in news):
+        failed = any(data.error_code != ErrorCode.NONE for data in news)
+        if failed:
             # What it has of the others it cannot tell apart from here on.
             self._begin_anew(leader)
         given = [each for data in news for each in self._read(data, asked_at)]
         self.given += given
         if given:
             self._last_news = self.world.now
+        elif not failed:
+            self.in_vain.update(dict.fromkeys(led[leader], asked_at))
         yield from self._use(leader, topic.id, given)
 
     def _use(self, leader: int, topic_id: bytes, given: list[Given]) -> Script:
@@ -287,6 +298,8 @@ class Sharer:
             topics=[AcknowledgeTopic(topic_id, said)],
         )
         self._let_go(given)
+        for each in given:
+            each.is_unsure = kind == ACCEPT
         response: ShareAcknowledgeResponse | None = yield Ask(leader, request, VERSION)
         if response is None or response.error_code != ErrorCode.NONE:
             self._begin_anew(leader)
@@ -298,7 +311,7 @@ class Sharer:
                 if errors.get(each.partition) == ErrorCode.NONE:
                     each.accepted_at = self.world.now
                 elif errors.get(each.partition) == ErrorCode.INVALID_RECORD_STATE:
-                    each.refused_at = self.world.now
+                    each.refused_at, each.is_unsure = self.world.now, False
 
     def _begin_anew(self, leader: int) -> None:
         """The session is over, or its member cannot know; what it had may go to others."""

@@ -7,13 +7,13 @@ meanwhile: it may have joined the next generation, in which another one has the 
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 from msgspec import Struct
 
 from odradek.node.coordinators import CoordinatorKind
 from odradek.sim.actors import Ask, Script, Sleep
+from odradek.sim.dice import Dice
 from odradek.sim.producers import AGAIN, TOPIC, MustAbort, Producer, Transaction
 from odradek.sim.schedule import Txn
 from odradek.sim.world import World
@@ -49,7 +49,7 @@ class Worker(Producer):
 
     def __init__(self, world: World, **how: Any) -> None:
         super().__init__(world, **how)
-        self._dice = Random(self.plan.seed + 1)
+        self._dice = Dice(self.plan.seed + 1)
         """Of the member, whose life does not end with a transaction."""
 
     # ------------------------------------------------------------------ the transaction

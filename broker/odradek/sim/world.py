@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
-from random import Random
 from struct import Struct as Layout
 from typing import Any, TypeVar
 
@@ -52,6 +51,7 @@ from odradek.node.rules.model import Rule
 from odradek.node.rules.rule_set import RuleSet
 from odradek.releases import Release
 from odradek.sim.client import SimClient
+from odradek.sim.dice import Dice
 from odradek.wire.messages import APIS
 from odradek.wire.registry import ApiKey
 
@@ -124,7 +124,7 @@ class World:
         remembers: bool = True,
     ) -> None:
         self.now = START_MS
-        self.random = Random(seed)
+        self.random = Dice(seed)
         self.facts: list[tuple[int, Fact]] = []
         """Every fact, with the node it comes from."""
         self.fact_times: list[int] = []
@@ -159,6 +159,10 @@ class World:
         """The last events, for who has to tell of a livelock."""
         self._paused: dict[int, list[Event]] = {}
         """What waits for the nodes that do nothing for a while."""
+        self._wakes: dict[int, int | None] = dict.fromkeys(ids)
+        """When each broker wants to be woken, as far as it was asked."""
+        self._unasked: set[int] = set(ids)
+        """Brokers that have done something since they were asked."""
         self.stepped: set[int] = set()
         """The nodes that something has happened to; whoever looks at them empties it."""
         self.rules = RuleSet(nodes=self.nodes.values, act=self._act_on, seed=seed, remembers=remembers)
@@ -179,7 +183,7 @@ class World:
             config=self.config.in_rack(self.spec.broker(node_id).rack),
             store=self.store,
             cluster=self.spec,
-            random=Random(self.random.getrandbits(64)),
+            random=Dice(self.random.getrandbits(64)),
             log=self.log,
             now=self.now,
             events=self if self._tells else None,
@@ -206,37 +210,46 @@ class World:
         """Let time pass, with everything that is due meanwhile."""
         self.run_until(lambda: False, within_ms=milliseconds)
 
-    def run_until(self, condition: Callable[[], bool], *, within_ms: int) -> bool:
+    def run_until(self, condition: Callable[[], object], *, within_ms: int) -> bool:
         """Let time pass until the condition holds; whether it does."""
+        self._unasked.update(self.nodes)
+        return self.go_on_until(condition, within_ms=within_ms)
+
+    def go_on_until(self, condition: Callable[[], object], *, within_ms: int) -> bool:
+        """The same for who has touched no broker since but by its events."""
         end = self.now + within_ms
         self.run()
         standing = 0
         while not condition():
-            wakes = [
-                (wake_at, node_id)
-                for node_id, node in self.nodes.items()
-                if self._is_awake(node_id) and (wake_at := node.wake_at()) is not None
-            ]
-            at = min(wakes)[0] if wakes else None
+            wakes_at = at = self._next_wake()
             if self._queue and (at is None or self._queue[0][0] < at):
                 at = self._queue[0][0]
             if at is None or at > end:
                 self.now = end
-                return condition()
+                return bool(condition())
             standing = 0 if at > self.now else standing + 1
             if standing > WAKES_MAX:
                 raise self._livelock()
-            self.now = max(self.now, at)
-            for wake_at, node_id in wakes:
-                if wake_at <= self.now:
+            self.now = now = max(self.now, at)
+            if wakes_at is not None and wakes_at <= now:
+                for node_id in [
+                    each for each, wake_at in self._wakes.items() if wake_at is not None and wake_at <= now
+                ]:
                     tick = Tick()
-                    self._steps.append((self.now, node_id, tick))
+                    self._steps.append((now, node_id, tick))
                     self._step(node_id, tick)
             self.run()
         return True
 
-    def _is_awake(self, node_id: int) -> bool:
-        return node_id not in self._dead and node_id not in self._paused
+    def _next_wake(self) -> int | None:
+        """When the first broker wants to be woken; only what a broker has done since can have changed its mind."""
+        wakes = self._wakes
+        if self._unasked:
+            for node_id in self._unasked:
+                is_awake = node_id not in self._dead and node_id not in self._paused
+                wakes[node_id] = self.nodes[node_id].wake_at() if is_awake else None
+            self._unasked.clear()
+        return min((wake_at for wake_at in wakes.values() if wake_at is not None), default=None)
 
     # ------------------------------------------------------------------ who takes part
 
@@ -249,9 +262,10 @@ class World:
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """The event sink of every node."""
-        told = [(node_id, fact) for fact in facts]
-        self.facts += told
-        self.fact_times += [self.now] * len(told)
+        now = self.now
+        for fact in facts:
+            self.facts.append((node_id, fact))
+            self.fact_times.append(now)
 
     def arm(self, rule: Rule) -> Armed:
         """Have something happen to requests that are read from now on."""
@@ -289,6 +303,7 @@ class World:
 
     def pause(self, node_id: int) -> None:
         """From now on the node does nothing; what reaches it waits."""
+        self._unasked.add(node_id)
         self._paused[node_id] = []
 
     def go_on(self, node_id: int) -> None:
@@ -319,6 +334,7 @@ class World:
         if node_id in self._dead:
             return
         self._dead.add(node_id)
+        self._unasked.add(node_id)
         self._paused.pop(node_id, None)
         # What it would still do or say, nobody sees; but nothing of it may act later.
         self.nodes[node_id].step(Stopping(), self.now)
@@ -377,17 +393,20 @@ class World:
 
     def _step(self, node_id: int, event: Event) -> None:
         self.stepped.add(node_id)
-        self._carry_out(node_id, self.nodes[node_id].step(event, self.now))
+        self._unasked.add(node_id)
+        effects = self.nodes[node_id].step(event, self.now)
+        if effects:
+            self._carry_out(node_id, effects)
         if self.rules.failures and self.log.raises:
             raise self.rules.failures.pop(0)
 
     def _carry_out(self, node_id: int, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Send(conn=conn, chunks=chunks):
-                    self._send(node_id, conn, b"".join(chunks))
                 case Hand(conn=conn, messages=messages):
                     self._hand(node_id, conn, messages)
+                case Send(conn=conn, chunks=chunks):
+                    self._send(node_id, conn, b"".join(chunks))
                 case Dial(conn=conn, node_id=peer):
                     self._dial(node_id, conn, peer)
                 case Hangup(conn=conn):
