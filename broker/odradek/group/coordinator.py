@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.group.alarms import Alarms
@@ -77,6 +78,8 @@ T = TypeVar("T")
 
 PROTOCOL_REQUIRED_FROM = 5
 """SyncGroup version from which a member has to name the protocol that it believes to be selected (KIP-559)."""
+FORGOTTEN_AT_ONCE = 250
+"""How many offsets of a group or of a topic are forgotten with one batch."""
 MEMBERS_LEAVE_FROM = 3
 """LeaveGroup version from which a request names several members and is answered for each (KIP-345)."""
 
@@ -292,16 +295,19 @@ class GroupCoordinator(Machine[Work]):
             return Refused(ErrorCode.INVALID_GROUP_ID)
         return self._offset_protocol.delete(self._groups.get(request.group_id), request)
 
-    def topics_deleted(self, topics: Iterable[tuple[str, bytes]]) -> Decision[None]:
-        """Topics (name, id) are gone: so are the offsets committed for them."""
+    def topics_deleted(self, topics: Iterable[tuple[str, bytes]]) -> Decision[bool]:
+        """Topics (name, id) are gone: so are the offsets committed for them; whether there are more of these."""
         gone = list(topics)
-        records = [
+        found = (
             offset_tombstone(group_id, topic, partition)
             for topic, topic_id in gone
             for group_id, partition in self._offsets.of_topic(topic, topic_id)
-        ]
+        )
+        records = list(islice(found, FORGOTTEN_AT_ONCE))
+        if len(records) == FORGOTTEN_AT_ONCE:
+            return Proposed(tuple(records), True)
         records += self.share.topics_deleted(topic_id for _, topic_id in gone)
-        return Proposed(tuple(records), None) if records else Answered(None)
+        return Proposed(tuple(records), False) if records else Answered(False)
 
     # ------------------------------------------------------------------ administration
 
@@ -343,14 +349,20 @@ class GroupCoordinator(Machine[Work]):
         group = self._knowing(group_id)._groups.get(group_id)
         return [] if group is None else members_of(group)
 
-    def delete_group(self, group_id: str, now: int) -> Decision[DeletableGroupResult]:
-        """DeleteGroups, for one group: only without members, and its offsets go with it."""
+    def delete_group(self, group_id: str, now: int) -> Decision[DeletableGroupResult | None]:
+        """DeleteGroups, for one group: only without members, and its offsets go with it.
+
+        Of very many offsets some go first: None says that this has to be asked again.
+        """
         self._serve(now)
         group = self._groups.get(group_id)
         if group is None:
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND)
         if not group.is_empty:
             return Refused(ErrorCode.NON_EMPTY_GROUP)
+        if len(self._offsets.of_group(group_id)) > FORGOTTEN_AT_ONCE:
+            some = islice(self._offset_protocol.tombstones(group_id), FORGOTTEN_AT_ONCE)
+            return Proposed(tuple(some), None)
         records = [*self._offset_protocol.tombstones(group_id), *self._tombstones(group)]
         return Proposed(tuple(records), DeletableGroupResult(group_id=group_id))
 

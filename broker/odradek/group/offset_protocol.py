@@ -6,6 +6,7 @@ Topics arrive resolved: whoever calls has put name and id into the request and h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.group.classic import ClassicGroup
@@ -228,7 +229,6 @@ class OffsetProtocol:
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND)
         if isinstance(group, ClassicGroup) and not group.is_empty and not group.is_consumer_group:
             return Refused(ErrorCode.NON_EMPTY_GROUP)
-        known = set(self._offsets.known(request.group_id))
         records: list[LogRecord] = []
         response = OffsetDeleteResponse()
         for topic in request.topics:
@@ -238,13 +238,13 @@ class OffsetProtocol:
             answers = [OffsetDeleteResponsePartition(partition_index=index, error_code=error) for index in indexes]
             response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
             if not subscribed:
-                held = [index for index in indexes if (topic.name, index) in known]
+                held = [index for index in indexes if self._offsets.is_known(request.group_id, topic.name, index)]
                 records += [offset_tombstone(request.group_id, topic.name, index) for index in held]
         return Proposed(tuple(records), response) if records else Answered(response)
 
-    def tombstones(self, group_id: str) -> list[LogRecord]:
+    def tombstones(self, group_id: str) -> Iterator[LogRecord]:
         """What makes the log forget every offset of a group."""
-        return [offset_tombstone(group_id, topic, index) for topic, index in self._offsets.known(group_id)]
+        return (offset_tombstone(group_id, topic, index) for topic, index in self._offsets.known(group_id))
 
     # ------------------------------------------------------------------ expiry
 

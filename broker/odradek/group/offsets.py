@@ -64,6 +64,10 @@ class Offsets:
         """Whether an open transaction holds any offset of this group."""
         return group_id in self._open
 
+    def is_known(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether the partition has a committed or a pending offset."""
+        return (topic, partition) in self.of_group(group_id) or self.is_open(group_id, topic, partition)
+
     def known(self, group_id: str) -> Iterator[TopicPartition]:
         """Every partition with a committed or a pending offset: what a deletion has to write tombstones for."""
         committed = self.of_group(group_id)

@@ -139,7 +139,7 @@ class Log:
             capacity=capacity,
             created=now,
             number=self.store.next_number(),
-            busy=bool(self.segments),
+            busy=bool(self.segments) and self.segments[-1].busy,
         )
         self.segments.append(segment)
         self._bases.append(self.end_offset)
@@ -220,7 +220,8 @@ class Log:
         """The topic was deleted: give all memory back; a leader that has not heard of it leads nothing any more."""
         self.leader_epoch = ENDED
         self._active = None
-        self._forget(list(self.segments))
+        if self.segments:
+            self._forget(list(self.segments))
 
     def _forget(self, segments: Sequence[Segment]) -> None:
         gone = set(map(id, segments))
@@ -251,7 +252,7 @@ class Log:
     # ------------------------------------------------------------------ reading
 
     def read(self, offset: int, *, max_bytes: int, until: int, min_one: bool = False) -> memoryview:
-        """Whole batches from the one that holds this offset on: one slice of one segment, all below `until`."""
+        """A slice of one segment from the batch that holds this offset on, all below `until`; it may end within one."""
         if offset >= until:
             return EMPTY
         at = self._locate(offset)

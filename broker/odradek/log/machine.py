@@ -10,7 +10,7 @@ however much is owed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -68,7 +68,7 @@ class Answered(Struct, Generic[T_co], frozen=True):
 class Proposed(Struct, Generic[T_co], frozen=True):
     """Append these records; give the reply when they are committed and applied."""
 
-    records: tuple[LogRecord, ...]
+    records: Sequence[LogRecord]
     reply: T_co
     transactional: TransactionalAppend | None = None
 

@@ -249,7 +249,7 @@ class Partition:
             batch = plain_batch(records, timestamp=now, compression=compression)
         else:
             batch = _transactional(records, now, producer, compression)
-        size = batch.size
+        size = len(batch.view)
         if size > self.config.max_message_bytes:
             return Refused(ErrorCode.MESSAGE_TOO_LARGE)
         store = self.log.store
@@ -363,7 +363,7 @@ class Partition:
     def read(
         self, offset: int, *, max_bytes: int, read_committed: bool = False, min_one: bool = True
     ) -> ReadResult | Refused:
-        """Whole batches from the one that holds this offset on, at most up to what the reader may see."""
+        """What begins with the batch that holds this offset, up to what the reader may see; it may end within one."""
         log = self.log
         if log.leader_epoch != self.leader_epoch:
             # The next leader has appended what our producer state knows nothing of: we cannot tell what is committed.

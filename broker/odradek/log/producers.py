@@ -325,7 +325,7 @@ def described(producer: Producer) -> ProducerDescription:
 
 
 def _duplicate_of(batch: Batch, producer: Producer) -> CachedBatch | None:
-    if batch.producer_epoch != producer.epoch:
+    if batch.producer_epoch != producer.epoch or not producer.batches:
         return None
     first, last = batch.base_sequence, batch.last_sequence
     for cached in producer.batches:

@@ -59,7 +59,7 @@ class Replica(Struct, frozen=True):
     def read(
         self, offset: int, *, max_bytes: int, read_committed: bool = False, min_one: bool = True
     ) -> ReadResult | Refused:
-        """Whole batches, as from the leader, at most up to what this replica has of what is committed (KIP-392).
+        """Batches, as from the leader, at most up to what this replica has of what is committed (KIP-392).
 
         A replica that has fallen behind what is committed refuses: which of its transactions had ended by then is
         nowhere told, and a reader finds the leader by asking again.

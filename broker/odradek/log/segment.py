@@ -44,10 +44,10 @@ class Segment:
     """
 
     __slots__ = (
-        "_busy",
         "_mapping",
         "base_offset",
         "buffer",
+        "busy",
         "capacity",
         "created",
         "first_timestamp",
@@ -77,7 +77,8 @@ class Segment:
         self.positions = array("I")
         self.timestamps = array("q")
         self._mapping: mmap.mmap | None = None
-        self._busy = False
+        self.busy = False
+        """Whether so much is written to it that its memory is asked for in huge pages."""
         if capacity < _MAPPED_BYTES_MIN:
             self.buffer = memoryview(bytearray(capacity))
             return
@@ -119,7 +120,7 @@ class Segment:
             self.first_timestamp = max_timestamp if max_timestamp >= 0 else self.created
         if batch.producer_id >= 0:
             self.has_producers = True
-        if end > _BUSY_BYTES and not self._busy:
+        if end > _BUSY_BYTES and not self.busy:
             self._use_huge_pages(end)
 
     def truncate(self, offset: int) -> int:
@@ -139,7 +140,7 @@ class Segment:
         return forgotten
 
     def _use_huge_pages(self, start: int) -> None:
-        self._busy = True
+        self.busy = True
         if self._mapping is not None and _HUGE_PAGES is not None:
             start += -start % mmap.PAGESIZE
             if start < self.capacity:
@@ -169,9 +170,10 @@ class Segment:
         return self.positions[index] if index < len(self.positions) else self.size
 
     def slice(self, index: int, *, max_bytes: int, until: int, min_one: bool) -> memoryview:
-        """Whole batches from this index on: at most `max_bytes`, all below the offset `until`.
+        """What begins with the batch of this index: at most `max_bytes`, all below the offset `until`.
 
-        With `min_one` the first batch comes even if it is larger.
+        As a slice of Kafka's file it may end within a batch, but the first one is whole (KIP-74): if it is larger, it
+        comes alone with `min_one`, and nothing comes without.
         """
         positions = self.positions
         start = positions[index]
@@ -181,9 +183,11 @@ class Segment:
             below = bisect_left(self.offsets, until)
             limit = positions[below] if below < len(positions) else self.size
         if start + max_bytes < limit:
-            # the last batch that ends within max_bytes
-            end = positions[bisect_right(positions, start + max_bytes) - 1]
-            limit = min(self.end_of(index), limit) if end <= start and min_one else max(end, start)
+            first = self.end_of(index)
+            if start + max_bytes >= first:
+                limit = start + max_bytes
+            else:
+                limit = min(first, limit) if min_one else start
         return self.buffer[start:limit]
 
     def batch(self, index: int) -> Batch:

@@ -17,7 +17,7 @@ __all__ = [
     "all_fenced",
     "bad_assignment",
     "bad_replicas",
-    "new_partition",
+    "new_partitions",
     "nobody_there",
 ]
 
@@ -82,13 +82,15 @@ def all_fenced(replicas: int, image: MetadataImage) -> Failure | None:
     )
 
 
-def new_partition(index: int, replicas: list[int], image: MetadataImage) -> PartitionImage:
-    """A partition in its first leader epoch."""
-    return PartitionImage(
-        index=index,
-        leader=elect(replicas, image),
-        leader_epoch=0,
-        partition_epoch=0,
-        replicas=tuple(replicas),
-        isr=tuple(in_sync(replicas, image)),
-    )
+def new_partitions(first: int, assigned: Assignments, image: MetadataImage) -> dict[int, PartitionImage]:
+    """Partitions in their first leader epoch, by index; what is the same for many is found once."""
+    found: dict[tuple[int, ...], tuple[int, tuple[int, ...]]] = {}
+    partitions: dict[int, PartitionImage] = {}
+    for index, each in enumerate(assigned, first):
+        replicas = tuple(each)
+        known = found.get(replicas)
+        if known is None:
+            known = found[replicas] = elect(replicas, image), tuple(in_sync(replicas, image))
+        leader, isr = known
+        partitions[index] = PartitionImage(index, leader, 0, 0, replicas, isr)
+    return partitions

@@ -10,7 +10,7 @@ Abort before anything else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,6 +47,7 @@ from odradek.wire.messages.broker_registration_response import BrokerRegistratio
 from odradek.wire.messages.config_record import ConfigRecord
 from odradek.wire.messages.end_transaction_record import EndTransactionRecord
 from odradek.wire.messages.feature_level_record import FeatureLevelRecord
+from odradek.wire.messages.partition_record import PartitionRecord
 
 if TYPE_CHECKING:
     from odradek.records.batch import Batch
@@ -98,6 +99,8 @@ T = TypeVar("T")
 
 BOOTSTRAP = "Bootstrap records"
 """Name of the metadata transaction that a new cluster begins with."""
+WRITTEN_AT_ONCE = 250
+"""How many records are encoded, appended and folded at a time; of a longer transaction others are served in between."""
 FAILOVER = "Controller failover"
 """Reason of the Abort that a new controller writes."""
 
@@ -138,6 +141,8 @@ class Controller(Machine[Activation]):
         self._rng = rng
         self._writing = False
         """Whether the transaction that is open is our own and still being written."""
+        self.finish: Callable[[], None] = _nothing
+        """Writes to its end what is being written a few records at a time: the next decision follows from that."""
 
     @property
     def image(self) -> MetadataImage:
@@ -163,11 +168,15 @@ class Controller(Machine[Activation]):
         """Decide the work that was due."""
         return self.activate()
 
-    def batches(self, records: tuple[LogRecord, ...]) -> Iterator[tuple[LogRecord, ...]]:
+    def batches(self, records: Sequence[LogRecord]) -> Iterator[Sequence[LogRecord]]:
         """Cut a proposal into what is appended at a time: one batch, unless it is a long transaction."""
-        size = self.config.odradek_metadata_batch_records_max
+        size = self._at_once if self._writing else len(records)
         for start in range(0, len(records), size):
             yield records[start : start + size]
+
+    @property
+    def _at_once(self) -> int:
+        return min(self.config.odradek_metadata_batch_records_max, WRITTEN_AT_ONCE)
 
     # ------------------------------------------------------------------ becoming the controller
 
@@ -474,6 +483,7 @@ class Controller(Machine[Activation]):
     # ------------------------------------------------------------------ from a change to a proposal
 
     def _carry_out(self, name: str, operate: Callable[[], Change[T]]) -> Decision[T]:
+        self.finish()
         if not self._is_active():
             return Refused(ErrorCode.NOT_CONTROLLER)
         change = operate()
@@ -481,9 +491,10 @@ class Controller(Machine[Activation]):
             return Answered(change.reply)
         level = self.image.feature(METADATA_VERSION)
         records = change.records
-        if len(records) > self.config.odradek_metadata_batch_records_max:
-            if level < METADATA_TRANSACTIONS:
+        if level < METADATA_TRANSACTIONS:
+            if len(records) > self.config.odradek_metadata_batch_records_max:
                 return Refused(ErrorCode.POLICY_VIOLATION, f"{name} needs more records than one batch may hold.")
+        elif len(records) > self._at_once:
             records = [BeginTransactionRecord(name=name), *records, EndTransactionRecord()]
         # What cannot be encoded leaves nothing behind.
         encoded = _encoded(records, level)
@@ -506,5 +517,38 @@ class Controller(Machine[Activation]):
         return self.config.dynamic(cluster=cluster, broker=own) if cluster or own else self.config
 
 
-def _encoded(records: Iterable[Struct], level: int) -> tuple[LogRecord, ...]:
-    return tuple(LogRecord(None, encode_metadata(record, record_version(record, level))) for record in records)
+class Encoded(Sequence[LogRecord]):
+    """Records of the metadata log; those of partitions, which can always be encoded, are when they are looked at."""
+
+    def __init__(self, records: Sequence[Struct], level: int) -> None:
+        self._records = [record if isinstance(record, PartitionRecord) else _one(record, level) for record in records]
+        self._level = level
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> LogRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[LogRecord, ...]: ...
+    def __getitem__(self, index: int | slice) -> LogRecord | tuple[LogRecord, ...]:
+        if isinstance(index, slice):
+            return tuple(map(self._encoded, self._records[index]))
+        return self._encoded(self._records[index])
+
+    def _encoded(self, record: LogRecord | Struct) -> LogRecord:
+        return record if isinstance(record, LogRecord) else _one(record, self._level)
+
+
+def _one(record: Struct, level: int) -> LogRecord:
+    return LogRecord(None, encode_metadata(record, record_version(record, level)))
+
+
+def _encoded(records: Sequence[Struct], level: int) -> Sequence[LogRecord]:
+    if len(records) > WRITTEN_AT_ONCE:
+        return Encoded(records, level)
+    return tuple(_one(record, level) for record in records)
+
+
+def _nothing() -> None:
+    """Nothing is being written."""

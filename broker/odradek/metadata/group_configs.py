@@ -139,7 +139,7 @@ def invalid_group_configs(values: Mapping[str, str], config: Config) -> str | No
 
 def _complaints(values: Mapping[str, str], config: Config) -> Iterator[str]:
     for name in values:
-        if name not in _BEFORE_RANGES:
+        if name not in _BEFORE_RANGES or name in config.release.lacks:
             yield f"Unknown group config name: {name}"
     tags = [tag.strip() for tag in values.get(_TAGS, "").split(",")]
     if len(set(tags)) < len(tags):
@@ -154,9 +154,10 @@ def _complaints(values: Mapping[str, str], config: Config) -> Iterator[str]:
             if _BEFORE_RANGES[name].key.rule.kind is Kind.INT:
                 assert isinstance(value, int), "it was read as a number"
                 numbers[name] = value
+    out_of_range = _beyond_a_key if config.release.names_bounds else _out_of_range
     for name, known in _BEFORE_RANGES.items():
         if name in numbers:
-            yield from _out_of_range(name, numbers[name], _bound(known.low, config), _bound(known.high, config))
+            yield from out_of_range(name, numbers[name], known, config)
     assignors = (_broker_text(_ASSIGNORS, config) or "").split(",")
     if _ASSIGNOR in values and values[_ASSIGNOR] not in assignors:
         yield (
@@ -175,7 +176,8 @@ def _complaints(values: Mapping[str, str], config: Config) -> Iterator[str]:
         yield f"{_DEAD_LETTERS}: DLQ topic name must not start with '__'"
 
 
-def _out_of_range(name: str, value: int, low: int | None, high: int | None) -> Iterator[str]:
+def _out_of_range(name: str, value: int, key: GroupKey, config: Config) -> Iterator[str]:
+    low, high = _bound(key.low, config), _bound(key.high, config)
     if low is not None and high is not None:
         if not low <= value <= high:
             yield f"{name} must be in the range {low} to {high} inclusive."
@@ -183,3 +185,12 @@ def _out_of_range(name: str, value: int, low: int | None, high: int | None) -> I
         yield f"{name} must be less than or equal to {high}"
     elif low is not None and value < low:
         yield f"{name} must be greater than or equal to {low}"
+
+
+def _beyond_a_key(name: str, value: int, key: GroupKey, config: Config) -> Iterator[str]:
+    """The words of 4.3."""
+    low, high = _bound(key.low, config), _bound(key.high, config)
+    if low is not None and value < low:
+        yield f"{name} must be greater than or equal to {key.low}"
+    if high is not None and value > high:
+        yield f"{name} must be less than or equal to {key.high}"

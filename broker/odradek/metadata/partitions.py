@@ -14,7 +14,7 @@ from odradek.metadata.assignment import (
     all_fenced,
     bad_assignment,
     bad_replicas,
-    new_partition,
+    new_partitions,
     nobody_there,
 )
 from odradek.metadata.change import Change, Failure
@@ -70,9 +70,7 @@ def _grow(topic: CreatePartitionsTopic, cluster: Cluster) -> list[Struct] | Fail
     assigned = _assign_more(topic, added, old, cluster)
     if isinstance(assigned, Failure):
         return assigned
-    grown = TopicImage(
-        old.name, old.id, {has + i: new_partition(has + i, replicas, image) for i, replicas in enumerate(assigned)}
-    )
+    grown = TopicImage(old.name, old.id, new_partitions(has, assigned, image))
     return list(_partitions_only(grown))
 
 

@@ -47,7 +47,10 @@ def place(brokers: Iterable[BrokerImage], *, partitions: int, replicas: int, rng
     placed = []
     for index in range(partitions):
         moved = 0 if shift is None else shift + index // len(alive)
-        placed.append((_stripe(alive, start + index, moved) + fenced)[:replicas])
+        if replicas == 1:
+            placed.append([alive[(start + index) % len(alive)]])
+        else:
+            placed.append((_stripe(alive, start + index, moved) + fenced)[:replicas])
     return placed
 
 

@@ -20,7 +20,7 @@ def invalid_topic_configs(overrides: Mapping[str, str | None], config: Config) -
         return Failure(ErrorCode.INVALID_CONFIG, message)
     parsed = {}
     for name in overrides:
-        if name not in TOPIC_KEYS:
+        if name not in TOPIC_KEYS or name in config.release.lacks:
             return Failure(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
     for name, value in overrides.items():
         try:

@@ -13,7 +13,7 @@ from odradek.metadata.assignment import (
     all_fenced,
     bad_assignment,
     bad_replicas,
-    new_partition,
+    new_partitions,
     nobody_there,
 )
 from odradek.metadata.change import Change, Failure
@@ -129,7 +129,7 @@ def _unusable_name(name: str, similar: Mapping[str, str], image: MetadataImage) 
 
 
 def _topic(name: str, topic_id: bytes, assigned: Assignments, image: MetadataImage) -> TopicImage:
-    return TopicImage(name, topic_id, {i: new_partition(i, replicas, image) for i, replicas in enumerate(assigned)})
+    return TopicImage(name, topic_id, new_partitions(0, assigned, image))
 
 
 # ---------------------------------------------------------------------- who gets the replicas

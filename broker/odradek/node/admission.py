@@ -17,7 +17,7 @@ from odradek.log.machine import Answered, Fact, Parked, Refused
 from odradek.log.partition import AlreadyOpen
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.hosting.replicas import HasReplicas
-from odradek.node.seams import HasClock, HasConfig, HasFacts, HasKernel, HasMetadata, HasPurgatory, HasRules, HasTimers
+from odradek.node.seams import HasClock, HasConfig, HasFacts, HasKernel, HasMetadata, HasPumps, HasPurgatory, HasRules
 from odradek.node.transport.peers import HasPeers
 from odradek.node.transport.router import HasRouter
 from odradek.txn.verification_errors import retry_add_after
@@ -47,11 +47,11 @@ class Node(
     HasKernel,
     HasMetadata,
     HasPeers,
+    HasPumps,
     HasPurgatory,
     HasReplicas,
     HasRouter,
     HasRules,
-    HasTimers,
     Protocol,
 ):
     """What asking transaction coordinators touches of a broker."""
@@ -88,7 +88,6 @@ class Admission:
         self.verifier = Verifier(request_timeout_ms=node.config.request_timeout_ms, rules=node.rules)
         self.verifier.tells = node.facts.told
         self._version = node.router.newest(ApiKey.ADD_PARTITIONS_TO_TXN)
-        self._wakes_at: int | None = None
         self._keys: dict[Hashable, Hashable] = {}
         """Purgatory key of each question that is open."""
         self._verdicts: dict[Hashable, object] = {}
@@ -174,7 +173,7 @@ class Admission:
             now=node.now,
         )
         if isinstance(decision, Answered):
-            self._settle()
+            self.pump()
             return decision.reply
         assert isinstance(decision, Parked), "the verifier answers or parks"
         token = decision.token
@@ -182,7 +181,7 @@ class Admission:
         tells = node.facts.told
         if tells:
             self._tell("parked", fields, partitions)
-        self._settle()
+        self.pump()
         verdict = self._verdicts.pop(token, None)
         if verdict is None:
             key = self._keys[token] = ("verified", transactional_id, token)
@@ -190,20 +189,6 @@ class Admission:
         if tells:
             self._tell("resumed", fields, partitions)
         return cast("Failures", verdict)
-
-    def pump(self) -> None:
-        """Send what is to be asked, and give up what has taken too long."""
-        node = self._node
-        for request in self.verifier.due(node.now):
-            node.kernel.spawn(self._send(request))
-        wakes_at = self.verifier.wake_at()
-        if wakes_at != self._wakes_at:
-            self._wakes_at = wakes_at
-            node.timers.set("verifier", wakes_at, self._woken)
-
-    def _woken(self) -> None:
-        self._wakes_at = None
-        self._settle()
 
     async def _send(self, request: VerificationRequest) -> None:
         node = self._node
@@ -219,22 +204,26 @@ class Admission:
             self.verifier.lost(request, node.now)
         else:
             self.verifier.answered(request, response, node.now)
-        self._settle()
-
-    def _settle(self) -> None:
-        """Resume who has a verdict, pass facts on, and ask what comes next."""
         self.pump()
-        verifier = self.verifier
+
+    def pump(self) -> None:
+        """Send what is to be asked, give up what has taken too long, resume who has a verdict, and pass facts on."""
+        node, verifier = self._node, self.verifier
+        for request in verifier.due(node.now):
+            node.kernel.spawn(self._send(request))
+        wakes_at = verifier.wake_at()
+        if wakes_at is not None:
+            node.pumps.by(self, wakes_at)
         released, verifier.released = verifier.released, []
         for token, failures in released:
             key = self._keys.pop(token, None)
             if key is None:
                 self._verdicts[token] = failures
             else:
-                self._node.purgatory.wake(key, failures)
+                node.purgatory.wake(key, failures)
         if verifier.facts:
             facts, verifier.facts = verifier.facts, []
-            self._node.facts.emit(facts)
+            node.facts.emit(facts)
 
     def _coordinator(self, transactional_id: str) -> int | None:
         image = self._node.image

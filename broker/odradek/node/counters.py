@@ -13,6 +13,8 @@ class Counters:
         self.markers_written = 0
         self.coordinator_loads = 0
         self.logins_refused = 0
+        self.logins_again_refused = 0
+        self.sessions_expired = 0
         self.telemetry_pushes = 0
         self.telemetry_throttled = 0
         self.telemetry_unknown = 0

@@ -58,10 +58,11 @@ class Facts:
 
     def emit(self, facts: Sequence[Fact]) -> None:
         """Pass facts on."""
+        log = self._log
         for fact in facts:
             if fact.kind in LOGGED_FACTS:
-                self._log.warning(fact.kind, node=self._node_id, **fact.fields)
-            elif self._log.tells_facts:
-                self._log.debug(fact.kind, node=self._node_id, **fact.fields)
+                log.warning(fact.kind, node=self._node_id, **fact.fields)
+            elif log.tells_facts:
+                log.debug(fact.kind, node=self._node_id, **fact.fields)
         if self._events is not None:
             self._events.emit(self._node_id, facts)

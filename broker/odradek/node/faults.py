@@ -46,8 +46,13 @@ class Faults:
 
     def intercepts(self, call: Call) -> bool:
         """Whether a rule takes this request; `serve` must follow if so."""
-        self._taken = next((armed for armed in self._rules if armed.takes(self._node, call)), None)
-        return self._taken is not None
+        api_key = call.api_key
+        for armed in self._rules:
+            if (armed.apis is None or api_key in armed.apis) and armed.takes(self._node, call):
+                self._taken = armed
+                return True
+        self._taken = None
+        return False
 
     @property
     def postpones(self) -> bool:

@@ -40,10 +40,8 @@ from odradek.node.hosting.replicas import Replicas
 from odradek.node.hosting.replication import Replication
 from odradek.node.housekeeping import Housekeeping
 from odradek.node.kernel.aside import Aside
-from odradek.node.kernel.flow import Kernel
-from odradek.node.kernel.pumps import Pumps
-from odradek.node.kernel.purgatory import Purgatory
-from odradek.node.kernel.timers import Timers
+from odradek.node.kernel.flow import Kernel, Purgatory
+from odradek.node.kernel.timers import Pumps, Timers
 from odradek.node.kernel.turns import Turns
 from odradek.node.loggers import Loggers
 from odradek.node.metrics import Metrics
@@ -182,7 +180,8 @@ class Node:
         No exception leaves it: what has failed ends by itself, and everything else that belongs to the step happens.
         """
         self.now = self.kernel.now = now
-        self.outbox.effects = []
+        outbox = self.outbox
+        outbox.effects = []
         try:
             self._steps[type(event)](event)
         except Exception as error:
@@ -194,10 +193,12 @@ class Node:
                 self.pumps.run()
             except Exception as error:
                 self._broken(error)
-        return self.outbox.take(
-            another_turn=bool(turns.waiting or turns.behind) and turns.wants_another(),
-            works=self.aside.take() if self.aside.unasked else (),
-        )
+        if outbox.dirty:
+            outbox.flush()
+        another_turn = bool(turns.waiting or turns.behind) and turns.wants_another()
+        if another_turn or self.aside.unasked:
+            outbox.ask_for(another_turn=another_turn, works=self.aside.take())
+        return outbox.effects
 
     def _broken(self, error: Exception) -> None:
         """Something has failed that no flow or connection answers for."""

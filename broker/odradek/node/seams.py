@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from odradek.node.facts import Certificates, Facts, Logger
     from odradek.node.fetch_sessions import FetchSessions
     from odradek.node.kernel.aside import Aside
-    from odradek.node.kernel.flow import Kernel
-    from odradek.node.kernel.pumps import Pumps
-    from odradek.node.kernel.purgatory import Purgatory
-    from odradek.node.kernel.timers import Timers
+    from odradek.node.kernel.flow import Kernel, Purgatory
+    from odradek.node.kernel.timers import Pumps, Timers
     from odradek.node.kernel.turns import Turns
     from odradek.node.loggers import Loggers
     from odradek.node.rng import Rng

@@ -41,6 +41,10 @@ __all__ = ["BY_POSITION", "Header", "Record", "build_batch", "iterate_records", 
 
 Header = tuple[str, bytes | None]
 
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+_NULL = 1
+"""How the length of what is not there is written."""
+
 BY_POSITION = -1
 """Offset of a record to build that follows the one before it."""
 
@@ -90,16 +94,38 @@ def _invalid(message: str) -> InvalidBatch:
 
 
 def _read_record(data: Payload, position: int, batch: Batch) -> tuple[Record, int]:
+    # Most numbers take one byte, and are read in place.
     try:
-        length, start = read_zigzag(data, position)
+        byte, start = data[position], position + 1
+        if byte < 128:
+            length = (byte >> 1) ^ -(byte & 1)
+        else:
+            length, start = read_zigzag(data, position)
         end = start + length
         if length < 0 or end > len(data):
             raise _invalid(f"Invalid record size: expected {length} bytes, {len(data) - start} are there")
-        timestamp, position = read_zigzag_long(data, start + 1)
-        offset, position = read_zigzag(data, position)
-        key, position = _read_nullable(data, position, end)
+        byte, position = data[start + 1], start + 2
+        if byte < 128:
+            timestamp = (byte >> 1) ^ -(byte & 1)
+        else:
+            timestamp, position = read_zigzag_long(data, start + 1)
+        byte = data[position]
+        if byte < 128:
+            offset = (byte >> 1) ^ -(byte & 1)
+            position += 1
+        else:
+            offset, position = read_zigzag(data, position)
+        key: bytes | None
+        if data[position] == _NULL:
+            key, position = None, position + 1
+        else:
+            key, position = _read_nullable(data, position, end)
         value, position = _read_nullable(data, position, end)
-        headers, position = _read_headers(data, position, end)
+        if data[position] == 0:
+            headers: tuple[Header, ...] = ()
+            position += 1
+        else:
+            headers, position = _read_headers(data, position, end)
     except (IndexError, ValueError):
         raise _invalid("Found invalid record structure") from None
     if position != end:
@@ -107,7 +133,9 @@ def _read_record(data: Payload, position: int, batch: Batch) -> tuple[Record, in
     if batch.attributes & LOG_APPEND_TIME:
         timestamp = batch.max_timestamp
     else:
-        timestamp = _wrapped(timestamp + batch.base_timestamp)
+        timestamp += batch.base_timestamp
+        if not _LOWEST <= timestamp <= _HIGHEST:
+            timestamp = _wrapped(timestamp)
     sequence = batch.base_sequence
     if sequence != NO_SEQUENCE:
         sequence = increment_sequence(sequence, offset)
@@ -116,13 +144,18 @@ def _read_record(data: Payload, position: int, batch: Batch) -> tuple[Record, in
 
 def _wrapped(timestamp: int) -> int:
     """Java's arithmetic, for timestamps that nobody means."""
-    if -(1 << 63) <= timestamp < 1 << 63:
+    if _LOWEST <= timestamp <= _HIGHEST:
         return timestamp
     return (timestamp + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _read_nullable(data: Payload, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = read_zigzag(data, position)
+    byte = data[position]
+    if byte < 128:
+        length = (byte >> 1) ^ -(byte & 1)
+        position += 1
+    else:
+        length, position = read_zigzag(data, position)
     if length < 0:
         return None, position
     stop = position + length

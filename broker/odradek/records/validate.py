@@ -203,7 +203,7 @@ def _too_large(size: int, topic: TopicRules) -> InvalidBatch:
 
 
 def _validate(batch: Batch, topic: TopicRules, now: int, partition: int, *, at_once: bool) -> Validated | Rejected:
-    if at_once and (batch.record_count > RECORDS_AT_ONCE or batch.size > BYTES_AT_ONCE):
+    if at_once and (batch.record_count > RECORDS_AT_ONCE or len(batch.view) > BYTES_AT_ONCE):
         raise TakesLong
     limit = topic.decompressed_bytes_max
     if at_once and batch.attributes & COMPRESSION_MASK:

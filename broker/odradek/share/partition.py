@@ -87,7 +87,8 @@ class Change(Struct, frozen=True):
     start_offset: int
     complete_count: int
     batches: tuple[StateBatch, ...]
-    stretches: tuple[tuple[Stretch, Delivery], ...]
+    stretches: tuple[tuple[int, int, Delivery], ...]
+    """The first and the last record of each stretch: it may be cut until the coordinator knows."""
 
 
 class SharePartition:
@@ -163,6 +164,9 @@ class SharePartition:
                     if strict and stretch.size > left:
                         stretch.lot.split = True
                         stretches.cut(stretch.first, stretch.first + left - 1)
+                    if max(stretch.lot.first, stretches.start) < lot_first or stretch.lot.last > lot_last:
+                        # Others may get the rest of what was one lot when it was acquired before.
+                        stretch.lot.split = True
                     left -= stretch.size
                     got.append(stretch)
         for stretch in got:
@@ -290,9 +294,11 @@ class SharePartition:
         changed.sort(key=lambda each: each[0].first)
         complete = self.stretches.complete
         batches: list[StateBatch] = []
+        ended: list[tuple[int, int, Delivery]] = []
         lot: Lot | None = None
         for stretch, state in changed:
             stretch.pending = True
+            ended.append((stretch.first, stretch.last, state))
             if state in (Delivery.ACKNOWLEDGED, Delivery.ARCHIVED):
                 complete += stretch.size
             before = batches[-1] if batches else None
@@ -306,14 +312,16 @@ class SharePartition:
             else:
                 batches.append(StateBatch(stretch.first, stretch.last, state, stretch.count))
             lot = stretch.lot
-        return Change(self.stretches.start, complete, tuple(batches), tuple(changed))
+        return Change(self.stretches.start, complete, tuple(batches), tuple(ended))
 
     def settled(self, change: Change, *, kept: bool) -> None:
         """The share coordinator knows of the change, or could not be told: then everything is as before."""
-        for stretch, state in change.stretches:
-            stretch.pending = False
-            if kept:
-                self.stretches.become(stretch, state)
+        for first, last, state in change.stretches:
+            # Whoever has asked for a part of it meanwhile was refused, and has cut it.
+            for stretch in self.stretches.within(first, last):
+                stretch.pending = False
+                if kept:
+                    self.stretches.become(stretch, state)
         if kept:
             self.stretches.move_on()
 

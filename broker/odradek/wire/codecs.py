@@ -33,6 +33,7 @@ class Codecs:
     def __init__(self, changed: Iterable[type[msgspec.Struct]] = ()) -> None:
         self._changed: dict[type[msgspec.Struct], type[msgspec.Struct]] = {_ordinary(cls): cls for cls in changed}
         self._widen = {cls: _widener(sys.modules[cls.__module__]) for cls in self._changed.values()}
+        self._hands: dict[tuple[type[msgspec.Struct], int], Hand] = {}
 
     @property
     def is_plain(self) -> bool:
@@ -96,6 +97,12 @@ class Codecs:
 
         The class is the ordinary one, or that of this node: a client of the same dialect has messages of the latter.
         """
+        made = self._hands.get((cls, version))
+        if made is None:
+            made = self._hands[cls, version] = self._hand(cls, version)
+        return made
+
+    def _hand(self, cls: type[msgspec.Struct], version: int) -> Hand:
         from odradek.wire.handover import hand, through_bytes  # a broker on its own has nobody to hand it to
 
         ordinary = _ordinary(cls) if cls in self._widen else cls

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "APIS",
+    "NAMES",
     "Api",
     "ApiKey",
     "Reader",
@@ -57,6 +58,9 @@ Writer: TypeAlias = Callable[[T, bytearray, Splices], None]
 
 Raises `EncodeError`, and then the output ends anywhere.
 """
+
+NAMES: dict[int, str] = {int(api_key): api_key.name for api_key in ApiKey}
+"""The names of the APIs, for who tells one with every request."""
 
 _readers: dict[tuple[type, int], Callable[[memoryview, int], tuple[Any, int]]] = {}
 _writers: dict[tuple[type, int], Callable[[Any, bytearray, Splices], None]] = {}
@@ -156,12 +160,14 @@ def api_of(request: type[msgspec.Struct]) -> ApiKey:
     return _REQUEST_MODULES[request.__module__]
 
 
+@cache
 def metadata_record_type(record_type: int) -> type[msgspec.Struct]:
     """The class of a record of `__cluster_metadata`. Raises KeyError for an unknown type."""
     module = import_module(f"odradek.wire.messages.{METADATA_RECORDS[record_type]}")
     return cast("type[msgspec.Struct]", module.MESSAGE)
 
 
+@cache
 def valid_versions(cls: type[msgspec.Struct]) -> tuple[int, int]:
     """The lowest and the highest version that can be read and written."""
     return cast("tuple[int, int]", _module(cls).VERSIONS)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.control.plan import PlanError, load_plan, plan_of, read_plan, rule_of
+from odradek.control.messages.clusters import NewCluster
+from odradek.control.plan import PlanError, converted, load_plan, plan_of, read_plan, rule_of
 from odradek.node.rules.one_line import rule
 
 PLAN = """\
@@ -132,3 +133,10 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(PlanError, match=r"It cannot be read: "):
         load_plan(tmp_path / "latin.yaml")
+
+
+def test_a_wrong_value_in_a_mapping_is_in_the_mapping() -> None:
+    """Under which key it stands is not said by what reads it."""
+    with pytest.raises(PlanError) as refused:
+        converted({"config": {"num.partitions": [1]}}, NewCluster)
+    assert "$.config" == refused.value.path

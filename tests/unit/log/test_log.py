@@ -59,6 +59,17 @@ def test_segments_roll_by_time() -> None:
     assert [0, 2] == [segment.base_offset for segment in log.segments]
 
 
+def test_a_log_in_which_little_is_written_is_not_taken_for_a_busy_one() -> None:
+    """Its next segment would have 2 MiB of memory with its first record, in a thousand partitions of a week 2 GiB."""
+    log = new_log(segment_ms=1000, segment_bytes=4 << 20)
+    append(log)
+    append(log, timestamp=NOW + 1001)
+    assert [False, False] == [segment.busy for segment in log.segments]
+    log.append(batch(b"v" * (2 << 20), timestamp=NOW + 1002), leader_epoch=0, now=NOW)
+    append(log, timestamp=NOW + 5000)
+    assert [False, True, True] == [segment.busy for segment in log.segments]
+
+
 def test_records_without_a_timestamp_never_roll_a_segment() -> None:
     log = new_log(segment_ms=1000)
     append(log, timestamp=-1)

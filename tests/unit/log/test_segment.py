@@ -67,20 +67,27 @@ def test_index_of_skips_gaps() -> None:
     assert [0, 0, 0, 1, 1, 1, 2] == [segment.index_of(offset) for offset in (0, 4, 5, 6, 8, 9, 10)]
 
 
-def test_slice_holds_whole_batches_within_the_limit() -> None:
+def test_a_slice_ends_at_the_limit_and_its_first_batch_is_whole() -> None:
     segment = filled(1, 1, 1)
     size = segment.end_of(0)
 
-    def offsets(max_bytes: int, *, min_one: bool = True) -> list[int]:
-        view = segment.slice(0, max_bytes=max_bytes, until=UNTIL_END, min_one=min_one)
-        return [one.base_offset for one in batches(view)]
+    def length(max_bytes: int, *, min_one: bool = True, until: int = UNTIL_END) -> int:
+        view = segment.slice(0, max_bytes=max_bytes, until=until, min_one=min_one)
+        assert view == segment.buffer[: len(view)]
+        return len(view)
 
-    assert [0, 1, 2] == offsets(3 * size)
-    assert [0, 1] == offsets(3 * size - 1)
-    assert [0] == offsets(size)
-    assert [0] == offsets(size - 1)
-    assert [] == offsets(size - 1, min_one=False)
-    assert [] == offsets(0, min_one=False)
+    assert 3 * size == length(4 * size)
+    assert 3 * size == length(3 * size)
+    assert 3 * size - 1 == length(3 * size - 1)
+    assert size + 1 == length(size + 1)
+    assert size == length(size)
+    assert size == length(size - 1)
+    assert 0 == length(size - 1, min_one=False)
+    assert 0 == length(0, min_one=False)
+    assert size + 7 == length(size + 7, min_one=False)
+    assert 0 == length(size - 1, until=0)
+    assert size == length(size - 1, until=1)
+    assert size == length(size + 7, until=1)
 
 
 def test_slice_stops_below_an_offset() -> None:

@@ -7,10 +7,10 @@ An answer of `produce` is a base offset, or an error code as a negative number.
 from __future__ import annotations
 
 import pytest
-from tests.unit.log.helpers import NOW, Leader, error, kinds, new_partition, values
+from tests.unit.log.helpers import NOW, Leader, batch, error, kinds, new_partition, values
 
 from odradek.log.machine import Refused
-from odradek.log.partition import AlreadyOpen, Appended, Duplicate, Guard, ProducerDescription
+from odradek.log.partition import AlreadyOpen, Appended, Duplicate, Guard, ProducerDescription, ReadResult
 from odradek.wire.errors import ErrorCode
 
 OK = ErrorCode.NONE
@@ -37,6 +37,18 @@ def test_a_transaction_holds_the_stable_offset_until_its_marker() -> None:
     assert (2, 2) == leader.stable
     assert [(0, "data", 0), (1, "COMMIT", 0)] == kinds(leader.partition.log)
     assert [] == leader.aborted()
+
+
+def test_a_batch_is_not_cut_where_it_is_not_stable() -> None:
+    leader = Leader()
+    partition = leader.partition
+    assert isinstance(partition.append_client(batch(b"plain"), now=NOW), Appended)
+    size = partition.size_bytes
+    assert 1 == leader.produce(0, 0)
+    for committed, length in ((False, size + 9), (True, size)):
+        result = partition.read(0, max_bytes=size + 9, read_committed=committed)
+        assert isinstance(result, ReadResult)
+        assert length == len(result.records)
 
 
 def test_an_aborted_transaction_is_listed() -> None:

@@ -2,7 +2,7 @@
 
 from tests.unit.metadata.helpers import BROKERS, broker, image_of
 
-from odradek.metadata.assignment import all_fenced, bad_replicas, new_partition, nobody_there
+from odradek.metadata.assignment import all_fenced, bad_replicas, new_partitions, nobody_there
 from odradek.wire.errors import ErrorCode
 
 IMAGE = image_of(BROKERS, broker(4, fenced=True))
@@ -26,7 +26,7 @@ def test_somebody_has_to_be_there() -> None:
 
 
 def test_a_new_partition() -> None:
-    partition = new_partition(3, [4, 2, 1], IMAGE)
+    [partition, second, other] = new_partitions(3, [[4, 2, 1], [4, 2, 1], [1]], IMAGE).values()
 
     assert (3, 2, 0, 0) == (
         partition.index,
@@ -35,3 +35,5 @@ def test_a_new_partition() -> None:
         partition.partition_epoch,
     )
     assert ((4, 2, 1), (2, 1)) == (partition.replicas, partition.isr)
+    assert (4, 2, (2, 1)) == (second.index, second.leader, second.isr)
+    assert (5, 1, (1,)) == (other.index, other.leader, other.isr)

@@ -37,6 +37,39 @@ def test_what_a_group_may_set(values: dict[str, str], complaint: str | None) -> 
     assert complaint == invalid_group_configs(values, Config.parse(NARROW))
 
 
+@pytest.mark.parametrize(
+    ("values", "newest", "before"),
+    [
+        (
+            {"consumer.session.timeout.ms": "1"},
+            "in the range 1000 to 60000 inclusive.",
+            "greater than or equal to {min}",
+        ),
+        (
+            {"consumer.session.timeout.ms": "60001"},
+            "in the range 1000 to 60000 inclusive.",
+            "less than or equal to {max}",
+        ),
+        ({"consumer.session.timeout.ms": "1000"}, None, None),
+    ],
+)
+def test_a_value_out_of_range_as_4_4_and_4_3(values: dict[str, str], newest: str | None, before: str | None) -> None:
+    narrow = {"group.consumer.min.session.timeout.ms": "1000", "group.consumer.heartbeat.interval.ms": "999"}
+    bounds = {edge: f"group.consumer.{edge}.session.timeout.ms" for edge in ("min", "max")}
+    for release, words in (("4.4", newest), ("4.3", before)):
+        complaint = invalid_group_configs(values, Config.parse({**narrow, "odradek.as.kafka": release}))
+        expected = None if words is None else f"consumer.session.timeout.ms must be {words.format(**bounds)}"
+        assert expected == complaint
+
+
+def test_a_group_of_4_3_has_no_key_that_came_later() -> None:
+    values = {"streams.assignor.name": "sticky"}
+
+    assert invalid_group_configs(values, Config.parse({})) is None
+    complaint = invalid_group_configs(values, Config.parse({"odradek.as.kafka": "4.3"}))
+    assert complaint == "Unknown group config name: streams.assignor.name"
+
+
 def test_a_group_begins_with_what_the_broker_has() -> None:
     config = Config.parse({"group.streams.num.standby.replicas": "2"})
 

@@ -80,6 +80,38 @@ def test_the_limit_of_the_response_holds_for_the_partitions_behind() -> None:
     assert [True, False] == [bool(each.records) for each in response.responses[0].partitions]
 
 
+def test_what_is_behind_the_first_batch_is_cut_at_the_limits() -> None:
+    """KIP-74: a fetch is a slice of the log; only the first batch of the whole response is not cut."""
+    client = World(topics=["t:2"]).client()
+    size = 0
+    for partition in (0, 0, 1, 1):
+        large = batch(b"x" * 1000)
+        size = len(large)
+        client.ask(produce_request(large, partition=partition), 9)
+
+    def lengths(*, max_bytes: int = 1 << 20, partition_max_bytes: int = 1 << 20) -> list[int]:
+        request = fetch_request((0, 0), (1, 0), max_bytes=max_bytes, partition_max_bytes=partition_max_bytes)
+        answer = client.ask(request, 11)
+        return [len(each.records or b"") for each in answer.responses[0].partitions]
+
+    assert [2 * size, 2 * size] == lengths()
+    assert [size + 10, size + 10] == lengths(partition_max_bytes=size + 10)
+    assert [2 * size, size + 5] == lengths(max_bytes=3 * size + 5)
+    assert [2 * size, 0] == lengths(max_bytes=3 * size - 5)
+    assert [size, 0] == lengths(partition_max_bytes=1)
+
+
+def test_who_waits_for_bytes_is_content_with_a_batch_that_is_cut() -> None:
+    world = World(topics=["t"])
+    client = world.client()
+    large = batch(b"x" * 1000)
+    for _ in range(2):
+        client.ask(produce_request(large), 9)
+    limit = len(large) + 100
+    got = client.ask(fetch_request((0, 0), max_wait_ms=500, min_bytes=limit, partition_max_bytes=limit), 11)
+    assert limit == len(only_fetched(got).records or b"")
+
+
 def test_a_client_that_goes_away_leaves_nothing_in_the_purgatory() -> None:
     world = World(topics=["t"])
     client = world.client()
@@ -265,8 +297,11 @@ class TestSessions:
             world.client().ask(produce_request(batch(b"x" * 1000), partition=partition), 9)
         the_id = topic_id(world)
         opened = world.client().ask(fetch_request((0, 0), (1, 0), topic_id=the_id, session_epoch=0, max_bytes=500), 13)
-        request = fetch_request(session_id=opened.session_id, session_epoch=1, max_bytes=500)
-        assert [1] == fetched_partitions(world.client().ask(request, 13))
+        served = []
+        for epoch in (1, 2, 3):
+            request = fetch_request(session_id=opened.session_id, session_epoch=epoch, max_bytes=500)
+            served.append(fetched_partitions(world.client().ask(request, 13)))
+        assert [[0], [1], [0]] == served, "the first fetch moves nobody"
 
     def test_a_full_cache_gives_no_session(self) -> None:
         world = World(topics=["t:2"], config={"max.incremental.fetch.session.cache.slots": 1})

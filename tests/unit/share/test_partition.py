@@ -170,6 +170,36 @@ def test_what_the_coordinator_could_not_keep_stays_as_it_was() -> None:
     assert share.expire(LIMITS, 5000) is not None
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_records_that_are_asked_for_while_they_are_given_back_are_not_kept_for_ever(kept: bool) -> None:
+    share = partition()
+    acquire(share, "a", ReadBatch(0, 9))
+    change = share.expire(LIMITS, 1_000)
+    assert change is not None
+    assert isinstance(done(share, "a", said(4, 5, AckType.ACCEPT), now=1_100), Refused)
+
+    share.settled(change, kept=kept)
+    if not kept:
+        again = share.expire(LIMITS, 1_200)
+        assert again is not None
+        share.settled(again, kept=True)
+
+    assert not any(each.pending for each in share.stretches)
+    assert [(0, 9, 2)] == acquire(share, "b", ReadBatch(0, 9), now=1_300)
+
+
+def test_a_lot_that_is_acquired_again_in_two_parts_has_two_owners() -> None:
+    share, log = partition(), (ReadBatch(0, 4), ReadBatch(5, 9))
+    assert [(0, 9, 1)] == acquire(share, "a", *log)
+    done(share, "a", said(0, 9, AckType.RELEASE))
+
+    assert [(0, 4, 2)] == acquire(share, "b", *log, most=5)
+    assert [(5, 9, 2)] == acquire(share, "c", *log, most=5)
+
+    assert [StateBatch(5, 9, Delivery.ACKNOWLEDGED, 2)] == done(share, "c", said(5, 9, AckType.ACCEPT))
+    assert [StateBatch(0, 4, Delivery.ACKNOWLEDGED, 2)] == done(share, "b", said(0, 4, AckType.ACCEPT))
+
+
 def test_a_leader_goes_on_where_the_one_before_ended() -> None:
     share = partition(
         3, StateBatch(3, 4, Delivery.ACKNOWLEDGED, 1), StateBatch(5, 5, Delivery.AVAILABLE, 2), StateBatch(8, 9, 4, 1)
@@ -203,8 +233,8 @@ def test_every_record_ends_once_whatever_happens(seed: int) -> None:
         member = roll.choice("abc")
         change = share.expire(limits, now)
         if change is not None:
-            for stretch, _ in change.stretches:
-                for offset in range(stretch.first, stretch.last + 1):
+            for begin, last, _ in change.stretches:
+                for offset in range(begin, last + 1):
                     del has[offset]
             share.settled(change, kept=True)
         mine = sorted(offset for offset, holder in has.items() if holder == member)

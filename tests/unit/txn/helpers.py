@@ -95,7 +95,7 @@ class Shard:
                 return reply
             case Proposed(records=records, reply=reply):
                 if self.losing:
-                    self.lost.append(records)
+                    self.lost.append(tuple(records))
                     return Refused(ErrorCode.NOT_COORDINATOR)
                 self.machine.awaits(decision, self.next_offset)
                 self.append(records)

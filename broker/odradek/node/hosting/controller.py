@@ -7,18 +7,28 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 
+from odradek.config.keys import INT_MAX
 from odradek.config.table import TopicConfig
 from odradek.log.followers import NEVER
 from odradek.log.machine import Proposed, Refused
 from odradek.log.partition import Guard, Partition
 from odradek.metadata.brokers import registration
-from odradek.metadata.controller import Activation, Controller, Fencing
+from odradek.metadata.controller import WRITTEN_AT_ONCE, Activation, Controller, Fencing
 from odradek.metadata.elections import REPLICA_LAG, replica_lag_ms
 from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, PartitionImage, ResourceType
 from odradek.metadata.loader import MetadataLoader
 from odradek.node.coordinators import AT_START, INTERNAL_TOPICS, CoordinatorKind
 from odradek.node.hosting.shard import Shard, ShardNode
-from odradek.node.seams import HasConfig, HasIdentity, HasLog, HasMetadata, HasRandom, HasStaticConfig, HasStore
+from odradek.node.seams import (
+    HasConfig,
+    HasIdentity,
+    HasLog,
+    HasMetadata,
+    HasRandom,
+    HasStaticConfig,
+    HasStore,
+    HasTurns,
+)
 from odradek.node.transport.outbox import HasOutbox
 from odradek.node.transport.peers import HasPeers
 from odradek.wire.errors import ErrorCode
@@ -29,8 +39,9 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.log.log import Log
+    from odradek.log.machine import Decision, LogRecord
     from odradek.node.cluster_spec import BrokerSpec
-    from odradek.node.transport.outbox import Outbox
+    from odradek.node.kernel.flow import Wait
 
 __all__ = ["ControllerShard", "ControllerRole", "HasController", "StartRefused", "StartTopic", "internal_topic"]
 
@@ -43,7 +54,17 @@ class HasController(Protocol):
 
 
 class Node(
-    ShardNode, HasLog, HasMetadata, HasIdentity, HasOutbox, HasPeers, HasRandom, HasStaticConfig, HasStore, Protocol
+    ShardNode,
+    HasLog,
+    HasMetadata,
+    HasIdentity,
+    HasOutbox,
+    HasPeers,
+    HasRandom,
+    HasStaticConfig,
+    HasStore,
+    HasTurns,
+    Protocol,
 ):
     """What a part in the metadata touches of its broker."""
 
@@ -135,9 +156,7 @@ class ControllerRole:
             rng=node.random,
             loader=self._loader,
         )
-        self.shard = ControllerShard(
-            node, partition, machine, mark=self._loader.last_offset + 1, outbox=node.outbox, show=self.show
-        )
+        self.shard = ControllerShard(node, partition, machine, mark=self._loader.last_offset + 1, show=self.show)
         self.shard.load()
 
     def admit(self, broker: BrokerSpec) -> None:
@@ -224,9 +243,9 @@ class ControllerRole:
     def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
         """How long the replicas of a broker take to acknowledge what their leaders append; None: for ever.
 
-        Raises ValueError for a negative time.
+        Raises ValueError for a negative time, and for one above `INT_MAX`.
         """
-        if milliseconds is not None and milliseconds < 0:
+        if milliseconds is not None and not 0 <= milliseconds <= INT_MAX:
             raise ValueError(f"replicas take no {milliseconds} ms to acknowledge: give 0 or more, or None for ever")
         value = str(NEVER if milliseconds is None else milliseconds)
         error = self.alter_configs(ResourceType.BROKER, str(broker), {REPLICA_LAG: value})
@@ -246,7 +265,14 @@ class ControllerRole:
         )
         request = UpdateFeaturesRequest(feature_updates=[update])
         updated = _at_once(self.shard.carry_out(self.shard.machine.update_features(request)))
-        return updated.message if isinstance(updated, Refused) else updated.error_message
+        if isinstance(updated, Refused):
+            return updated.message or updated.error.name
+        # Older releases say it of each feature; and the text of what went well is None, empty or NONE.
+        of_each = ((each.error_code, each.error_message) for each in updated.results)
+        for error, message in ((updated.error_code, updated.error_message), *of_each):
+            if error != ErrorCode.NONE:
+                return message or ErrorCode(error).name
+        return None
 
     def _create_users_at_start(self) -> None:
         """The users of the configuration can log in by SCRAM as well (`kafka-storage format --add-scram`)."""
@@ -359,38 +385,99 @@ class ControllerRole:
             self._node.store.drop(topic_id)
 
 
+class Writing:
+    """A long transaction that is being written."""
+
+    def __init__(self, batches: Iterator[Sequence[LogRecord]]) -> None:
+        self.batches = batches
+        self.is_over = False
+        self.has_failed = False
+        """Whether it is over because another controller writes now."""
+        self.waiting: list[Wait[None]] = []
+        """Those who want to know, and those who want to decide next."""
+
+
 class ControllerShard(Shard[Activation]):
     """The controller over the metadata log; long operations are appended in several batches (KIP-868)."""
 
     def __init__(
         self,
-        node: ShardNode,
+        node: Node,
         partition: Partition,
         machine: Controller,
         *,
         mark: int,
-        outbox: Outbox,
         show: Callable[[Sequence[MetadataImage]], None],
     ) -> None:
         super().__init__(node, partition, machine, mark=mark)
         self.machine = machine
-        self._outbox = outbox
+        self._outbox = node.outbox
+        self._turns = node.turns
         self._show = show
+        self._writing: Writing | None = None
+        machine.finish = self._finish
 
     async def perform(self, work: Activation) -> None:
         """Write the first records of a cluster, or end the transaction that was left open."""
         await self.carry_out(self.machine.perform(work))
 
     def propose(self, proposed: Proposed[T], *, guard: Guard | None = None) -> T | Refused:
-        """Append batch by batch, fold, and announce."""
-        for records in self.machine.batches(proposed.records):
+        """Append batch by batch, fold, and announce; nobody is served in between."""
+        writing = Writing(self.machine.batches(proposed.records))
+        while not writing.is_over:
+            self._write(writing)
+        return Refused(ErrorCode.NOT_CONTROLLER) if writing.has_failed else proposed.reply
+
+    async def at_rest(self) -> None:
+        """Wait until nothing is being written, so that the next decision follows from all before."""
+        while (writing := self._writing) is not None:
+            await self._end_of(writing)
+
+    async def ask(self, decide: Callable[[Controller], Decision[T]]) -> T | Refused:
+        """What is decided, when it is written; of a long transaction others are served between two batches."""
+        await self.at_rest()
+        decision = decide(self.machine)
+        if not isinstance(decision, Proposed) or len(decision.records) <= WRITTEN_AT_ONCE:
+            return await self.carry_out(decision)
+        writing = self._writing = Writing(self.machine.batches(decision.records))
+        # A client that goes away does not leave the transaction open.
+        self.node.kernel.spawn(self._write_on(writing))
+        if not writing.is_over:
+            await self._end_of(writing)
+        return Refused(ErrorCode.NOT_CONTROLLER) if writing.has_failed else decision.reply
+
+    async def _write_on(self, writing: Writing) -> None:
+        while not writing.is_over:
+            self._write(writing)
+            if not writing.is_over and self._turns.is_over():
+                await self._turns.next()
+
+    def _end_of(self, writing: Writing) -> Wait[None]:
+        wait: Wait[None] = self.node.kernel.wait()
+        writing.waiting.append(wait)
+        return wait
+
+    def _finish(self) -> None:
+        """Somebody decides who cannot wait."""
+        while (writing := self._writing) is not None:
+            self._write(writing)
+
+    def _write(self, writing: Writing) -> None:
+        """Append one batch more, fold it, and announce it."""
+        records = next(writing.batches, None)
+        if records is not None:
             appended = self.partition.append_records(records, self.node.now)
-            if isinstance(appended, Refused):
-                self.settle()
-                return Refused(ErrorCode.NOT_CONTROLLER)
-            self.advance()
-        self._outbox.announce(self.partition.high_watermark)
-        return proposed.reply
+            if not isinstance(appended, Refused):
+                self.advance()
+                self._outbox.announce(self.partition.high_watermark)
+                return
+            self.settle()
+            writing.has_failed = True
+        writing.is_over = True
+        if self._writing is writing:
+            self._writing = None
+        for wait in writing.waiting:
+            wait.settle(None)
 
     def advance(self) -> None:
         """Fold, and show the node what was published."""

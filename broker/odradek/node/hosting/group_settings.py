@@ -109,7 +109,9 @@ def streams_settings(config: Config, own: Mapping[str, str]) -> StreamsSettings:
             config.group_streams_task_offset_interval_ms,
             config.group_streams_min_task_offset_interval_ms,
             INT_MAX,
-        ),
+        )
+        if config.release.tells_task_offset_intervals
+        else 0,
         acceptable_recovery_lag=number(
             "streams.acceptable.recovery.lag", config.group_streams_acceptable_recovery_lag, 0, LONG_MAX
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.config.table import Config, TopicConfig
@@ -24,6 +25,7 @@ from odradek.node.seams import (
     HasPartitions,
     HasPurgatory,
     HasStore,
+    HasTurns,
 )
 from odradek.node.transport.outbox import HasOutbox
 from odradek.wire.errors import ErrorCode
@@ -31,9 +33,12 @@ from odradek.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from odradek.node.hosting.groups import GroupShard
     from odradek.node.hosting.shares import ShareShard
+    from odradek.node.kernel.turns import Turns
 
 __all__ = ["HasReplicas", "Replicas"]
 
+LED_AT_ONCE = 100
+"""How many partitions a broker begins to lead, or gives up, before others may go on; one takes some 20 µs."""
 READABLE = "readable"
 """First part of the purgatory key of fetches that wait for a partition to grow."""
 
@@ -59,6 +64,7 @@ class Node(
     HasPurgatory,
     HasReplication,
     HasStore,
+    HasTurns,
     Protocol,
 ):
     """What the hosting of replicas touches of a broker."""
@@ -69,13 +75,22 @@ class Replicas:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._to_lead: dict[tuple[str, int], None] = {}
+        """New partitions that are led from the next turns on, or as soon as somebody asks for them."""
 
     # ------------------------------------------------------------------ found
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        """A partition that this node leads, or believes to lead still."""
+        key = (topic, index)
+        if key in self._to_lead:
+            self._lead_late(key, {})
+        return self._node.partitions.get(key)
 
     def led(self, topic: str, index: int) -> Partition | Refused:
         """A partition this node leads, and not one that it believes to lead still."""
         node = self._node
-        partition = node.partitions.get((topic, index))
+        partition = node.partitions.get((topic, index)) or self.find(topic, index)
         if partition is not None and partition.is_leader:
             return partition
         if node.image.partition(topic, index) is None:
@@ -165,28 +180,70 @@ class Replicas:
         return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER if same else ErrorCode.UNKNOWN_TOPIC_ID)
 
     def _drop_topic(self, topic: TopicImage) -> None:
-        for index in topic.partitions:
-            self._resign(topic.name, index)
+        given_up = [self._remove((topic.name, index)) for index in topic.partitions]
+        if len(given_up) <= LED_AT_ONCE or topic.name in INTERNAL_TOPICS:
+            for index, partition in zip(topic.partitions, given_up, strict=True):
+                self._given_up((topic.name, index), partition)
+        else:
+            keys = [(topic.name, index) for index in topic.partitions]
+            self._node.kernel.spawn(self._give_up(list(zip(keys, given_up, strict=True))))
         # What groups have committed for the topic goes with it.
         for shard in self._node.coordinators.of_groups():
-            self._node.kernel.spawn(_forget_offsets(shard, topic))
+            self._node.kernel.spawn(_forget_offsets(self._node.turns, shard, topic))
         for share_shard in self._node.coordinators.of_shares():
             self._node.kernel.spawn(_forget_shares(share_shard, topic))
 
     def _adopt_topic(self, topic: TopicImage, image: MetadataImage) -> None:
         node = self._node
         config: TopicConfig | None = None
+        begun = 0
         for index, registered in topic.partitions.items():
-            held = node.partitions.get((topic.name, index))
+            key = (topic.name, index)
+            held = node.partitions.get(key)
             if registered.leader != node.node_id:
                 self._resign(topic.name, index)
+            elif held is None and begun >= LED_AT_ONCE and topic.name not in INTERNAL_TOPICS:
+                self._lead_later(key)
             elif held is None or held.leader_epoch != registered.leader_epoch:
                 if held is not None:
                     self._resign(topic.name, index)
+                begun += 1
                 config = config or _topic_config(image, topic.name, node.config)
+                self._to_lead.pop(key, None)
                 self._lead(topic, registered, config)
             else:
                 node.replication.adopt(held, registered)
+
+    def _lead_later(self, key: tuple[str, int]) -> None:
+        """Lead a partition from one of the next turns on: very many take long."""
+        if not self._to_lead:
+            self._node.kernel.spawn(self._lead_on())
+        self._to_lead[key] = None
+
+    async def _lead_on(self) -> None:
+        turns = self._node.turns
+        while True:
+            await turns.next()
+            configs: dict[str, TopicConfig] = {}
+            for count, key in enumerate(list(islice(self._to_lead, LED_AT_ONCE))):
+                if count and turns.has_clock and turns.is_over():
+                    break
+                self._lead_late(key, configs)
+            if not self._to_lead:
+                return
+
+    def _lead_late(self, key: tuple[str, int], configs: dict[str, TopicConfig]) -> None:
+        node = self._node
+        del self._to_lead[key]
+        name, index = key
+        topic = node.image.topic(name)
+        registered = None if topic is None else topic.partitions.get(index)
+        if topic is None or registered is None or registered.leader != node.node_id or key in node.partitions:
+            return
+        config = configs.get(name)
+        if config is None:
+            config = configs[name] = _topic_config(node.image, name, node.config)
+        self._lead(topic, registered, config)
 
     def _lead(self, topic: TopicImage, registered: PartitionImage, config: TopicConfig) -> None:
         node = self._node
@@ -232,9 +289,25 @@ class Replicas:
         node.purgatory.wake((READABLE, key))
 
     def _resign(self, topic: str, index: int) -> None:
-        node = self._node
         key = (topic, index)
-        partition = node.partitions.pop(key, None)
+        self._given_up(key, self._remove(key))
+
+    def _remove(self, key: tuple[str, int]) -> Partition | None:
+        """From now on the partition is not led here."""
+        self._to_lead.pop(key, None)
+        return self._node.partitions.pop(key, None)
+
+    async def _give_up(self, removed: list[tuple[tuple[str, int], Partition | None]]) -> None:
+        """Tell whoever waits for very many partitions that they are not led here any more."""
+        turns = self._node.turns
+        for count, (key, partition) in enumerate(removed, 1):
+            self._given_up(key, partition)
+            if not count % LED_AT_ONCE and turns.is_over():
+                await turns.next()
+
+    def _given_up(self, key: tuple[str, int], partition: Partition | None) -> None:
+        node = self._node
+        topic, index = key
         if partition is None:
             # Another leader, or none: who reads from a replica that does not lead looks again.
             if node.purgatory.waits:
@@ -272,8 +345,10 @@ class Replicas:
             partition.configure(config)
 
 
-async def _forget_offsets(shard: GroupShard, topic: TopicImage) -> None:
-    await shard.carry_out(shard.machine.topics_deleted([(topic.name, topic.id)]))
+async def _forget_offsets(turns: Turns, shard: GroupShard, topic: TopicImage) -> None:
+    while await shard.carry_out(shard.machine.topics_deleted([(topic.name, topic.id)])) is True:
+        if turns.is_over():
+            await turns.next()
 
 
 async def _forget_shares(shard: ShareShard, topic: TopicImage) -> None:

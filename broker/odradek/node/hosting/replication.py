@@ -118,8 +118,10 @@ class Replication:
 
     def resign(self, partition: Partition) -> None:
         """Leadership is gone: whoever waits for the high watermark learns it."""
-        self._unsure.pop(partition.key, None)
-        self._node.timers.set(_timer(partition), None, _nothing)
+        if self._unsure.get(partition.key) is partition:
+            del self._unsure[partition.key]
+        if partition.key not in self._node.partitions:
+            self._node.timers.set(_timer(partition), None, _nothing)
         self._node.purgatory.wake((COMMITTED, partition.topic, partition.index))
 
     async def committed(self, partition: Partition, offset: int, *, deadline: int) -> ErrorCode:

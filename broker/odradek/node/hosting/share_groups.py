@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["begin_states", "delete_states", "initialize_shares"]
 
 T = TypeVar("T")
+ASKED_AT_ONCE = 20
+"""How many partitions of a topic the share coordinator is asked about before others may go on."""
 Failures = dict[tuple[bytes, int], Refused]
 
 
@@ -48,8 +50,10 @@ async def begin_states(shard: Sharing, states: ShareStates) -> Failures:
     done: dict[bytes, set[int]] = defaultdict(set)
     failed: dict[bytes, set[int]] = defaultdict(set)
     for topic_id, offsets in states.offsets.items():
-        for index, offset in offsets.items():
+        for count, (index, offset) in enumerate(offsets.items(), 1):
             key = ShareKey(states.group_id, topic_id, index)
+            if not count % ASKED_AT_ONCE:
+                await shard.node.turns.breathe_behind()
             refused = await initialize_state(shard.node, key, states.state_epoch, offset)
             if refused is None:
                 done[topic_id].add(index)
@@ -68,7 +72,9 @@ async def delete_states(node: AsksShares, states: ShareStates) -> Failures:
     """Have the share coordinator forget these partitions; what failed, and why."""
     failures: Failures = {}
     for topic_id, offsets in states.offsets.items():
-        for index in offsets:
+        for count, index in enumerate(offsets, 1):
+            if not count % ASKED_AT_ONCE:
+                await node.turns.breathe_behind()
             refused = await delete_state(node, ShareKey(states.group_id, topic_id, index))
             if refused is not None:
                 failures[topic_id, index] = refused

@@ -1,19 +1,21 @@
-"""Flows: requests being served, as coroutines that only this kernel runs.
+"""Flows: requests being served, as coroutines that only this kernel runs, and where they wait.
 
 A flow may await nothing but a `Wait`.
 No event loop takes part, so the order of events is the node's own,
 and a request that never parks costs a function call.
 A settled wait does not run its flow at once: it queues it, and the node drains the queue in order at the end of a step.
+In the purgatory flows wait by key for something to happen: for a partition that becomes readable, for a transactional
+id that is verified.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Flow", "Kernel", "Wait"]
+__all__ = ["Flow", "Kernel", "Purgatory", "Wait"]
 
 T = TypeVar("T")
 
@@ -152,6 +154,62 @@ class Kernel:
         while deadlines and deadlines[0][2].settled:
             heappop(deadlines)
         return deadlines[0][0] if deadlines else None
+
+
+class Purgatory:
+    """Waits by key; a wait under several keys leaves all of them when the first one wakes it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self.waits: dict[Hashable, dict[int, Wait[Any]]] = {}
+        """Who waits, by key; empty where nobody has to be woken."""
+
+    def __len__(self) -> int:
+        return sum(len(waits) for waits in self.waits.values())
+
+    def park(self, keys: Iterable[Hashable], *, deadline: int | None) -> Parking:
+        """A wait that `wake` of any of the keys settles with its value, and the deadline (ms) with None."""
+        return Parking(self, tuple(keys), self._kernel.wait(deadline=deadline))
+
+    def wake(self, key: Hashable, value: object = True) -> None:
+        """Settle every wait under this key."""
+        waits = self.waits.pop(key, None)
+        if waits is not None:
+            for wait in waits.values():
+                wait.settle(value)
+
+    def keys_of(self, wait: object) -> list[Hashable]:
+        """What this wait waits for; looks at every wait that there is."""
+        return [key for key, waits in self.waits.items() if id(wait) in waits]
+
+    def _enter(self, keys: tuple[Hashable, ...], wait: Wait[Any]) -> None:
+        for key in keys:
+            self.waits.setdefault(key, {})[id(wait)] = wait
+
+    def _leave(self, keys: tuple[Hashable, ...], wait: Wait[Any]) -> None:
+        for key in keys:
+            waits = self.waits.get(key)
+            if waits is not None and waits.pop(id(wait), None) is not None and not waits:
+                del self.waits[key]
+
+
+class Parking:
+    """One stay in the purgatory: `async with`-free, so that a flow reads `await parking` and leaves every key."""
+
+    __slots__ = ("_keys", "_purgatory", "_wait")
+
+    def __init__(self, purgatory: Purgatory, keys: tuple[Hashable, ...], wait: Wait[Any]) -> None:
+        self._purgatory = purgatory
+        self._keys = keys
+        self._wait = wait
+        purgatory._enter(keys, wait)
+
+    def __await__(self) -> Any:
+        try:
+            yield from self._wait.__await__()
+        finally:
+            self._purgatory._leave(self._keys, self._wait)
+        return self._wait.value
 
 
 def _ignore(error: BaseException) -> None:

@@ -1,12 +1,18 @@
-"""When a node wants to be woken: one heap of times, each with what is to be done then."""
+"""What is to be looked at again: at a time, or before the step ends.
+
+One heap of times says when the node wants to be woken.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable
+from functools import partial
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
+from typing import Protocol
 
-__all__ = ["Timers"]
+__all__ = ["Pumped", "Pumps", "Timers"]
 
 _STALE_MAX = 64
 
@@ -45,14 +51,26 @@ class Timers:
         heapify(self._heap)
 
     def run(self, now: int) -> None:
-        """Make the calls whose time has come."""
-        heap = self._heap
-        while heap and heap[0][0] <= now:
-            at, _, key = heappop(heap)
-            known = self._set.get(key)
-            if known is not None and known[0] == at:
+        """Make the calls whose time has come.
+
+        What they set is called in a later run, were its time long past: one that sets itself anew would never end.
+        """
+        newest = self._count
+        later: list[tuple[int, int, Hashable]] = []
+        try:
+            while self._heap and self._heap[0][0] <= now:
+                entry = at, count, key = heappop(self._heap)
+                known = self._set.get(key)
+                if known is None or known[0] != at:
+                    continue
+                if count > newest:
+                    later.append(entry)
+                    continue
                 del self._set[key]
                 known[1]()
+        finally:
+            for entry in later:
+                heappush(self._heap, entry)
 
     def wake_at(self) -> int | None:
         """The next time (ms)."""
@@ -64,3 +82,38 @@ class Timers:
                 return at
             heappop(heap)
         return None
+
+
+class Pumped(Hashable, Protocol):
+    """Something that has works to start."""
+
+    def pump(self) -> None: ...
+
+
+class Pumps:
+    """Whoever asked for it is pumped, first come, first served."""
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self.waiting: deque[Pumped] = deque()
+
+    def soon(self, pumped: Pumped) -> None:
+        """Ask it again what it owes, before this step ends."""
+        self.waiting.append(pumped)
+
+    def by(self, pumped: Pumped, at: int | None) -> None:
+        """Pump it at this time (ms) at the latest; None: it need not be.
+
+        What was asked for before stands where it is earlier: times change with each decision, and being asked once in
+        vain costs less than setting each of them.
+        """
+        if at is not None:
+            planned = self._timers.planned(pumped)
+            if planned is None or at < planned:
+                self._timers.set(pumped, at, partial(self.waiting.append, pumped))
+
+    def run(self) -> None:
+        """Pump all that wait, and those that they ask for."""
+        waiting = self.waiting
+        while waiting:
+            waiting.popleft().pump()

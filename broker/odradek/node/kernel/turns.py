@@ -129,6 +129,11 @@ class Turns:
         await self.next()
         return True
 
+    async def breathe_behind(self) -> None:
+        """The same for work that nobody has asked for, or whose answer is short."""
+        if self.is_over():
+            await self.next()
+
     def weigh(self, call: Lengthy, entries: int) -> None:
         """A request whose answer has so many entries may be long: then it is written a few at a time."""
         if entries > CODEC_ENTRIES:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -14,8 +15,8 @@ from odradek.metadata.configs import Operation, Step, malformed, misdirected, un
 from odradek.metadata.image import ResourceType
 from odradek.metadata.topic_names import invalid_name
 from odradek.node.routes import listener_certificates, logger_levels
-from odradek.node.routes.forwarding import AsksController, ask_controller
-from odradek.node.seams import HasTurns
+from odradek.node.routes.forwarding import AsksInParts, ask_in_parts
+from odradek.node.routes.parts import entries_in_parts
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_configs_response import AlterConfigsResourceResponse as AlteredConfigs
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
@@ -46,12 +47,14 @@ if TYPE_CHECKING:
 __all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
 
 
-class Node(AsksController, HasTurns, listener_certificates.Node, logger_levels.Node, Protocol):
+class Node(AsksInParts, listener_certificates.Node, logger_levels.Node, Protocol):
     """What these routes touch of their broker."""
 
 
 R = TypeVar("R")
 
+ALTERED_AT_ONCE = 50
+"""Resources whose configs are altered before others may go on; what all are validated by takes 100 µs each."""
 SOURCES_SINCE = 1
 """The first version of DescribeConfigs that tells sources and synonyms; before, only whether it is a default."""
 
@@ -201,13 +204,19 @@ async def alter_configs(node: Node, call: Call) -> AlterConfigsResponse:
     here, astray = _split(node, call, request.resources, AlteredConfigs)
     here, unusable = _usable(node, call, here, AlteredConfigs, _plain_steps, replaces=True)
     astray += unusable
-    part = replace(request, resources=here)
 
-    def refuse(error: ErrorCode, message: str | None) -> AlterConfigsResponse:
-        return AlterConfigsResponse(responses=[_failed(AlteredConfigs, each, error, message) for each in here])
+    def refuse(part: AlterConfigsRequest, error: ErrorCode, message: str | None) -> AlterConfigsResponse:
+        refused = [_failed(AlteredConfigs, each, error, message) for each in part.resources]
+        return AlterConfigsResponse(responses=refused)
 
-    response = await ask_controller(
-        node, call, lambda controller: controller.alter_configs(part), refuse, AlterConfigsResponse, request=part
+    response = await ask_in_parts(
+        node,
+        call,
+        (replace(request, resources=part) for part in entries_in_parts(here, key=_target, size=ALTERED_AT_ONCE)),
+        lambda controller, part: controller.alter_configs(part),
+        refuse,
+        AlterConfigsResponse,
+        lambda joined, more: joined.responses.extend(more.responses),
     )
     response.responses += astray
     return response
@@ -220,19 +229,23 @@ async def incremental_alter_configs(node: Node, call: Call) -> IncrementalAlterC
     here, astray = _split(node, call, others, IncrementallyAlteredConfigs)
     here, unusable = _usable(node, call, here, IncrementallyAlteredConfigs, _steps, replaces=False)
     astray += unusable
-    part = replace(request, resources=here)
 
-    def refuse(error: ErrorCode, message: str | None) -> IncrementalAlterConfigsResponse:
-        refused = [_failed(IncrementallyAlteredConfigs, each, error, message) for each in here]
+    def refuse(
+        part: IncrementalAlterConfigsRequest, error: ErrorCode, message: str | None
+    ) -> IncrementalAlterConfigsResponse:
+        refused = [_failed(IncrementallyAlteredConfigs, each, error, message) for each in part.resources]
         return IncrementalAlterConfigsResponse(responses=refused)
 
-    response = await ask_controller(
+    # An operation that nobody knows is a failure of the whole request.
+    size = ALTERED_AT_ONCE if all(unknown_operation(_steps(each)) is None for each in here) else len(here)
+    response = await ask_in_parts(
         node,
         call,
-        lambda controller: controller.incremental_alter_configs(part),
+        (replace(request, resources=part) for part in entries_in_parts(here, key=_target, size=size)),
+        lambda controller, part: controller.incremental_alter_configs(part),
         refuse,
         IncrementalAlterConfigsResponse,
-        request=part,
+        lambda joined, more: joined.responses.extend(more.responses),
     )
     response.responses += astray + answered
     return response
@@ -244,9 +257,10 @@ def _levels_altered(
     """What is not about the loggers of this broker, and the answers to what is."""
     loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
     answered = []
+    times = Counter(each.resource_name for each in loggers)
     for resource in loggers:
         failure: Failure | None
-        if sum(each.resource_name == resource.resource_name for each in loggers) > 1:
+        if times[resource.resource_name] > 1:
             failure = Failure(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         else:
             failure = logger_levels.alter_levels(
@@ -263,6 +277,10 @@ class _Resource(Protocol):
 
 
 Q = TypeVar("Q", bound=_Resource)
+
+
+def _target(resource: _Resource) -> Hashable:
+    return resource.resource_type, resource.resource_name
 
 
 def _split(node: Node, call: Call, resources: Iterable[Q], result: Callable[..., R]) -> tuple[list[Q], list[R]]:

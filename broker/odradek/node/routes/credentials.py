@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.metadata.credentials import SCRAM_SINCE
 from odradek.metadata.features import METADATA_VERSION
-from odradek.node.routes.forwarding import AsksController, ask_controller
+from odradek.node.routes.forwarding import AsksInParts, ask_in_parts
+from odradek.node.routes.parts import entries_in_parts
 from odradek.node.seams import HasMetadata
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from odradek.wire.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
@@ -23,7 +30,6 @@ from odradek.wire.messages.sasl_handshake_response import SaslHandshakeResponse
 
 if TYPE_CHECKING:
     from odradek.node.transport.call import Call
-    from odradek.wire.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
     from odradek.wire.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 
 __all__ = [
@@ -34,7 +40,7 @@ __all__ = [
 ]
 
 
-class Node(AsksController, HasMetadata, Protocol):
+class Node(AsksInParts, HasMetadata, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -58,17 +64,15 @@ async def describe_user_scram_credentials(node: Node, call: Call) -> DescribeUse
     """DescribeUserScramCredentials (key 50), version 0: mechanisms and iterations, of some users or of all."""
     request: DescribeUserScramCredentialsRequest = call.request
     scram = node.image.scram
-    asked = [user.name for user in request.users or ()]
-    names = sorted(set(asked) or {user for user, _ in scram})
+    asked = Counter(user.name for user in request.users or ())
+    known: dict[str, list[CredentialInfo]] = {}
+    for (user, number), credential in sorted(scram.items(), key=lambda item: item[0]):
+        known.setdefault(user, []).append(CredentialInfo(mechanism=number, iterations=credential.iterations))
     results = []
-    for name in names:
-        infos = [
-            CredentialInfo(mechanism=number, iterations=credential.iterations)
-            for (user, number), credential in sorted(scram.items(), key=lambda item: item[0])
-            if user == name
-        ]
+    for name in sorted(asked or known):
+        infos = known.get(name, [])
         result = DescribeUserScramCredentialsResult(user=name, error_message="", credential_infos=infos)
-        if asked.count(name) > 1:
+        if asked[name] > 1:
             result.error_code, result.credential_infos = ErrorCode.DUPLICATE_RESOURCE, []
             result.error_message = (
                 f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
@@ -84,8 +88,10 @@ async def alter_user_scram_credentials(node: Node, call: Call) -> AlterUserScram
     """AlterUserScramCredentials (key 51), version 0; clients send passwords salted, and never as they are."""
     request: AlterUserScramCredentialsRequest = call.request
 
-    def refuse(error: ErrorCode, message: str | None) -> AlterUserScramCredentialsResponse:
-        users = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
+    def refuse(
+        part: AlterUserScramCredentialsRequest, error: ErrorCode, message: str | None
+    ) -> AlterUserScramCredentialsResponse:
+        users = dict.fromkeys([each.name for each in part.deletions] + [each.name for each in part.upsertions])
         return AlterUserScramCredentialsResponse(
             results=[
                 AlterUserScramCredentialsResult(user=user, error_code=error, error_message=message) for user in users
@@ -93,11 +99,23 @@ async def alter_user_scram_credentials(node: Node, call: Call) -> AlterUserScram
         )
 
     if node.image.feature(METADATA_VERSION) < SCRAM_SINCE:
-        return refuse(ErrorCode.UNSUPPORTED_VERSION, NOT_SUPPORTED)
-    return await ask_controller(
+        return refuse(request, ErrorCode.UNSUPPORTED_VERSION, NOT_SUPPORTED)
+    changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
+    return await ask_in_parts(
         node,
         call,
-        lambda controller: controller.alter_credentials(request),
+        map(_of_changes, entries_in_parts(changes, key=lambda each: each.name)),
+        lambda controller, part: controller.alter_credentials(part),
         refuse,
         AlterUserScramCredentialsResponse,
+        lambda joined, more: joined.results.extend(more.results),
+    )
+
+
+def _of_changes(
+    changes: list[ScramCredentialDeletion | ScramCredentialUpsertion],
+) -> AlterUserScramCredentialsRequest:
+    return AlterUserScramCredentialsRequest(
+        deletions=[each for each in changes if isinstance(each, ScramCredentialDeletion)],
+        upsertions=[each for each in changes if isinstance(each, ScramCredentialUpsertion)],
     )

@@ -250,7 +250,7 @@ class _Reading:
     def _readable(self, wanted: SessionPartition) -> Partition | Replica | None:
         """The partition, led here; or a replica of it, for a consumer that may be sent to one (KIP-392)."""
         node, by_id = self.node, self.version >= TOPIC_IDS_SINCE
-        partition = node.partitions.get((wanted.topic, wanted.index))
+        partition = node.partitions.get((wanted.topic, wanted.index)) or node.replicas.find(wanted.topic, wanted.index)
         if partition is not None:
             return None if by_id and partition.topic_id != wanted.topic_id else partition
         topic = node.image.topic(wanted.topic) if self.reads_replicas else None
@@ -437,7 +437,7 @@ async def _answer(
                 news = _has_news(wanted, data)
                 if incremental and not news:
                     continue
-                if data.records:
+                if incremental and data.records:
                     _move_to_end(session, wanted)
             if not topics or (topics[-1].topic, topics[-1].topic_id) != (wanted.topic, wanted.topic_id):
                 topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec import Struct
 from odradek.log.machine import Decision, Refused
 from odradek.node.hosting.controller import HasController
 from odradek.node.quotas.piece import HasQuotas
-from odradek.node.seams import HasConfig
+from odradek.node.seams import HasConfig, HasTurns
 from odradek.node.transport.peers import HasPeers
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
@@ -19,19 +19,57 @@ if TYPE_CHECKING:
     from odradek.metadata.controller import Controller
     from odradek.node.transport.call import Call
 
-__all__ = ["AsksController", "ask_controller"]
+__all__ = ["AsksController", "AsksInParts", "ask_controller", "ask_in_parts"]
 
 
 class AsksController(HasConfig, HasController, HasPeers, HasQuotas, Protocol):
     """The controller, here or at another broker."""
 
 
+class AsksInParts(AsksController, HasTurns, Protocol):
+    """The same for requests that may be long."""
+
+
 R = TypeVar("R", bound=Struct)
+Q = TypeVar("Q", bound=Struct)
 
 COUNTED = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS})
 """What the controller counts for each client, and has to know the client of (KIP-599)."""
 OF_SOMEBODY = frozenset({ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN})
 """What the controller decides by who asks."""
+
+
+async def ask_in_parts(
+    node: AsksInParts,
+    call: Call,
+    parts: Iterable[Q],
+    decide: Callable[[Controller, Q], Decision[R]],
+    refuse: Callable[[Q, ErrorCode, str | None], R],
+    answer: type[R],
+    join: Callable[[R, R], None],
+) -> R:
+    """The controller's response to a request that is asked in parts, others being served in between.
+
+    `join` adds the answer to a part to that of the parts before. There is at least one part.
+    """
+    joined: R | None = None
+    for part in parts:
+        if joined is not None:
+            await node.turns.breathe(call)
+        told = await ask_controller(
+            node,
+            call,
+            lambda controller, part=part: decide(controller, part),  # type: ignore[misc]
+            lambda error, message, part=part: refuse(part, error, message),  # type: ignore[misc]
+            answer,
+            request=part,
+        )
+        if joined is None:
+            joined = told
+        else:
+            join(joined, told)
+    assert joined is not None
+    return joined
 
 
 async def ask_controller(
@@ -46,7 +84,7 @@ async def ask_controller(
     """The controller's response to the call, or to the part of it that is given; refusals in the response's shape."""
     shard = node.controller.active
     if shard is not None:
-        reply = await shard.carry_out(decide(shard.machine))
+        reply = await shard.ask(decide)
         return refuse(reply.error, reply.message) if isinstance(reply, Refused) else reply
     if call.is_broker:
         # Who passed this on thinks that we are the controller; passing it on once more could go around for ever.

@@ -160,7 +160,7 @@ async def delete_groups(node: Node, call: Call) -> DeleteGroupsResponse:
     request: DeleteGroupsRequest = call.request
     results: list[DeletableGroupResult] = []
     async for some in node.turns.share(call, list(dict.fromkeys(request.groups_names))):
-        results += [await _delete(node, group_id) for group_id in some]
+        results += [await _delete(node, call, group_id) for group_id in some]
     return DeleteGroupsResponse(results=results)
 
 
@@ -174,16 +174,17 @@ async def _forget_shares(node: Node, shard: GroupShard, group_id: str) -> Refuse
     return next(iter((await delete_states(node, states)).values()), None)
 
 
-async def _delete(node: Node, group_id: str) -> DeletableGroupResult:
+async def _delete(node: Node, call: Call, group_id: str) -> DeletableGroupResult:
     shard = group_shard(node, group_id, empty_allowed=True)
-    outcome: DeletableGroupResult | Refused
+    outcome: DeletableGroupResult | Refused | None
     if isinstance(shard, Refused):
         outcome = shard
     else:
         refused = await _forget_shares(node, shard, group_id)
         if refused is not None:
             return DeletableGroupResult(group_id=group_id, error_code=refused.error, error_message=refused.message)
-        outcome = await shard.carry_out(shard.machine.delete_group(group_id, node.now))
+        while (outcome := await shard.carry_out(shard.machine.delete_group(group_id, node.now))) is None:
+            await node.turns.breathe(call)
     if isinstance(outcome, Refused):
         return DeletableGroupResult(group_id=group_id, error_code=refusal(outcome))
     return outcome

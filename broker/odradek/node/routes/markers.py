@@ -14,7 +14,7 @@ from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.hosting.replication import HasReplication
-from odradek.node.seams import HasClock, HasConfig, HasCounters, HasIdentity, HasMetadata, HasPartitions
+from odradek.node.seams import HasClock, HasConfig, HasCounters, HasIdentity, HasMetadata, HasPartitions, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
@@ -33,6 +33,9 @@ __all__ = ["write_txn_markers"]
 NOBODY = -1
 """The producer id of who has none, and the epoch; markers have both."""
 
+WRITTEN_AT_ONCE = 100
+"""Markers that are written before others may go on."""
+
 Results = dict[int, dict[str, dict[int, ErrorCode]]]
 """What became of the markers, by producer id, topic and partition."""
 
@@ -47,6 +50,7 @@ class Node(
     HasPartitions,
     HasReplicas,
     HasReplication,
+    HasTurns,
     Protocol,
 ):
     """What writing markers touches of a broker."""
@@ -64,6 +68,7 @@ async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
     request: WriteTxnMarkersRequest = call.request
     results: Results = {}
     uncommitted: list[tuple[dict[int, ErrorCode], Partition, int]] = []
+    count = 0
     for marker in request.markers:
         if NOBODY in (marker.producer_id, marker.producer_epoch) and _writes_any(node, marker):
             return _all_failed(request)
@@ -77,6 +82,9 @@ async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
                     uncommitted.append((written, outcome.partition, outcome.end_offset))
                     outcome = ErrorCode.NONE
                 written[index] = outcome
+                count += 1
+                if not count % WRITTEN_AT_ONCE:
+                    await node.turns.breathe(call)
     deadline = node.now + node.config.request_timeout_ms
     for written, partition, end_offset in uncommitted:
         written[partition.index] = await node.replication.committed(partition, end_offset, deadline=deadline)
@@ -85,7 +93,7 @@ async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
 
 def _writes_any(node: Node, marker: WritableTxnMarker) -> bool:
     """Whether the marker is for a partition that is led here; of the others nobody gets as far as making it."""
-    return any((topic.name, index) in node.partitions for topic in marker.topics for index in topic.partition_indexes)
+    return any(node.replicas.find(topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
 
 
 def _all_failed(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
@@ -125,7 +133,7 @@ def _response(results: Results) -> WriteTxnMarkersResponse:
 
 
 def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode | Unacknowledged:
-    partition = node.partitions.get((topic, index))
+    partition = node.partitions.get((topic, index)) or node.replicas.find(topic, index)
     if partition is None:
         registered = node.image.partition(topic, index)
         hosted = registered is not None and node.node_id in registered.replicas

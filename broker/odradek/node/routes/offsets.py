@@ -14,9 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import replace
+
 from odradek.log.machine import Refused
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import group_shard, refusal
+from odradek.node.routes.parts import add_answers, in_parts
 from odradek.node.seams import HasClock, HasMetadata, HasTurns
 from odradek.node.transport.call import CloseConnection
 from odradek.wire.errors import ErrorCode
@@ -60,6 +63,8 @@ class Node(HasClock, HasCoordinators, HasMetadata, HasTurns, Protocol):
 
 COMMIT_BY_TOPIC_ID_FROM = 10
 FETCH_BY_TOPIC_ID_FROM = 10
+RECORD_BYTES = 60
+"""What an offset takes in the log at least, besides the names of its group and topic and what the client says of it."""
 FETCHED_MAX = 200_000
 """How many offsets are told in one answer at most, so that one request cannot fill the memory."""
 FETCH_GROUPS_FROM = 8
@@ -72,12 +77,39 @@ FETCH_NOTHING_IS_NO_ERROR_FROM = 1
 
 
 async def offset_commit(node: Node, call: Call) -> OffsetCommitResponse:
-    """Commit offsets of topics that exist; the others are answered without asking the coordinator."""
+    """Commit offsets of topics that exist; the others are answered without asking the coordinator.
+
+    Very many are committed in parts, as if the client had sent several requests: what is refused on the way is answered
+    as refused, with all that comes after it, and what was committed before is committed.
+    """
     request: OffsetCommitRequest = call.request
     by_id = call.version >= COMMIT_BY_TOPIC_ID_FROM
     answers: dict[str | bytes, OffsetCommitResponseTopic] = {}
+    parts = list(in_parts(request.topics))
+    refused = _too_large(node, request) if len(parts) > 1 else None
+    for number, part in enumerate(parts):
+        if number:
+            await node.turns.breathe(call)
+        found = _existing(node, part, answers, by_id=by_id)
+        if not found:
+            continue
+        outcome = refused or await _commit(node, call, replace(request, topics=found))
+        if isinstance(outcome, Refused):
+            refused = outcome
+        add_answers(answers, _answered(found, outcome), lambda topic: topic.topic_id if by_id else topic.name)
+    return OffsetCommitResponse(topics=list(answers.values()))
+
+
+def _existing(
+    node: Node,
+    topics: list[OffsetCommitRequestTopic],
+    answers: dict[str | bytes, OffsetCommitResponseTopic],
+    *,
+    by_id: bool,
+) -> list[OffsetCommitRequestTopic]:
+    """What of the topics exists, with their names and ids; what does not is answered."""
     found: list[OffsetCommitRequestTopic] = []
-    for topic in request.topics:
+    for topic in topics:
         key = topic.topic_id if by_id else topic.name
         exists, error, missing = _resolve(node, topic, by_id=by_id)
         if missing or not exists:
@@ -88,13 +120,7 @@ async def offset_commit(node: Node, call: Call) -> OffsetCommitResponse:
             left_out = set(missing)
             partitions = [each for each in topic.partitions if each.partition_index not in left_out]
             found.append(OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-    if found:
-        request.topics = found
-        for each in await _commit(node, call, request):
-            known = answers.setdefault(each.topic_id if by_id else each.name, each)
-            if known is not each:
-                known.partitions += each.partitions
-    return OffsetCommitResponse(topics=list(answers.values()))
+    return found
 
 
 def _resolve(node: Node, topic: OffsetCommitRequestTopic, *, by_id: bool) -> tuple[bool, ErrorCode, list[int]]:
@@ -108,13 +134,29 @@ def _resolve(node: Node, topic: OffsetCommitRequestTopic, *, by_id: bool) -> tup
     return True, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [index for index in indexes if index not in image.partitions]
 
 
-async def _commit(node: Node, call: Call, request: OffsetCommitRequest) -> Iterable[OffsetCommitResponseTopic]:
+def _too_large(node: Node, request: OffsetCommitRequest) -> Refused | None:
+    """Kafka writes all of a request as one batch, and refuses what is more than one may hold."""
     shard = group_shard(node, request.group_id, empty_allowed=True)
-    outcome: OffsetCommitResponse | Refused
+    if isinstance(shard, Refused) or shard.compression:
+        return None
+    size = sum(
+        (RECORD_BYTES + len(request.group_id) + len(topic.name)) * len(topic.partitions)
+        + sum(len(each.committed_metadata or "") for each in topic.partitions)
+        for topic in request.topics
+    )
+    return Refused(ErrorCode.MESSAGE_TOO_LARGE) if size > shard.partition.config.max_message_bytes else None
+
+
+async def _commit(node: Node, call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse | Refused:
+    shard = group_shard(node, request.group_id, empty_allowed=True)
     if isinstance(shard, Refused):
-        outcome = shard
-    else:
-        outcome = await shard.carry_out(shard.machine.commit(request, call.version, node.now))
+        return shard
+    return await shard.carry_out(shard.machine.commit(request, call.version, node.now))
+
+
+def _answered(
+    asked: list[OffsetCommitRequestTopic], outcome: OffsetCommitResponse | Refused
+) -> list[OffsetCommitResponseTopic]:
     if not isinstance(outcome, Refused):
         return outcome.topics
     error = refusal(outcome)
@@ -124,7 +166,7 @@ async def _commit(node: Node, call: Call, request: OffsetCommitRequest) -> Itera
             topic_id=topic.topic_id,
             partitions=[_committed(each.partition_index, error) for each in topic.partitions],
         )
-        for topic in request.topics
+        for topic in asked
     ]
 
 
@@ -283,33 +325,43 @@ def _of_one_partition(partition: OffsetFetchResponsePartitions, version: int) ->
 
 
 async def offset_delete(node: Node, call: Call) -> OffsetDeleteResponse:
-    """Forget offsets of partitions that exist; the coordinator is asked in any case, for the group may not be there."""
+    """Forget offsets of partitions that exist; the coordinator is asked in any case, for the group may not be there.
+
+    Very many are forgotten in parts, and a refusal ends that, as if the client had sent several requests.
+    """
     request: OffsetDeleteRequest = call.request
     answers: dict[str, OffsetDeleteResponseTopic] = {}
+    for number, part in enumerate(in_parts(request.topics)):
+        if number:
+            await node.turns.breathe(call)
+        found = _existing_to_delete(node, part, answers)
+        shard = group_shard(node, request.group_id)
+        if isinstance(shard, Refused):
+            return OffsetDeleteResponse(error_code=refusal(shard))
+        wanted = replace(request, topics=found)
+        outcome: OffsetDeleteResponse | Refused = await shard.carry_out(shard.machine.delete_offsets(wanted, node.now))
+        if isinstance(outcome, Refused):
+            return OffsetDeleteResponse(error_code=refusal(outcome))
+        add_answers(answers, outcome.topics, lambda topic: topic.name)
+    return OffsetDeleteResponse(topics=list(answers.values()))
+
+
+def _existing_to_delete(
+    node: Node, topics: list[OffsetDeleteRequestTopic], answers: dict[str, OffsetDeleteResponseTopic]
+) -> list[OffsetDeleteRequestTopic]:
+    """What of the topics exists; what does not is answered."""
     found: list[OffsetDeleteRequestTopic] = []
-    for topic in request.topics:
+    for topic in topics:
         image = node.image.topic(topic.name)
         existing = () if image is None else image.partitions
         partitions = [each for each in topic.partitions if each.partition_index in existing]
         missing = [each.partition_index for each in topic.partitions if each.partition_index not in existing]
         if missing:
-            answers[topic.name] = OffsetDeleteResponseTopic(
-                name=topic.name, partitions=[_deleted(index) for index in missing]
-            )
+            answer = answers.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name))
+            answer.partitions += [_deleted(index) for index in missing]
         if partitions:
             found.append(OffsetDeleteRequestTopic(name=topic.name, partitions=partitions))
-    request.topics = found
-    shard = group_shard(node, request.group_id)
-    if isinstance(shard, Refused):
-        return OffsetDeleteResponse(error_code=refusal(shard))
-    outcome: OffsetDeleteResponse | Refused = await shard.carry_out(shard.machine.delete_offsets(request, node.now))
-    if isinstance(outcome, Refused):
-        return OffsetDeleteResponse(error_code=refusal(outcome))
-    for each in outcome.topics:
-        known = answers.setdefault(each.name, each)
-        if known is not each:
-            known.partitions += each.partitions
-    return OffsetDeleteResponse(topics=list(answers.values()))
+    return found
 
 
 def _deleted(index: int) -> OffsetDeleteResponsePartition:

@@ -6,25 +6,26 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.metadata.permissions import read_filter
-from odradek.node.routes.forwarding import AsksController, ask_controller
+from odradek.node.routes.forwarding import AsksInParts, ask_in_parts
+from odradek.node.routes.parts import DECIDED_AT_ONCE, entries_in_parts
 from odradek.node.seams import HasAuthority, HasMetadata
 from odradek.node.transport.call import CloseConnection
 from odradek.security.acls import AclFilter, PatternType
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.create_acls_request import CreateAclsRequest
 from odradek.wire.messages.create_acls_response import AclCreationResult, CreateAclsResponse
+from odradek.wire.messages.delete_acls_request import DeleteAclsRequest
 from odradek.wire.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
 from odradek.wire.messages.describe_acls_response import AclDescription, DescribeAclsResource, DescribeAclsResponse
 
 if TYPE_CHECKING:
     from odradek.node.transport.call import Call
-    from odradek.wire.messages.create_acls_request import CreateAclsRequest
-    from odradek.wire.messages.delete_acls_request import DeleteAclsRequest
     from odradek.wire.messages.describe_acls_request import DescribeAclsRequest
 
 __all__ = ["create_acls", "delete_acls", "describe_acls"]
 
 
-class Node(AsksController, HasAuthority, HasMetadata, Protocol):
+class Node(AsksInParts, HasAuthority, HasMetadata, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -32,6 +33,8 @@ NO_AUTHORIZER = "No Authorizer is configured."
 NO_AUTHORIZER_HERE = "No Authorizer is configured on the broker"
 UNKNOWN = 0
 """The number of what is not known, be it a resource, a pattern, an operation or a permission."""
+COMPARED_AT_ONCE = 10_000
+"""How often a filter is held against a permission before others may go on."""
 PATTERNS_SINCE = 1
 """The first version that knows prefixes; version 0 means literal names."""
 
@@ -44,15 +47,21 @@ async def create_acls(node: Node, call: Call) -> CreateAclsResponse:
         for each in request.creations
     )
 
-    def refuse(error: ErrorCode, message: str | None) -> CreateAclsResponse:
+    def refuse(part: CreateAclsRequest, error: ErrorCode, message: str | None) -> CreateAclsResponse:
         return CreateAclsResponse(
-            results=[AclCreationResult(error_code=error, error_message=message) for _ in request.creations]
+            results=[AclCreationResult(error_code=error, error_message=message) for _ in part.creations]
         )
 
     if node.authority is None:
-        return refuse(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
-    return await ask_controller(
-        node, call, lambda controller: controller.create_acls(request), refuse, CreateAclsResponse
+        return refuse(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    return await ask_in_parts(
+        node,
+        call,
+        (CreateAclsRequest(creations=part) for part in entries_in_parts(request.creations)),
+        lambda controller, part: controller.create_acls(part),
+        refuse,
+        CreateAclsResponse,
+        lambda joined, more: joined.results.extend(more.results),
     )
 
 
@@ -61,15 +70,23 @@ async def delete_acls(node: Node, call: Call) -> DeleteAclsResponse:
     request: DeleteAclsRequest = call.request
     _end_if_unknown(_numbers(read_filter(each)) for each in request.filters)
 
-    def refuse(error: ErrorCode, message: str | None) -> DeleteAclsResponse:
+    def refuse(part: DeleteAclsRequest, error: ErrorCode, message: str | None) -> DeleteAclsResponse:
         return DeleteAclsResponse(
-            filter_results=[DeleteAclsFilterResult(error_code=error, error_message=message) for _ in request.filters]
+            filter_results=[DeleteAclsFilterResult(error_code=error, error_message=message) for _ in part.filters]
         )
 
     if node.authority is None:
-        return refuse(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
-    return await ask_controller(
-        node, call, lambda controller: controller.delete_acls(request), refuse, DeleteAclsResponse
+        return refuse(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    # Each filter looks at every permission.
+    at_once = min(DECIDED_AT_ONCE, COMPARED_AT_ONCE // (len(node.image.acls) + 1) + 1)
+    return await ask_in_parts(
+        node,
+        call,
+        (DeleteAclsRequest(filters=part) for part in entries_in_parts(request.filters, size=at_once)),
+        lambda controller, part: controller.delete_acls(part),
+        refuse,
+        DeleteAclsResponse,
+        lambda joined, more: joined.filter_results.extend(more.filter_results),
     )
 
 

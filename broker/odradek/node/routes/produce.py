@@ -61,6 +61,8 @@ class Node(
 
 
 ACKS_ALL = -1
+APPENDED_AT_ONCE = 100
+"""Partitions that are appended to before others may go on."""
 LEADERS_SINCE = 10
 TOPIC_IDS_SINCE = 13
 ATTRIBUTES_AT = 22
@@ -119,18 +121,22 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
             except TakesLong:
                 write = await _admit_aside(node, name, data, call)
             writes.append(write)
-            if isinstance(write, Write) and write.batch.is_transactional:
+            if isinstance(write, Write) and write.batch.attributes & TRANSACTIONAL:
                 transactional.append(write)
         admitted.append(writes)
     if transactional:
         await _admit_to_transaction(node, request, transactional, version)
-    failed = False
+    failed, room = False, APPENDED_AT_ONCE
     leaders: dict[int, NodeEndpoint] = {}
     unacknowledged: list[tuple[Write, PartitionProduceResponse]] = []
     responses = []
     for topic, writes in zip(topics, admitted, strict=True):
         answers = []
         for data, write in zip(topic.partition_data, writes, strict=True):
+            room -= 1
+            if room < 0:
+                room = APPENDED_AT_ONCE
+                await node.turns.breathe(call)
             answer = _append(node, data.index, write, call) if isinstance(write, Write) else write
             if answer.error_code != 0:
                 failed = True
@@ -220,7 +226,7 @@ def _tell_leader(
 def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call) -> Write | PartitionProduceResponse:
     if name is None:
         return _refused(data.index, NO_NAME_FOR_ID)
-    partition = node.partitions.get((name, data.index))
+    partition = node.partitions.get((name, data.index)) or node.replicas.find(name, data.index)
     if partition is None:
         refused = node.replicas.led(name, data.index)
         assert isinstance(refused, Refused)
@@ -331,7 +337,7 @@ def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduc
     if write.rejected is not None:
         return _rejected(index, write.rejected, partition)
     batch = write.batch
-    if batch.is_transactional:
+    if batch.attributes & TRANSACTIONAL:
         appended = partition.append_client(
             batch,
             now=node.now,

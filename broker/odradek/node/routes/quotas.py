@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol
 
-from odradek.metadata.quotas import describe_quotas
-from odradek.node.routes.forwarding import AsksController, ask_controller
+from msgspec.structs import replace
+
+from odradek.metadata.quotas import describe_quotas, entity_of
+from odradek.node.routes.forwarding import AsksInParts, ask_in_parts
+from odradek.node.routes.parts import entries_in_parts
 from odradek.node.seams import HasMetadata
 from odradek.wire.messages.alter_client_quotas_response import AlterClientQuotasResponse, EntityData, EntryData
 
@@ -14,13 +17,14 @@ if TYPE_CHECKING:
     from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.alter_client_quotas_request import AlterClientQuotasRequest
+    from odradek.wire.messages.alter_client_quotas_request import EntryData as EntryToAlter
     from odradek.wire.messages.describe_client_quotas_request import DescribeClientQuotasRequest
     from odradek.wire.messages.describe_client_quotas_response import DescribeClientQuotasResponse
 
 __all__ = ["alter_client_quotas", "describe_client_quotas", "refused"]
 
 
-class Node(AsksController, HasMetadata, Protocol):
+class Node(AsksInParts, HasMetadata, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -34,12 +38,17 @@ async def alter_client_quotas(node: Node, call: Call) -> AlterClientQuotasRespon
     """AlterClientQuotas (key 49), versions 0 and 1; 1 is flexible."""
     request: AlterClientQuotasRequest = call.request
 
-    return await ask_controller(
+    def entity(entry: EntryToAlter) -> Hashable:
+        return entity_of((part.entity_type, part.entity_name) for part in entry.entity)
+
+    return await ask_in_parts(
         node,
         call,
-        lambda controller: controller.alter_quotas(request),
-        partial(refused, request),
+        (replace(request, entries=part) for part in entries_in_parts(request.entries, key=entity)),
+        lambda controller, part: controller.alter_quotas(part),
+        refused,
         AlterClientQuotasResponse,
+        lambda joined, more: joined.entries.extend(more.entries),
     )
 
 

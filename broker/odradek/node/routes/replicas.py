@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from odradek.node.routes.forwarding import AsksController, ask_controller
+from msgspec.structs import replace
+
+from odradek.node.routes.forwarding import AsksInParts, ask_controller, ask_in_parts
+from odradek.node.routes.parts import in_parts
 from odradek.wire.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
 from odradek.wire.messages.alter_partition_response import AlterPartitionResponse
 from odradek.wire.messages.elect_leaders_response import ElectLeadersResponse
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["alter_partition", "alter_partition_reassignments", "elect_leaders", "list_partition_reassignments"]
 
 
-class Node(AsksController, Protocol):
+class Node(AsksInParts, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -29,28 +32,61 @@ async def elect_leaders(node: Node, call: Call) -> ElectLeadersResponse:
     """ElectLeaders (key 43), versions 0 to 2: 1 knows unclean elections (KIP-460), 2 is flexible."""
     request: ElectLeadersRequest = call.request
 
-    def refuse(error: ErrorCode, message: str | None) -> ElectLeadersResponse:
+    def refuse(part: ElectLeadersRequest, error: ErrorCode, message: str | None) -> ElectLeadersResponse:
         return ElectLeadersResponse(error_code=error)
 
-    return await ask_controller(
-        node, call, lambda controller: controller.elect_leaders(request, call.version), refuse, ElectLeadersResponse
+    return await ask_in_parts(
+        node,
+        call,
+        [request]
+        if request.topic_partitions is None
+        else (replace(request, topic_partitions=part) for part in in_parts(request.topic_partitions)),
+        lambda controller, part: controller.elect_leaders(part, call.version),
+        refuse,
+        ElectLeadersResponse,
+        _join_elections,
     )
+
+
+def _join_elections(joined: ElectLeadersResponse, more: ElectLeadersResponse) -> None:
+    joined.error_code = joined.error_code or more.error_code
+    for result in more.replica_election_results:
+        last = joined.replica_election_results[-1:]
+        if last and last[0].topic == result.topic:
+            last[0].partition_result += result.partition_result
+        else:
+            joined.replica_election_results.append(result)
 
 
 async def alter_partition_reassignments(node: Node, call: Call) -> AlterPartitionReassignmentsResponse:
     """AlterPartitionReassignments (key 45), versions 0 and 1 (KIP-455): 1 may keep the replication factor."""
     request: AlterPartitionReassignmentsRequest = call.request
 
-    def refuse(error: ErrorCode, message: str | None) -> AlterPartitionReassignmentsResponse:
+    def refuse(
+        part: AlterPartitionReassignmentsRequest, error: ErrorCode, message: str | None
+    ) -> AlterPartitionReassignmentsResponse:
         return AlterPartitionReassignmentsResponse(error_code=error, error_message=message)
 
-    return await ask_controller(
+    return await ask_in_parts(
         node,
         call,
-        lambda controller: controller.alter_reassignments(request),
+        (replace(request, topics=part) for part in in_parts(request.topics)),
+        lambda controller, part: controller.alter_reassignments(part),
         refuse,
         AlterPartitionReassignmentsResponse,
+        _join_reassignments,
     )
+
+
+def _join_reassignments(joined: AlterPartitionReassignmentsResponse, more: AlterPartitionReassignmentsResponse) -> None:
+    if more.error_code:
+        joined.error_code, joined.error_message = more.error_code, more.error_message
+    for response in more.responses:
+        last = joined.responses[-1:]
+        if last and last[0].name == response.name:
+            last[0].partitions += response.partitions
+        else:
+            joined.responses.append(response)
 
 
 async def list_partition_reassignments(node: Node, call: Call) -> ListPartitionReassignmentsResponse:

@@ -18,8 +18,8 @@ from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.hosting.share_leader import HasShares, acquirable
 from odradek.node.routes.leaders import CurrentLeader, current_leader
 from odradek.node.routes.share_groups import serves_share_groups
-from odradek.node.seams import HasAuthority, HasClock, HasConfig, HasMetadata, HasPurgatory
-from odradek.records.batch import Batch, batches
+from odradek.node.seams import HasAuthority, HasClock, HasConfig, HasMetadata, HasPurgatory, HasTurns
+from odradek.records.batch import Batch, batches, whole_size_at
 from odradek.records.control import read_marker
 from odradek.security.acls import AclOperation, AclResource
 from odradek.share.partition import Acknowledged, AckType, Acquired, ReadBatch, SharePartition
@@ -49,7 +49,11 @@ if TYPE_CHECKING:
 __all__ = ["share_acknowledge", "share_fetch"]
 
 
-class Node(HasAuthority, HasClock, HasConfig, HasMetadata, HasPurgatory, HasReplicas, HasShares, Protocol):
+FOUND_AT_ONCE = 20
+"""How many partitions are looked for before others may go on."""
+
+
+class Node(HasAuthority, HasClock, HasConfig, HasMetadata, HasPurgatory, HasReplicas, HasShares, HasTurns, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -273,6 +277,9 @@ class _Fetching:
             self.results = {}
             ready: list[tuple[TopicPartition, Partition, SharePartition]] = []
             for topic_partition in self.session.rotated():
+                done = len(self.results) + len(ready)
+                if done and not done % FOUND_AT_ONCE:
+                    await node.turns.breathe(self.call)
                 partition = _partition(node, self.call, *topic_partition)
                 share = partition if isinstance(partition, Refused) else await self._share(topic_partition, partition)
                 if isinstance(partition, Refused) or isinstance(share, Refused):
@@ -302,16 +309,15 @@ class _Fetching:
     def _read(self, ready: Sequence[tuple[TopicPartition, Partition, SharePartition]], *, at_end: bool) -> bool:
         """Acquire records if there are enough, or if it is the last chance; whether there were any."""
         room = min(self.request.max_bytes, self.node.config.fetch_max_bytes)
+        ready = [each for each in ready if each[2].can_acquire(self.limits)]
         found: list[tuple[TopicPartition, SharePartition, ReadResult]] = []
         size = 0
         for topic_partition, partition, share in ready:
-            if not share.can_acquire(self.limits):
-                continue
             share.stretches.begin_at(partition.log_start_offset)
             offset = share.next_offset
-            read = partition.read(
-                offset, max_bytes=max(0, room - size), read_committed=self.read_committed, min_one=size == 0
-            )
+            # A partition has its share of the bytes, whether or not the others have records.
+            at_most = max(0, min(room // len(ready), room - size))
+            read = partition.read(offset, max_bytes=at_most, read_committed=self.read_committed, min_one=size == 0)
             self.results[topic_partition] = PartitionData(partition_index=topic_partition[1], records=b"")
             if not isinstance(read, Refused) and len(read.records):
                 size += len(read.records)
@@ -427,7 +433,9 @@ def _aborted(every: Sequence[Batch], ranges: Sequence[tuple[int, int]]) -> set[i
 
 
 def _slice(records: memoryview, every: Sequence[Batch], first: int, last: int) -> memoryview:
-    """The whole batches that hold these records."""
+    """The whole batches that hold these records; one alone as it was read, with what is cut behind it, as in Kafka."""
+    if whole_size_at(records, every[0].size) is None:
+        return records
     begin = end = 0
     for batch in every:
         size = batch.size

@@ -118,12 +118,12 @@ async def describe_share_group_offsets(node: Node, call: Call) -> DescribeShareG
     request: DescribeShareGroupOffsetsRequest = call.request
     response = DescribeShareGroupOffsetsResponse()
     for group in request.groups:
-        response.groups.append(await _offsets_of(node, group))
+        response.groups.append(await _offsets_of(node, call, group))
     return response
 
 
 async def _offsets_of(
-    node: Node, asked: DescribeShareGroupOffsetsRequestGroup
+    node: Node, call: Call, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
     if not serves_share_groups(node):
@@ -138,15 +138,17 @@ async def _offsets_of(
         for topic_id, indexes in known.items():
             topic = node.image.topic_by_id(topic_id)
             if topic is not None:
-                answer.topics.append(await _offsets_of_topic(node, asked.group_id, topic.name, sorted(indexes)))
+                answer.topics.append(await _offsets_of_topic(node, call, asked.group_id, topic.name, sorted(indexes)))
     else:
         for wanted in asked.topics:
-            answer.topics.append(await _offsets_of_topic(node, asked.group_id, wanted.topic_name, wanted.partitions))
+            answer.topics.append(
+                await _offsets_of_topic(node, call, asked.group_id, wanted.topic_name, wanted.partitions)
+            )
     return answer
 
 
 async def _offsets_of_topic(
-    node: Node, group_id: str, name: str, indexes: list[int]
+    node: Node, call: Call, group_id: str, name: str, indexes: list[int]
 ) -> DescribeShareGroupOffsetsResponseTopic:
     topic = node.image.topic(name)
     if topic is None:
@@ -154,7 +156,9 @@ async def _offsets_of_topic(
             DescribeShareGroupOffsetsResponsePartition(partition_index=i, start_offset=NO_OFFSET) for i in indexes
         ]
         return DescribeShareGroupOffsetsResponseTopic(topic_name=name, partitions=nothing)
-    partitions = [await _offset_of(node, ShareKey(group_id, topic.id, index), name) for index in indexes]
+    partitions = []
+    async for some in node.turns.share(call, indexes):
+        partitions += [await _offset_of(node, ShareKey(group_id, topic.id, index), name) for index in some]
     return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic.id, partitions=partitions)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from odradek.metadata.change import unlimited
-from odradek.node.routes.forwarding import AsksController, ask_controller
-from odradek.node.seams import HasTurns
+from odradek.node.routes.forwarding import AsksInParts, ask_controller, ask_in_parts
+from odradek.node.routes.parts import entries_in_parts
+from odradek.node.seams import HasMetadata
 from odradek.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from odradek.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from odradek.wire.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -22,13 +24,21 @@ if TYPE_CHECKING:
     from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
     from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest
-    from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-    from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
+    from odradek.wire.messages.create_topics_request import CreateTopicsRequest
+    from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 
 __all__ = ["create_partitions", "create_topics", "delete_topics"]
 
 
-class Node(AsksController, HasTurns, Protocol):
+TOPICS_AT_ONCE = 50
+"""Topics that are deleted or grow before others may go on; the memory of each goes with it."""
+CREATED_AT_ONCE = 15
+"""Topics that are created at a time; the metadata that follows is looked through for each part."""
+PARTITIONS_AT_ONCE = 1_000
+"""Topics of more partitions are dealt with one at a time."""
+
+
+class Node(AsksInParts, HasMetadata, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -46,9 +56,6 @@ async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
         ]
         return CreateTopicsResponse(topics=results)
 
-    named: dict[str, list[CreatableTopic]] = {}
-    for topic in request.topics:
-        named.setdefault(topic.name, []).append(topic)
     quota = _quota(node, call)
     if node.controller.active is None:
         # It is passed on as a whole, and shared out there.
@@ -56,8 +63,14 @@ async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
             node, call, partial(_create, request, request, quota), partial(refuse, request), CreateTopicsResponse
         )
     response = CreateTopicsResponse()
-    async for some in node.turns.share(call, list(named.values())):
-        part = replace(request, topics=[topic for of_one_name in some for topic in of_one_name])
+    are_large = sum(topic.num_partitions for topic in request.topics) * CREATED_AT_ONCE > (
+        PARTITIONS_AT_ONCE * len(request.topics)
+    )
+    at_once = 1 if are_large else CREATED_AT_ONCE
+    for number, topics in enumerate(entries_in_parts(request.topics, key=lambda topic: topic.name, size=at_once)):
+        if number:
+            await node.turns.breathe(call)
+        part = replace(request, topics=topics)
         decide = partial(_create, part, request, quota)
         decided = await ask_controller(node, call, decide, partial(refuse, part), CreateTopicsResponse)
         response.topics += decided.topics
@@ -94,23 +107,34 @@ async def delete_topics(node: Node, call: Call) -> DeleteTopicsResponse:
     """DeleteTopics (key 20), versions 0 to 6: 4 is flexible, 5 adds messages, 6 takes topic ids too (KIP-516)."""
     request: DeleteTopicsRequest = call.request
 
-    def refuse(error: ErrorCode, message: str | None) -> DeleteTopicsResponse:
+    def refuse(part: DeleteTopicsRequest, error: ErrorCode, message: str | None) -> DeleteTopicsResponse:
         results = [
             DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=error, error_message=message)
-            for topic in request.topics
+            for topic in part.topics
         ]
         results += [
-            DeletableTopicResult(name=name, error_code=error, error_message=message) for name in request.topic_names
+            DeletableTopicResult(name=name, error_code=error, error_message=message) for name in part.topic_names
         ]
         return DeleteTopicsResponse(responses=results)
 
+    def target(state: DeleteTopicState) -> Hashable:
+        named = None if state.name is None else node.image.topic(state.name)
+        return (state.name or state.topic_id) if named is None else named.id
+
     quota = _quota(node, call)
-    response = await ask_controller(
+    response = await ask_in_parts(
         node,
         call,
-        lambda controller: controller.delete_topics(request, call.version, _spend(quota)),
+        (replace(request, topics=part) for part in entries_in_parts(request.topics, key=target, size=TOPICS_AT_ONCE))
+        if request.topics
+        else (
+            replace(request, topic_names=part)
+            for part in entries_in_parts(request.topic_names, key=str, size=TOPICS_AT_ONCE)
+        ),
+        lambda controller, part: controller.delete_topics(part, call.version, _spend(quota)),
         refuse,
         DeleteTopicsResponse,
+        lambda joined, more: joined.responses.extend(more.responses),
     )
     return _throttled(response, quota)
 
@@ -119,19 +143,23 @@ async def create_partitions(node: Node, call: Call) -> CreatePartitionsResponse:
     """CreatePartitions (key 37), versions 0 to 3; 2 is flexible."""
     request: CreatePartitionsRequest = call.request
 
-    def refuse(error: ErrorCode, message: str | None) -> CreatePartitionsResponse:
+    def refuse(part: CreatePartitionsRequest, error: ErrorCode, message: str | None) -> CreatePartitionsResponse:
         results = [
             CreatePartitionsTopicResult(name=topic.name, error_code=error, error_message=message)
-            for topic in request.topics
+            for topic in part.topics
         ]
         return CreatePartitionsResponse(results=results)
 
     quota = _quota(node, call)
-    response = await ask_controller(
+    are_large = sum(topic.count for topic in request.topics) > PARTITIONS_AT_ONCE
+    parts = entries_in_parts(request.topics, key=lambda topic: topic.name, size=1 if are_large else TOPICS_AT_ONCE)
+    response = await ask_in_parts(
         node,
         call,
-        lambda controller: controller.create_partitions(request, _spend(quota)),
+        (replace(request, topics=part) for part in parts),
+        lambda controller, part: controller.create_partitions(part, _spend(quota)),
         refuse,
         CreatePartitionsResponse,
+        lambda joined, more: joined.results.extend(more.results),
     )
     return _throttled(response, quota)

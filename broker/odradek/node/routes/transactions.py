@@ -146,7 +146,9 @@ async def _add(
             # The log of a cluster at level 0 cannot hold what a broker adds: as in Kafka the request fails as a whole.
             return added
         error = added.error if isinstance(added, Refused) else added
-        results = dict.fromkeys(partitions, for_client(ApiKey.ADD_PARTITIONS_TO_TXN, version, error))
+        if error is not ErrorCode.NONE:
+            error = for_client(ApiKey.ADD_PARTITIONS_TO_TXN, version, error)
+        results = dict.fromkeys(partitions, error)
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import replace
+
 from odradek.log.machine import Refused
 from odradek.node.admission import Applicant, HasAdmission
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import group_shard
-from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasRules
+from odradek.node.routes.parts import add_answers, in_parts
+from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasRules, HasTurns
 from odradek.txn.verification_errors import offset_commit_error, offset_commit_operation
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["txn_offset_commit"]
 
 
-class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasRules, HasAdmission, Protocol):
+class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasRules, HasAdmission, HasTurns, Protocol):
     """What this route touches of its broker."""
 
 
@@ -41,20 +44,44 @@ NO_SEQUENCE = -1
 
 
 async def txn_offset_commit(node: Node, call: Call) -> TxnOffsetCommitResponse:
-    """Add or verify the partition of the offsets, then commit what the coordinator of the group agrees to."""
+    """Add or verify the partition of the offsets, then commit what the coordinator of the group agrees to.
+
+    Very many are committed in parts, all of them in the same transaction; what is refused on the way is answered as
+    refused, with all that comes after it.
+    """
     request: TxnOffsetCommitRequest = call.request
-    by_id = call.version >= BY_TOPIC_ID_SINCE
     answers: dict[str | bytes, TxnOffsetCommitResponseTopic] = {}
-    image = node.image
-    images = [image.topic_by_id(each.topic_id) if by_id else image.topic(each.name) for each in request.topics]
-    request.topics = _split(request.topics, images, answers, by_id=by_id)
-    if request.topics:
-        committed = await _commit(node, call, request, answers)
-        for each in _answer(request, committed, call.version):
-            answer = answers.setdefault(_key(each, call.version), each)
-            if answer is not each:
-                answer.partitions += each.partitions
+    begun: tuple[GroupShard, Guard | None] | None = None
+    refused: Refused | None = None
+    for number, topics in enumerate(in_parts(request.topics)):
+        if number:
+            await node.turns.breathe(call)
+        part = replace(request, topics=_existing(node, topics, answers, by_id=call.version >= BY_TOPIC_ID_SINCE))
+        if not part.topics:
+            continue
+        if refused is None and begun is None:
+            admitted = await _begin(node, call, part, answers)
+            if isinstance(admitted, Refused):
+                refused = admitted
+            else:
+                begun = admitted
+        committed = refused or await _commit(node, call, part, begun)
+        if isinstance(committed, Refused):
+            refused = committed
+        add_answers(answers, _answer(part, committed, call.version), lambda topic: _key(topic, call.version))
     return TxnOffsetCommitResponse(topics=list(answers.values()))
+
+
+def _existing(
+    node: Node,
+    topics: list[TxnOffsetCommitRequestTopic],
+    answers: dict[str | bytes, TxnOffsetCommitResponseTopic],
+    *,
+    by_id: bool,
+) -> list[TxnOffsetCommitRequestTopic]:
+    image = node.image
+    images = [image.topic_by_id(each.topic_id) if by_id else image.topic(each.name) for each in topics]
+    return _split(topics, images, answers, by_id=by_id)
 
 
 def _key(topic: TxnOffsetCommitRequestTopic | TxnOffsetCommitResponseTopic, version: int) -> str | bytes:
@@ -106,30 +133,37 @@ def _answer(
     ]
 
 
-async def _commit(
+async def _begin(
     node: Node,
     call: Call,
     request: TxnOffsetCommitRequest,
     answers: dict[str | bytes, TxnOffsetCommitResponseTopic],
-) -> TxnOffsetCommitResponse | Refused:
+) -> tuple[GroupShard, Guard | None] | Refused:
+    """Let the offsets into the transaction: by whose coordinator, and with which proof of that."""
     shard = group_shard(node, request.group_id)
     if isinstance(shard, Refused):
         return shard
     guard = await _admit(node, shard, request, call.version)
     if isinstance(guard, Refused):
         return guard
-    # While the request was parked the coordinator may have moved. If it came back it is another one: the guard was
-    # that of its predecessor, and the client asks again.
+    # While the request was parked topics may have been deleted, by when others may have their names.
+    images = [node.image.topic_by_id(topic.topic_id) for topic in request.topics]
+    request.topics = _split(request.topics, images, answers, by_id=call.version >= BY_TOPIC_ID_SINCE)
+    return shard, guard
+
+
+async def _commit(
+    node: Node, call: Call, request: TxnOffsetCommitRequest, begun: tuple[GroupShard, Guard | None] | None
+) -> TxnOffsetCommitResponse | Refused:
+    if begun is None or not request.topics:
+        return TxnOffsetCommitResponse()
+    shard, guard = begun
+    # Meanwhile the coordinator may have moved. If it came back it is another one: the guard was that of its
+    # predecessor, and the client asks again.
     now = group_shard(node, request.group_id)
     if now is not shard:
         return now if isinstance(now, Refused) else Refused(ErrorCode.NOT_COORDINATOR)
-    # And topics may have been deleted, by when others may have their names.
-    images = [node.image.topic_by_id(topic.topic_id) for topic in request.topics]
-    request.topics = _split(request.topics, images, answers, by_id=call.version >= BY_TOPIC_ID_SINCE)
-    if not request.topics:
-        return TxnOffsetCommitResponse()
-    decision = shard.machine.txn_commit(request, call.version, node.now)
-    return await shard.carry_out(decision, guard=guard)
+    return await shard.carry_out(shard.machine.txn_commit(request, call.version, node.now), guard=guard)
 
 
 async def _admit(

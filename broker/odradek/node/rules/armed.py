@@ -115,6 +115,9 @@ class Armed:
         self._seed = f"{seed}:{name}:".encode()
         self._candidates = 0
         self._conditions = _Conditions(rule)
+        self.apis = self._conditions.apis
+        """Of which APIs the requests are that it may fit; None: of any."""
+        self._times = rule.times
 
     @property
     def held(self) -> int:
@@ -124,7 +127,7 @@ class Armed:
     def takes(self, node: Node, call: Call) -> bool:
         """Whether something happens to this request; counts it."""
         conditions = self._conditions
-        if not conditions.is_of_api(call):
+        if self.apis is not None and call.api_key not in self.apis:
             return False
         if not self._remembers and self._is_used_up:
             return False
@@ -158,7 +161,7 @@ class Armed:
 
     @property
     def _is_used_up(self) -> bool:
-        return self.rule.times is not None and self.hits >= self.rule.times
+        return self._times is not None and self.hits >= self._times
 
     @property
     def unmet(self) -> str | None:
@@ -231,7 +234,7 @@ class _Conditions:
     def __init__(self, rule: Rule) -> None:
         match = rule.match
         apis = match.apis
-        self._apis = None if apis is None else frozenset(apis)
+        self.apis = None if apis is None else frozenset(apis)
         self._versions = match.version_range
         self._client_id = match.client_id
         self._fits_client_id = None if match.client_id is None else _test(match.client_id)
@@ -239,9 +242,6 @@ class _Conditions:
         self._broker = match.broker
         self._ids: Mapping[str, str | int] = match.ids
         self._tests = {kind: _test(value) for kind, value in match.ids.items()}
-
-    def is_of_api(self, call: Call) -> bool:
-        return self._apis is None or call.api_key in self._apis
 
     def fits(self, node: Node, call: Call) -> bool:
         return (

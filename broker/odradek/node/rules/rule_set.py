@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
+from weakref import WeakSet
 
 from odradek.node.faults import Faults
 from odradek.node.faults import Node as FaultyNode
@@ -50,6 +51,8 @@ class RuleSet:
         """Whether rules keep the last requests that they have seen, for reports and for what they expect."""
         self._armed: list[Armed] = []
         self._count = 0
+        self._made: WeakSet[Armed] = WeakSet()
+        """Those that were armed here and that somebody still has, at work or removed."""
         self._over: list[Armed] = []
         self.carry_out: CarryOut | None = None
         """Does to the cluster what follows from a hit; whoever can do that sets it."""
@@ -95,8 +98,13 @@ class RuleSet:
                 armed.on_hit = self._follows(armed.rule)
         self._count += sum(armed.rule.name is None for armed in made)
         self._armed += made
+        self._made.update(made)
         self.attach()
         return made
+
+    def _check_own(self, armed: Armed) -> None:
+        if armed not in self._made:
+            raise LookupError(f"the rule {armed.name} is of another cluster")
 
     def _follows(self, rule: Rule) -> Callable[[SeenRequest], None]:
         carry_out = self.carry_out
@@ -105,7 +113,8 @@ class RuleSet:
         return partial(carry_out, rule.then)
 
     def remove(self, armed: Armed) -> None:
-        """Apply a rule no longer, and serve what it holds."""
+        """Apply a rule no longer, and serve what it holds. Raises LookupError for a rule of another cluster."""
+        self._check_own(armed)
         if armed in self._armed:
             self._armed.remove(armed)
             if armed.rule.expect is not None:
@@ -120,7 +129,11 @@ class RuleSet:
         self._over.clear()
 
     def release(self, armed: Armed, count: int | None = None) -> int:
-        """Serve the requests that a rule holds, or the `count` that it has held for longest; how many those were."""
+        """Serve the requests that a rule holds, or the `count` that it has held for longest; how many those were.
+
+        Raises LookupError for a rule of another cluster, whose brokers run in a loop of their own.
+        """
+        self._check_own(armed)
         if count is not None and count < 0:
             raise ValueError(f"a rule cannot release {count} requests: give 0 or more, or None for all")
         released = armed.holding[:count]

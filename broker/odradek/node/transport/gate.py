@@ -221,6 +221,7 @@ class Gate:
             return self.admits(connection, frame)
         # Kafka counts in ns, in which a session of no length is over before its next request.
         if self._expires_at is not None and now >= self._expires_at:
+            self._node.metrics.sessions_expired += 1
             self._close(connection, "session_expired")
             return False
         return True
@@ -233,6 +234,7 @@ class Gate:
     def _fail(self, connection: Connection, handler: Handler | None, call: Call | None, answer: Any) -> None:
         """Whoever guesses is told so a while later (`connection.failed.authentication.delay.ms`), and hung up on."""
         self._state = State.OVER
+        self._node.metrics.logins_again_refused += self._before is not None
         act = partial(self._tell_and_close, connection, handler, call, answer)
         delay_ms = self._listener.failed_delay_ms
         if delay_ms <= 0:

@@ -53,33 +53,31 @@ class Outbox:
     def __init__(self) -> None:
         self.effects: list[Effect] = []
         """Each step begins with a new list; nobody else writes into it."""
-        self._dirty: list[Outgoing] = []
+        self.dirty: list[Outgoing] = []
+        """The connections that have something to say."""
 
-    def take(self, *, another_turn: bool, works: Sequence[Work]) -> list[Effect]:
-        """The step is over: its effects, what connections have to say, and what is wanted after it.
+    def flush(self) -> None:
+        """The step is over: say what connections have to say."""
+        for connection in self.dirty:
+            if connection.out:
+                self.effects.append(Send(connection.conn, connection.out))
+                connection.out = []
+                connection.out_bytes = 0
+            else:
+                self.effects.append(Hand(connection.conn, connection.messages))
+                connection.messages = []
+        self.dirty.clear()
 
-        There may be more to do when the sockets have been looked at, and work to be done where it holds nobody up.
-        """
-        effects = self.effects
-        if self._dirty:
-            for connection in self._dirty:
-                if connection.out:
-                    effects.append(Send(connection.conn, connection.out))
-                    connection.out = []
-                    connection.out_bytes = 0
-                else:
-                    effects.append(Hand(connection.conn, connection.messages))
-                    connection.messages = []
-            self._dirty.clear()
+    def ask_for(self, *, another_turn: bool, works: Sequence[Work]) -> None:
+        """There is more to do when the sockets have been looked at, or work to be done where it holds nobody up."""
         if another_turn:
-            effects.append(NextTurn())
+            self.effects.append(NextTurn())
         for work in works:
-            effects.append(Compute(work))
-        return effects
+            self.effects.append(Compute(work))
 
     def gather(self, connection: Outgoing) -> None:
         """It has its first words in this step."""
-        self._dirty.append(connection)
+        self.dirty.append(connection)
 
     def send(self, conn: int, chunks: Sequence[Chunk]) -> None:
         """Write these at once."""
@@ -102,11 +100,11 @@ class Outbox:
         if connection.out:
             self.send(connection.conn, connection.out)
             connection.out = []
-            self._dirty.remove(connection)
+            self.dirty.remove(connection)
         elif connection.messages:
             self.hand(connection.conn, connection.messages)
             connection.messages = []
-            self._dirty.remove(connection)
+            self.dirty.remove(connection)
         self.hang_up(connection.conn)
 
     def hold(self, conn: int) -> None:

@@ -217,9 +217,9 @@ class Router:
                 if offered is None:
                     continue
                 low = max(low, offered[0])
-                # An unstable version is above all that are offered; a dialect may offer what Kafka does not have.
-                if not (unstable_versions and release.is_latest):
-                    high = offered[1]
+                high = offered[1]
+                if unstable_versions:
+                    high = max(high, release.unstable_apis.get(route.api_key.name, 0))
             if route.told or tells_all:
                 self._told.append((route.api_key, low, high))
             self._served[route.api_key] = range(low, high + 1)

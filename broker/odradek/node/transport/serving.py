@@ -9,6 +9,7 @@ from odradek.log.machine import Fact
 from odradek.node.seams import HasCounters, HasFacts
 from odradek.node.transport.call import Call
 from odradek.node.transport.router import Handler
+from odradek.wire.registry import NAMES
 
 if TYPE_CHECKING:
     from odradek.node.faults import Faults
@@ -43,7 +44,7 @@ def begin(node: Node, handler: Handler, call: Call) -> tuple[Coroutine[Any, Any,
 
 def _request_fact(call: Call) -> Fact:
     fields: dict[str, object] = {
-        "api": call.api_key.name,
+        "api": NAMES[call.api_key],
         "version": call.version,
         "correlation": call.correlation_id,
         "client_id": call.client_id,

@@ -14,8 +14,7 @@ from odradek.net.clock import Clock
 from odradek.net.driver import Driver
 from odradek.net.post import Post
 from odradek.node.events import Effect, Event, NextTurn, Send, Turn
-from odradek.node.kernel.pumps import Pumps
-from odradek.node.kernel.timers import Timers
+from odradek.node.kernel.timers import Pumps, Timers
 from odradek.node.node import Node
 from odradek.sim import World
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from odradek.node.kernel.flow import Kernel
-from odradek.node.kernel.purgatory import Purgatory
+from odradek.node.kernel.flow import Kernel, Purgatory
 
 
 class _Room:

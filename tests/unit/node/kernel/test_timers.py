@@ -1,5 +1,7 @@
 """Timers: one time for each key, the last one set counts."""
 
+import pytest
+
 from odradek.node.kernel.timers import Timers
 
 
@@ -52,6 +54,38 @@ def test_a_call_may_set_its_own_timer_again() -> None:
     timers.run(10)
     assert [0] == calls
     assert 11 == timers.wake_at()
+
+
+def test_what_sets_itself_for_a_time_that_is_past_is_called_in_the_next_run() -> None:
+    timers, calls = Timers(), list[int]()
+
+    def again() -> None:
+        calls.append(len(calls))
+        assert len(calls) < 10, "it never ends"
+        timers.set("a", 10, again)
+        timers.set("b", 9, lambda: calls.append(-1))
+
+    timers.set("a", 10, again)
+    timers.run(20)
+    assert [0] == calls
+    assert 9 == timers.wake_at()
+    timers.run(20)
+    assert [0, -1, 2] == calls
+
+
+def test_a_call_that_fails_takes_no_other_with_it() -> None:
+    timers, calls = Timers(), list[str]()
+
+    def fails() -> None:
+        timers.set("a", 1, lambda: calls.append("a"))
+        raise ValueError
+
+    timers.set("first", 2, fails)
+    timers.set("second", 3, lambda: calls.append("second"))
+    with pytest.raises(ValueError):
+        timers.run(3)
+    timers.run(3)
+    assert ["a", "second"] == calls
 
 
 def test_times_that_no_longer_count_take_no_room_for_ever() -> None:
