@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-ADDRESS = re.compile(r"[\w.:%-]+", re.ASCII)
-NOWHERE = ("0.0.0.0", "::")
 CLUSTER_ID = re.compile(r"[\w.-]+", re.ASCII)
 
 AS_KAFKA = "odradek.as.kafka"
@@ -65,7 +63,7 @@ def serve(
         str | None,
         Option(
             metavar="RELEASE",
-            help="Be this release of Kafka: 2.8, 3.3, 3.6, 3.9, 4.0 or 4.4. "
+            help="Be this release of Kafka: 2.8, 3.3, 3.6, 3.9, 4.0, 4.3 or 4.4. "
             "Without it 4.4, with the versions of older clients beside.",
         ),
     ] = None,
@@ -246,8 +244,13 @@ def _hosting(control: str, token: str | None, log: Logger, prepared: Prepared | 
 
 def _check_told(advertised_host: str | None, cluster_id: str | None) -> None:
     """What goes to clients as it is given, and what some of them could not use."""
-    if advertised_host is not None and (advertised_host in NOWHERE or not ADDRESS.fullmatch(advertised_host)):
-        raise UsageError(f"No client can connect to {advertised_host!r}: --advertised-host is a name or an address.")
+    if advertised_host is not None:
+        from odradek.config.addresses import check_told_host  # few starts say one
+
+        try:
+            check_told_host(advertised_host)
+        except ValueError as error:
+            raise UsageError(f"--advertised-host: {error}") from None
     if cluster_id is not None and not CLUSTER_ID.fullmatch(cluster_id):
         raise UsageError(f"A cluster id is of letters, digits and ._- (Kafka's have 22 of them), not {cluster_id!r}.")
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,7 +17,9 @@ import pytest
 from tests.hub.helpers import HubBeside, Till, made, refused
 
 from odradek.control.client import HubClient
+from odradek.control.event_kinds import KINDS
 from odradek.control.events import EventRing
+from odradek.control.http import _told
 from odradek.log.machine import Fact
 
 
@@ -38,6 +44,28 @@ def test_the_ring_keeps_the_newest_events() -> None:
     assert [] == numbers(ring, 99)
 
 
+def test_the_ring_tells_few_and_many() -> None:
+    ring = ring_of(500, size=300)
+    for after in (0, 200, 201, 435, 436, 437, 499, 500):
+        assert [*range(max(after, 200) + 1, 501)] == numbers(ring, after)
+
+
+async def test_what_happens_in_one_moment_is_told_at_once() -> None:
+    """Many may follow a busy broker: were each told of each event by itself, clients would wait for that."""
+
+    class Hosted:
+        heard = nullcontext
+
+    ring = ring_of(0, size=10)
+    stream = _told(Hosted(), ring, 0, frozenset())  # type: ignore[arg-type]
+    assert b": odradek\n\n" == await anext(stream)
+    told = asyncio.ensure_future(anext(stream))
+    for _ in range(5):
+        await asyncio.sleep(0)
+        ring.emit(1, [Fact("tick", {})])
+    assert 5 == (await told).count(b"event: tick\n")
+
+
 def test_the_ring_passes_everything_on() -> None:
     class Sink:
         def __init__(self) -> None:
@@ -59,7 +87,28 @@ def test_events_that_were_are_listed(hub: HubClient) -> None:
     assert ["till-1"] == [event["fields"]["transactional_id"] for event in page["events"]]
     assert 0 == page["lost"]
     assert [] == hub.get("clusters", cluster, "events", after=page["last"])["events"]
-    assert 400 == refused(lambda: hub.get("clusters", cluster, "events", after="x"))[0]
+    for wrong, said in (
+        ({"after": "x"}, "After is the number of an event, not x."),
+        ({"after": "9" * 30}, "After is the number of an event, not 9"),
+        ({"kind": "request,markers_written"}, "There is no event 'markers_written': did you mean marker_written?"),
+        ({"follow": "maybe"}, "Follow is true or false, not maybe."),
+    ):
+        status, problem = refused(lambda wrong=wrong: hub.get("clusters", cluster, "events", **wrong))  # type: ignore[misc]
+        assert 400 == status
+        assert said in problem["detail"]
+    body = {"event": {"kind": "nonsense"}}
+    assert 400 == refused(lambda: hub.post("clusters", cluster, "wait", body=body))[0]
+
+
+def test_the_kinds_of_events_are_those_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
+    rows = re.findall(r"^\| (`[^|]+`) \|", page.split("| kind | fields")[1], re.MULTILINE)
+    stem = ""
+    listed = []
+    for name in re.findall(r"`([^`]+)`", " ".join(rows)):
+        stem = name.rpartition("_")[0] if not name.startswith("…") else stem
+        listed.append(name.replace("…", stem))
+    assert list(KINDS) == listed
 
 
 @pytest.mark.slow
@@ -92,14 +141,14 @@ def test_a_slow_reader_is_told_of_the_gap_and_stalls_no_broker(beside: HubBeside
     with socket.socket() as reader:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         reader.connect((address.hostname, address.port))
-        path = f"/clusters/{cluster}/events?follow=true&kind=flood"
+        path = f"/clusters/{cluster}/events?follow=true&kind=log_segment_dropped"
         reader.sendall(f"GET {path} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
         stream = reader.makefile("rb")
         assert b": odradek" in b"".join(stream.readline() for _ in range(8))
 
         ring = beside.hub.get(cluster).events
         for _ in range(300):
-            beside.within(lambda: ring.emit(1, [Fact("flood", {"text": "x" * 1000}) for _ in range(100)]))
+            beside.within(lambda: ring.emit(1, [Fact("log_segment_dropped", {"text": "x" * 1000}) for _ in range(100)]))
             if _ % 100 == 0:
                 Till(bootstrap).close()  # the brokers serve meanwhile
         last = ring.last

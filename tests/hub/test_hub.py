@@ -393,6 +393,9 @@ def test_a_cluster_of_which_nobody_is_heard_is_removed(beside: HubBeside, hub: H
         ({"topics": ["t:0"]}, 400, "A topic is NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not t:0."),
         ({"as_kafka": "9.9"}, 400, "9.9"),
         ({"id": "a b"}, 400, "id"),
+        ({"advertised_host": "a b"}, 400, "No client can connect to 'a b': a host is a name or an address"),
+        ({"advertised_host": "kafka.example:9"}, 400, "without a port"),
+        ({"advertised_host": ""}, 400, "No client can connect to ''"),
         ({"rules": [{"match": {"api": "NO"}}]}, 400, "NO"),
     ],
 )

@@ -22,6 +22,20 @@ WRONG: list[tuple[Do, type[Exception], str]] = [
     (lambda c: c.set_coordinator_load_ms(None), TypeError, "it is a whole number, not None"),
     (lambda c: c.set_coordinator_load_ms(1.5), TypeError, "it is a whole number, not 1.5"),
     (lambda c: c.set_coordinator_load_ms(-5), ValueError, "coordinators take no -5 ms to load: give 0 or more"),
+    (lambda c: c.set_coordinator_load_ms(1 << 31), ValueError, "give 0 or more, up to 2147483647"),
+    (lambda c: c.set_replica_lag(1, 1 << 63), ValueError, "replicas take no 9223372036854775808 ms"),
+    (lambda c: c.advertise(1, port=1, host="a b"), ValueError, "No client can connect to 'a b': a host is"),
+    (lambda c: c.advertise(1, port=1, host=""), ValueError, "No client can connect to ''"),
+    (
+        lambda c: c.wait(rule={"name": "x"}, timeout_s=float("inf")),
+        ValueError,
+        "A wait takes 0 to 600 seconds, not inf",
+    ),
+    (
+        lambda c: c.wait(rule={"name": "x"}, timeout_s=float("nan")),
+        ValueError,
+        "A wait takes 0 to 600 seconds, not nan",
+    ),
     (lambda c: c.set_replica_lag(1, "x"), TypeError, "milliseconds of set_replica_lag: it is a whole number or None"),
     (lambda c: c.set_transaction_version("1"), TypeError, "level of set_transaction_version: it is a whole number"),
     (lambda c: c.set_transaction_version(level=True), TypeError, "it is a whole number, not True"),
@@ -76,6 +90,23 @@ def test_what_is_wrong_is_said_in_a_sentence() -> None:
         for do, error, text in WRONG:
             with pytest.raises(error, match=text):
                 do(cluster)
+
+
+def test_a_rule_belongs_to_its_cluster() -> None:
+    """Its requests are held in the loop of that cluster, and another one must not touch them."""
+    with Cluster() as cluster, Cluster() as other:
+        late = other.add_rule(rule("PRODUCE", name="late", hold=True))
+        for do in (cluster.release, cluster.remove_rule):
+            with pytest.raises(LookupError, match="the rule late is of another cluster"):
+                do(late)
+        other.remove_rule(late)
+        other.remove_rule(late)
+
+
+@pytest.mark.parametrize(("as_kafka", "text"), [("2.8", "FEATURE|feature"), ("3.6", "Invalid update version 1")])
+def test_a_level_that_an_older_release_does_not_have(as_kafka: str, text: str) -> None:
+    with Cluster(as_kafka=as_kafka) as cluster, pytest.raises(ValueError, match=text):
+        cluster.set_transaction_version(1)
 
 
 def test_a_transaction_that_is_forgotten_is_shown_like_any_other() -> None:

@@ -207,6 +207,15 @@ async def test_a_broker_that_starts_again_has_the_time_of_the_others() -> None:
         assert one == other
 
 
+def test_the_clock_ends_before_the_numbers_of_records_do() -> None:
+    with Cluster() as cluster:
+        before = cluster._running.clock.now()
+        with pytest.raises(ValueError, match="The clock of brokers ends 4611686018427387904 ms after 1970"):
+            cluster._call(lambda: cluster._running.advance(1 << 62))
+        assert cluster._running.clock.now() < before + 60_000
+        cluster.advance(timedelta.max)
+
+
 def test_the_clock_is_not_turned_back() -> None:
     with Cluster() as cluster, pytest.raises(ValueError, match="never goes back"):
         cluster.advance(-SECOND)

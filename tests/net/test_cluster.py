@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -47,6 +48,25 @@ async def test_a_cluster_in_the_loop_of_the_test() -> None:
     async with Cluster(brokers=2, topics=["t:2"]) as cluster:
         assert 2 == len(cluster.bootstrap.split(","))
         assert {1, 2} == {cluster.leader("t", 0), cluster.leader("t", 1)}
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_start_that_is_cancelled_leaves_its_port_free(turns: int) -> None:
+    with socket.socket() as any_free:
+        any_free.bind(("127.0.0.1", 0))
+        address = any_free.getsockname()
+    cluster = Cluster(port=address[1])
+    starting = asyncio.ensure_future(cluster.__aenter__())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait({starting})
+    if not starting.cancelled():
+        await cluster.__aexit__(None, None, None)
+    with socket.socket() as again:
+        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        again.bind(address)
+        again.listen()
 
 
 def test_the_ids_are_those_that_were_chosen() -> None:

@@ -23,6 +23,7 @@ from odradek.node.transport.call import Call
 from odradek.security import scram
 from odradek.testing import ApiKey, Cluster, rule
 from odradek.usage import UsageError
+from odradek.wire.messages.metadata_request import MetadataRequest
 
 pytestmark = pytest.mark.slow
 
@@ -147,6 +148,23 @@ def test_a_client_logs_in_again_before_its_session_ends() -> None:
             assert 0 == producer.flush(10)
             logins = max((gate.logins for gate in _gates(node)), default=0)
         assert logins >= 3
+
+
+def test_logins_that_ran_out_and_those_that_were_refused_later_are_counted() -> None:
+    config = {"connections.max.reauth.ms": 1}
+    with Cluster(security="sasl-plaintext", users=USERS | {"bob": "bobs"}, config=config) as cluster:
+        counted = cluster._running.node(1).metrics
+        host, _, port = cluster.bootstrap.rpartition(":")
+        for expired, refused in ((1, 0), (1, 1)):
+            with Raw((host, int(port))) as raw:
+                raw.handshake("PLAIN")
+                raw.authenticate(plain("alice", "alice-secret"))
+                if refused:
+                    raw.handshake("PLAIN")
+                    raw.authenticate(plain("bob", "bobs"))
+                while raw.ask(MetadataRequest(topics=[]), 9) is not None:
+                    pass
+            assert (expired, refused) == (counted.sessions_expired, counted.logins_again_refused)
 
 
 def _gates(node: Any) -> list[Any]:

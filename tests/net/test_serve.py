@@ -196,6 +196,7 @@ def test_a_taken_port_is_one_sentence() -> None:
         (["--advertised-host", ""], "No client can connect to ''"),
         (["--advertised-host", "0.0.0.0"], "No client can connect to '0.0.0.0'"),
         (["--advertised-host", "a b"], "No client can connect to 'a b'"),
+        (["--advertised-host", "kafka.example:99"], "a name or an address, without a port."),
         (["--cluster-id", "é é"], "A cluster id is of letters, digits and ._-"),
         (["--cluster-id", ""], "A cluster id is of letters, digits and ._-"),
         (["--brokers", "3", "--set", "broker.rack=a,b"], "there are 3 brokers and 2 racks"),
@@ -255,7 +256,7 @@ def test_the_version() -> None:
             ("--as-kafka", "2.7"),
             (
                 "odradek: Invalid value 2.7 for configuration odradek.as.kafka: "
-                "String must be one of: 2.8, 3.3, 3.6, 3.9, 4.0, 4.4.\n"
+                "String must be one of: 2.8, 3.3, 3.6, 3.9, 4.0, 4.3, 4.4.\n"
             ),
         ),
     ],

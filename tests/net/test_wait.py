@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 from msgspec import Struct
@@ -90,6 +91,28 @@ def test_what_cannot_be_waited_for(
 ) -> None:
     with Cluster() as cluster, pytest.raises(error, match=text):
         cluster.wait(rule=condition.get("rule"), transaction=condition.get("transaction"), group=condition.get("group"))
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        lambda cluster: cluster.wait(transaction={"id": "x", "state": "Empty"}, timeout_s=60),
+        lambda cluster: cluster.wait_for(lambda: False, timeout_s=60),
+    ],
+)
+def test_who_waits_is_told_when_the_cluster_is_left(waits: Callable[[Cluster], object]) -> None:
+    """By another thread; whether it has begun to wait by then makes no difference."""
+    with ThreadPoolExecutor(1) as beside, Cluster() as cluster:
+        begun = Event()
+
+        def wait() -> None:
+            begun.set()
+            waits(cluster)
+
+        waiting = beside.submit(wait)
+        assert begun.wait(10)
+    with pytest.raises(RuntimeError, match=r"the cluster (was left while|does not run)"):
+        waiting.result(10)
 
 
 async def test_brokers_of_the_same_loop_cannot_be_waited_for() -> None:

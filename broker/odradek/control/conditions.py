@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
+from odradek.control.event_kinds import check_kind
 from odradek.control.messages.events import (
     Came,
     ForEvent,
@@ -68,7 +69,7 @@ async def wait_for(body: WaitBody, cluster: RunningCluster, events: EventRing) -
     """Return when everything that is asked for is so.
 
     Raises:
-        ValueError: nothing is asked for, or a state that there is not.
+        ValueError: nothing is asked for, or a state or a kind of events that there is not.
         LookupError: there is no such rule, or the cluster is removed meanwhile.
         RuntimeError: no broker takes metrics of clients.
         TookTooLong: after `timeout_ms`.
@@ -96,6 +97,8 @@ async def wait_for(body: WaitBody, cluster: RunningCluster, events: EventRing) -
 
 def _check_states(body: WaitBody) -> None:
     """What is mistyped would be waited for in vain."""
+    if body.event is not None:
+        check_kind(body.event.kind)
     if body.transaction is not None:
         _check_state("a transaction", body.transaction.state, [*STATE_NAMES, FORGOTTEN])
     if body.group is not None and body.group.state is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from odradek.config.keys import INT_MAX
 from odradek.log.machine import Refused
 from odradek.metadata.brokers import may_lead
 from odradek.metadata.configs import Operation, Step
@@ -118,8 +119,8 @@ class Controls:
 
     def set_coordinator_load_ms(self, milliseconds: int) -> None:
         """From now on coordinators take this long to load, and answer COORDINATOR_LOAD_IN_PROGRESS meanwhile."""
-        if milliseconds < 0:
-            raise ValueError(f"coordinators take no {milliseconds} ms to load: give 0 or more")
+        if not 0 <= milliseconds <= INT_MAX:
+            raise ValueError(f"coordinators take no {milliseconds} ms to load: give 0 or more, up to {INT_MAX}")
         for node in self.nodes():
             node.coordinators.load_ms = milliseconds
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["EVENTS_MAX", "EventRing"]
 
 EVENTS_MAX = 10_000
+FEW = 64
 
 
 class EventRing:
@@ -54,7 +55,11 @@ class EventRing:
 
     def after(self, seq: int) -> Iterator[EventBody]:
         """The events above this number that are kept, in order."""
-        return islice(self._events, max(0, seq + 1 - self.first), None)
+        events, last = self._events, self._last
+        if last - seq <= FEW:
+            # Who keeps up pays for what is new, and not for a walk along the whole ring.
+            return iter([events[each - last - 1] for each in range(max(seq + 1, self.first), last + 1)])
+        return islice(events, max(0, seq + 1 - self.first), None)
 
     def wake(self) -> None:
         """Have everybody who waits look again."""

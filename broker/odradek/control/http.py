@@ -21,6 +21,7 @@ from starlette.routing import Route
 from odradek.control.conditions import TookTooLong
 from odradek.control.endpoints.asked import Asked, Endpoint
 from odradek.control.endpoints.events import kinds_of, seq_of
+from odradek.control.endpoints.state import truth_of
 from odradek.control.endpoints.table import ENDPOINTS
 from odradek.control.hub import Hosted, Hub, Taken
 from odradek.control.messages.common import Problem
@@ -196,7 +197,7 @@ class _Calls:
         path = {name: str(value) for name, value in request.path_params.items()}
         hosted = self._hub.get(path["cluster"]) if "cluster" in path else None
         asked = Asked(self._hub, path, dict(request.query_params), body, hosted)
-        if hosted is not None and request.query_params.get("follow", "false") == "true":
+        if hosted is not None and truth_of(request.query_params, "follow"):
             return _stream(hosted, request)
         with nullcontext() if hosted is None else hosted.heard():
             value = (
@@ -286,8 +287,12 @@ async def _told(hosted: Hosted, ring: EventRing, after: int, kinds: frozenset[st
             elif after >= ring.last:
                 before = ring.last
                 await ring.changed(SILENCE_S)
+                if not ring.ended:
+                    await asyncio.sleep(GATHERED_S)
                 if ring.last == before and not ring.ended:
                     yield b": still here\n\n"
 
 
 PART = 100
+GATHERED_S = 0.02
+"""What happens within so long is told at once: however many follow, the brokers have most of the time."""

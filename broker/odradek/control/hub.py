@@ -214,6 +214,10 @@ class Hub:
 
     async def _prepare(self, body: NewCluster) -> Prepared | None:
         """Listeners, certificates and users, where they are asked for in a word; other clusters go on meanwhile."""
+        if body.advertised_host is not None:
+            from odradek.config.addresses import check_told_host  # few clusters have one
+
+            check_told_host(body.advertised_host)
         if body.security is None:
             if body.users is not None:
                 raise ValueError("Users go with security: sasl-plaintext or sasl-ssl.")

@@ -199,7 +199,8 @@ def _explained(error: msgspec.ValidationError, kind: Any) -> tuple[Steps, str]:
     """Where the error is, and what may stand there."""
     found = _AT.fullmatch(str(error))
     assert found is not None
-    said, path = found["said"], found["path"] or "$"
+    # Of what is in a mapping it is not said under which key: then the mapping is the place.
+    said, path = found["said"], (found["path"] or "$").partition("[...]")[0]
     steps: Steps = tuple(int(index) if index else name for name, index in _STEP.findall(path))
     cause = error.__cause__
     if isinstance(cause, RuleError):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Clock"]
+__all__ = ["TIME_MAX_MS", "Clock"]
+
+TIME_MAX_MS = 1 << 62
+"""No time of brokers is later: Kafka's records have 64 bits for one, and deadlines are added to it."""
 
 
 class Clock:
@@ -37,11 +40,19 @@ class Clock:
         return self.now() - time.time_ns() // 1_000_000
 
     def advance(self, milliseconds: int) -> None:
-        """Go on by so much at once, whether it stands still or not. Raises ValueError for less than 0."""
-        if milliseconds < 0:
-            raise ValueError(f"The clock of brokers never goes back, so it is not advanced by {milliseconds} ms.")
+        """Go on by so much at once, whether it stands still or not. Raises ValueError for what `check` refuses."""
+        self.check(milliseconds)
         self._last_ms = self.now() + milliseconds
         self._ahead_ms += milliseconds
+
+    def check(self, milliseconds: int) -> None:
+        """Whether it can go on by so much. Raises ValueError for less than 0, and for a time above `TIME_MAX_MS`."""
+        if milliseconds < 0:
+            raise ValueError(f"The clock of brokers never goes back, so it is not advanced by {milliseconds} ms.")
+        if self.now() + milliseconds > TIME_MAX_MS:
+            raise ValueError(
+                f"The clock of brokers ends {TIME_MAX_MS} ms after 1970, so it is not advanced by {milliseconds} ms."
+            )
 
     def freeze(self) -> None:
         """Stand still, until `resume`; it may stand still already."""

@@ -184,10 +184,14 @@ class RunningCluster:
         """Tell clients another address of a broker's listener from now on; it listens where it did.
 
         Without a host or a listener it is the host that was told before, and the first listener.
-        Raises LookupError for a listener that there is not, ValueError for a port that nobody can have.
+        Raises LookupError for a listener that there is not, ValueError for a port that nobody can have, or a host.
         """
         if not 0 < port <= PORT_MAX:
             raise ValueError(f"a port is a number from 1 to {PORT_MAX}, not {port}")
+        if host is not None:
+            from odradek.config.addresses import check_told_host  # few clusters are told another host
+
+            check_told_host(host)
         before = self.spec.broker(node_id)
         names = [each.name for each in before.endpoints]
         wanted = names[0] if listener is None else listener
@@ -252,7 +256,7 @@ class RunningCluster:
     def advance(self, milliseconds: int) -> None:
         """Let so much time pass for every broker: what is due by then happens before this returns, in its order.
 
-        Raises ValueError for less than 0.
+        Raises ValueError for less than 0, and for more than 64 bits hold.
         """
         pass_time(self.clock, list(self.drivers.values()), self.post, milliseconds)
 
@@ -450,10 +454,26 @@ async def start_cluster(
         if isinstance(refused, UsageError):
             raise
         raise UsageError(str(refused)) from refused
-    for broker, sockets in zip(spec.brokers, bound, strict=True):
-        for name, each in sockets.items():
-            await cluster.listen(broker.node_id, each, name)
+    await _listen_everywhere(cluster, bound)
     return cluster
+
+
+async def _listen_everywhere(cluster: RunningCluster, bound: Sequence[Mapping[str, socket.socket]]) -> None:
+    """Accept connections over every listener; if that fails or is given up, over none."""
+
+    async def listen() -> None:
+        for broker, sockets in zip(cluster.spec.brokers, bound, strict=True):
+            for name, each in sockets.items():
+                await cluster.listen(broker.node_id, each, name)
+
+    listening = asyncio.ensure_future(listen())
+    try:
+        # A server that is cancelled while it starts would listen, and nobody would have it.
+        await asyncio.shield(listening)
+    except BaseException:
+        await asyncio.wait({listening})
+        await cluster.stop()
+        raise
 
 
 def _listeners(

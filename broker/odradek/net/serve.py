@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.net.metrics_page import MetricsPage
     from odradek.node.hosting.controller import StartTopic
     from odradek.node.node import EventSink, Logger
+    from odradek.releases import Release
 
 __all__ = ["Hosting", "ServeOptions", "Start", "alone", "loop_options", "serve"]
 
@@ -91,14 +92,23 @@ async def _run(
             gc.freeze()
             ready(current())
             _keep_freed_memory()
-            async for received in signals:
-                log.info("stopping", signal=signal.Signals(received).name)
-                break
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_warm, options.config.release)
+                async for received in signals:
+                    log.info("stopping", signal=signal.Signals(received).name)
+                    break
+                tasks.cancel_scope.cancel()
             complaints = current().rules.complaints() if current().has_rules else []
     lost = None if events is None else events.lost
     if lost is not None and not complaints:
         raise UsageError(lost)
     return complaints if lost is None else [*complaints, lost]
+
+
+async def _warm(release: Release) -> None:
+    from odradek.net.warm import warm  # it imports threads, for which nobody should wait
+
+    await warm(release)
 
 
 def _keep_freed_memory() -> None:

@@ -273,6 +273,7 @@ class Cluster:
             LookupError: there is no such rule.
             RuntimeError: no broker takes metrics of clients.
             TimeoutError: after so long; it says how things stand instead.
+            RuntimeError: the cluster is left meanwhile, by another thread.
         """
         self._refuse_to_block("wait")
         from odradek.testing.waiting import wait  # most tests do not load the words of the hub
@@ -296,8 +297,9 @@ class Cluster:
         self._refuse_to_block("wait_for")
         ends = monotonic() + timeout_s
         while not condition():
+            rules = self._running.rules  # or it has been left meanwhile, and nothing comes any more
             if monotonic() > ends:
-                unmet = "; ".join(armed.report().unmet or "" for armed in self._running.rules)
+                unmet = "; ".join(armed.report().unmet or "" for armed in rules)
                 raise TimeoutError(f"The condition is not true after {timeout_s:g} s. {unmet}".strip())
             sleep(WAIT_S)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["wait"]
 
+TIMEOUT_MAX_S = 600
+
 Condition = Mapping[str, object]
 
 
@@ -27,6 +30,8 @@ def wait(cluster: RunningCluster, timeout_s: float, **conditions: Condition | No
         # The hub can also wait for an event.
         *others, last = (f"a {name}" if name != "telemetry" else name for name in conditions)
         raise ValueError(f"There is nothing to wait for: name {', '.join(others)} or {last}.")
+    if not 0 <= timeout_s <= TIMEOUT_MAX_S:  # nor is it what is no number
+        raise ValueError(f"A wait takes 0 to {TIMEOUT_MAX_S} seconds, not {timeout_s:g}.")
     try:
         body = msgspec.convert({**asked, "timeout_ms": round(timeout_s * 1000)}, WaitBody)
     except msgspec.ValidationError as error:
@@ -37,4 +42,6 @@ def wait(cluster: RunningCluster, timeout_s: float, **conditions: Condition | No
         came = asyncio.run_coroutine_threadsafe(waiting, cluster.loop).result()
     except TookTooLong as error:
         raise TimeoutError(str(error)) from None
+    except CancelledError:
+        raise RuntimeError("the cluster was left while somebody waited") from None
     return came.found

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 
 from odradek.control.conditions import wait_for
 from odradek.control.endpoints.asked import Asked
+from odradek.control.event_kinds import check_kind
 from odradek.control.messages.events import Came, EventsPage
 
 __all__ = ["kinds_of", "list_events", "seq_of", "wait"]
+
+DIGITS_MAX = 18
 
 
 async def wait(asked: Asked) -> Came:
@@ -27,12 +30,12 @@ async def list_events(asked: Asked) -> EventsPage:
 
 
 def seq_of(text: str) -> int:
-    """The number of an event. Raises ValueError for what is none."""
-    if not text.isdecimal():
+    """The number of an event. Raises ValueError for what is none, or has more digits than any will have."""
+    if not text.isdecimal() or len(text) > DIGITS_MAX:
         raise ValueError(f"after is the number of an event, not {text}")
     return int(text)
 
 
 def kinds_of(query: Mapping[str, str]) -> frozenset[str]:
-    """The kinds of events that are asked for; none means all."""
-    return frozenset(filter(None, query.get("kind", "").split(",")))
+    """The kinds of events that are asked for; none means all. Raises ValueError for one that there is not."""
+    return frozenset(check_kind(kind) for kind in query.get("kind", "").split(",") if kind)

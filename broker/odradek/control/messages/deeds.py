@@ -77,14 +77,14 @@ class AlterConfigs(Body):
 class CoordinatorLoad(Body):
     """How long coordinators take to load from now on."""
 
-    load_ms: Annotated[int, Meta(ge=0)]
+    load_ms: Annotated[int, Meta(ge=0, le=2147483647)]
 
 
 class TimeBody(Body):
     """One or several, done in this order: freeze, advance, resume."""
 
     freeze: bool = False
-    advance_ms: Annotated[int, Meta(ge=0)] = 0
+    advance_ms: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
     resume: bool = False
 
 

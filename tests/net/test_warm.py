@@ -1,0 +1,105 @@
+"""What the first requests of a kind import is imported when the broker is ready, so that nobody waits for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import anyio
+import pytest
+
+import odradek.net.serve as module
+import odradek.net.warm
+from odradek.config.table import Config
+from odradek.net.cluster import RunningCluster
+from odradek.net.serve import ServeOptions, serve
+from odradek.net.warm import pieces, warm
+from odradek.releases import WIDEST, Release
+from odradek.sim.world import Lines
+from odradek.wire.registry import ApiKey
+
+FIRST_REQUESTS = """
+import sys
+from odradek.net.warm import pieces
+from odradek.releases import WIDEST
+from odradek.sim import World
+from odradek.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.offset_commit_request import OffsetCommitRequest
+from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from odradek.wire.messages.end_txn_request import EndTxnRequest
+from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
+from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
+from odradek.wire.messages.list_groups_request import ListGroupsRequest
+
+for piece in pieces(WIDEST):
+    try:
+        piece()
+    except ImportError:
+        pass
+world = World(topics=["t"])
+client = world.client()
+world.run()
+known = set(sys.modules)
+joined = JoinGroupRequestProtocol(name="range", metadata=b"")
+client.ask(
+    JoinGroupRequest(
+        group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="consumer",
+        protocols=[joined],
+    ),
+    3,
+)
+client.ask(OffsetCommitRequest(group_id="h", topics=[]), 8)
+begun = client.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
+who = {"transactional_id": "x", "producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
+client.ask(AddOffsetsToTxnRequest(**who, group_id="g"), 3)
+client.ask(EndTxnRequest(**who, committed=True), 3)
+client.ask(ListGroupsRequest(), 4)
+client.ask(DeleteGroupsRequest(groups_names=["h"]), 2)
+client.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1_000), 5)
+late = {name for name in set(sys.modules) - known if name.startswith("odradek.")}
+print(sorted(late))
+"""
+
+
+def test_first_requests_import_nothing_afterwards() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_REQUESTS], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_what_cannot_be_imported_is_left_to_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def missing() -> None:
+        raise ImportError("an extra that was not installed")
+
+    def first(release: Release) -> list[object]:
+        assert release is WIDEST
+        return [missing, lambda: done.append("the rest")]
+
+    monkeypatch.setattr(odradek.net.warm, "pieces", first)
+    anyio.run(lambda: warm(WIDEST, after_s=0, pause_s=0))
+    assert ["the rest"] == done
+
+
+def test_nothing_is_done_before_the_broker_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    async def warmed(release: Release) -> None:
+        told.append("warm")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def ready(cluster: RunningCluster) -> None:
+        told.append("ready")
+
+    monkeypatch.setattr(module, "_warm", warmed)
+    assert [] == serve(ServeOptions(config=Config(), port=0), log=Lines(), ready=ready)
+    assert ["ready", "warm"] == told
+
+
+def test_every_told_api_is_a_piece() -> None:
+    apis = {piece.args[0] for piece in pieces(WIDEST) if hasattr(piece, "args")}
+    assert {ApiKey.JOIN_GROUP, ApiKey.CREATE_TOPICS, ApiKey.STREAMS_GROUP_HEARTBEAT} <= apis
+    assert ApiKey.PUSH_TELEMETRY not in apis
