@@ -59,7 +59,7 @@ CONTROLLER = "CONTROLLER"
 TURNS_MAX = 1000
 
 AS_THE_TESTS_EXPECT = {
-    "odradek.as.kafka": "4.4",
+    "odradek.as.kafka": "4.3",
     "odradek.auto.created.topics.at.once": "false",
     "odradek.internal.topics.at.start": "false",
     "odradek.strict.replication": "true",
@@ -68,6 +68,9 @@ AS_THE_TESTS_EXPECT = {
     "group.streams.initial.rebalance.delay.ms": "3000",
 }
 """Where Odradek has defaults of its own; what a test says goes before."""
+
+WHAT_LEVELS_THERE_ARE = ("odradek.as.kafka", "unstable.feature.versions.enable")
+"""Keys on which it depends whether Odradek can take others."""
 
 
 class Clusters:
@@ -257,9 +260,10 @@ def configuration(request: StartBroker) -> tuple[Config, dict[str, str]]:
     given = AS_THE_TESTS_EXPECT | request.config
     given |= {f"odradek.{name}": str(level) for name, level in request.features.items() if name in FEATURES}
     dropped: dict[str, str] = {}
+    deciding = {key: given[key] for key in WHAT_LEVELS_THERE_ARE if key in given}
     for key in list(given):
         try:
-            Config.parse({key: given[key]} | {"odradek.as.kafka": given["odradek.as.kafka"]})
+            Config.parse({key: given[key]} | deciding)
         except ConfigError as error:
             dropped[key] = str(error)
             del given[key]

@@ -12,6 +12,7 @@ from tests.kafka.requests import (
     CutLog,
     FindOffset,
     ReadLog,
+    ReadLogins,
     ReadQuota,
     ReadThrottles,
     RollLog,
@@ -25,7 +26,7 @@ from odradek.records.batch import batches
 
 __all__ = ["Look", "look"]
 
-Look = AppendRecords | CleanLog | CutLog | FindOffset | ReadLog | ReadQuota | ReadThrottles | RollLog
+Look = AppendRecords | CleanLog | CutLog | FindOffset | ReadLog | ReadLogins | ReadQuota | ReadThrottles | RollLog
 CONTROLLER = -1
 """In place of a broker's id: whoever is the controller."""
 STEPS_MAX = 1000
@@ -38,6 +39,8 @@ def look(cluster: RunningCluster, asked: Look) -> Mapping[str, object]:
             return _quota(cluster, asked)
         case ReadThrottles():
             return _throttles(cluster)
+        case ReadLogins():
+            return _logins(cluster)
         case AppendRecords(batches=told):
             return _at_leader(cluster, asked, lambda driver, partition: _append(driver, partition, told))
         case CutLog(offset=offset, ends=ends):
@@ -74,6 +77,14 @@ def _throttles(cluster: RunningCluster) -> Mapping[str, object]:
             counted, so_far_ms = sums.get(key, (0, 0))
             sums[key] = counted + count, so_far_ms + total_ms
     return {key: total_ms / count for key, (count, total_ms) in sums.items()}
+
+
+def _logins(cluster: RunningCluster) -> Mapping[str, object]:
+    counted = {node_id: driver.node.metrics for node_id, driver in cluster.drivers.items()}
+    return {
+        str(node_id): {"expired": each.sessions_expired, "refused": each.logins_again_refused}
+        for node_id, each in counted.items()
+    }
 
 
 # ---------------------------------------------------------------------- logs

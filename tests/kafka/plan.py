@@ -95,6 +95,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "kafka.server.DelegationTokenRequestsTest",
         "kafka.server.DelegationTokenRequestsWithDisableTokenFeatureTest",
         "kafka.server.RequestQuotaTest",
+        "kafka.api.UserClientIdQuotaTest",
+        "kafka.api.PlaintextEndToEndAuthorizationTest",
+        "kafka.api.SaslScramSslEndToEndAuthorizationTest",
+        "kafka.api.SaslClientsWithInvalidCredentialsTest",
     ),
     "Administration": (
         "kafka.admin.AddPartitionsTest",
@@ -167,6 +171,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "org.apache.kafka.tools.streams.DescribeStreamsGroupTest",
         "org.apache.kafka.tools.streams.ListStreamsGroupTest",
         "org.apache.kafka.tools.streams.ResetStreamsGroupOffsetTest",
+        "org.apache.kafka.tools.DelegationTokenCommandTest",
     ),
     "Streams": (
         "org.apache.kafka.streams.integration.AtLeastOnceDeliveryMessageLossIntegrationTest",

@@ -121,6 +121,12 @@ class ReadThrottles(Struct, tag="throttles", frozen=True):
     cluster: str
 
 
+class ReadLogins(Struct, tag="logins", frozen=True):
+    """Answer: by broker, how many connections ended because a login had `expired`, or another one was `refused`."""
+
+    cluster: str
+
+
 class OpenController(Struct, tag="controller", frozen=True):
     """Let the controller listen for itself, if it does not yet. Answer: `port`."""
 
@@ -191,6 +197,7 @@ Request = (
     | DeleteAcls
     | ReadQuota
     | ReadThrottles
+    | ReadLogins
     | OpenController
     | AppendRecords
     | FindOffset

@@ -28,6 +28,7 @@ from tests.kafka.requests import (
     Listening,
     OpenController,
     ReadLog,
+    ReadLogins,
     ReadMetadata,
     ReadQuota,
     ReadThrottles,
@@ -164,6 +165,14 @@ def test_a_configuration_keeps_what_odradek_knows_and_tells_the_rest() -> None:
     assert config.odradek_transaction_version == 1
     assert config.odradek_strict_replication
     assert config.group_initial_rebalance_delay_ms == 3000
+
+
+def test_a_level_is_kept_that_the_release_of_the_tests_has_with_its_switch() -> None:
+    level, switch = {"metadata.version": 31}, {"unstable.feature.versions.enable": "true"}
+    with_it, kept = configuration(StartBroker(CLUSTER, 0, switch, level))
+    without, dropped = configuration(StartBroker(CLUSTER, 0, {}, level))
+    assert (with_it.odradek_metadata_version, without.odradek_metadata_version) == (31, 30)
+    assert (list(kept), list(dropped)) == ([], ["odradek.metadata.version"])
 
 
 def test_a_request_is_a_line_of_json() -> None:
@@ -347,6 +356,15 @@ async def test_what_a_client_may_use_is_told_with_how_long_it_had_to_wait(cluste
     assert isinstance(throttled_ms, int)
     assert throttled_ms > 0
     assert await clusters.answer(ReadThrottles(CLUSTER)) == {"controller_mutation_rate": throttled_ms}
+
+
+async def test_logins_that_ran_out_are_told_by_broker(clusters: Clusters) -> None:
+    for broker in (0, 1):
+        await clusters.answer(start(broker))
+    counted = clusters.cluster(CLUSTER).node(1).metrics
+    counted.sessions_expired, counted.logins_again_refused = 2, 1
+    told = {"0": {"expired": 0, "refused": 0}, "1": {"expired": 2, "refused": 1}}
+    assert await clusters.answer(ReadLogins(CLUSTER)) == told
 
 
 async def test_the_controller_listens_for_itself_when_a_test_asks_where(clusters: Clusters) -> None:

@@ -174,6 +174,11 @@ final class Cluster {
         return Driver.instance().ask(Driver.request("throttles", id)).path(key).asDouble(0);
     }
 
+    /** How many connections to each broker ended because a login had expired, or another one was refused. */
+    JsonNode logins() {
+        return Driver.instance().ask(Driver.request("logins", id));
+    }
+
     /** Where the controller listens for itself. */
     int controllerPort() {
         return Driver.instance().ask(Driver.request("controller", id)).get("port").asInt();

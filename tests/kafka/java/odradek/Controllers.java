@@ -43,11 +43,13 @@ final class Controllers {
             cluster.started(server);
             Elections.tell(cluster);
             Quotas.tell(cluster);
+            Logins.tell(cluster);
             return null;
         }).when(server).startup();
         doAnswer(call -> {
             Elections.forget();
             Quotas.forget();
+            Logins.forget();
             cluster.ended(server);
             return null;
         }).when(server).shutdown();

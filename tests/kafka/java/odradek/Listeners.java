@@ -26,6 +26,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /** The listeners of a broker, and how clients get in: said in a way that a process without a JVM can take. */
 final class Listeners {
     private static final String MECHANISMS = "sasl.enabled.mechanisms";
+    private static final String BUILDER = "principal.builder.class";
     private static final String AUTHORIZER = "authorizer.class.name";
 
     private final KafkaConfig config;
@@ -46,7 +47,8 @@ final class Listeners {
 
     /** The test's own builder of principals, if it has one. */
     private KafkaPrincipalBuilder builder(Endpoint listener) {
-        Object named = config.originals().get("principal.builder.class");
+        String own = "listener.name." + listener.listener().toLowerCase(Locale.ROOT) + '.' + BUILDER;
+        Object named = config.originals().getOrDefault(own, config.originals().get(BUILDER));
         if (named == null) {
             return null;
         }
@@ -82,6 +84,7 @@ final class Listeners {
             }
         }
         authorizer(given);
+        given.keySet().removeIf(key -> key.startsWith("listener.name.") && key.endsWith(BUILDER)); // see builder
         for (Endpoint each : CollectionConverters.asJava(config.effectiveAdvertisedBrokerListeners())) {
             logins(each.listener().toLowerCase(Locale.ROOT), given);
         }

@@ -10,6 +10,7 @@ import static org.mockito.Mockito.withSettings;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.yammer.metrics.core.Histogram;
 import com.yammer.metrics.core.MetricName;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -77,9 +78,10 @@ final class Quotas {
         return Quota.upperBound(limit.isNull() ? Long.MAX_VALUE : limit.asDouble());
     }
 
-    /** Its metrics; of those that there are in Kafka, the ones of quotas. */
+    /** Its metrics; of those that there are in Kafka, the ones of quotas, and of logins if all are asked for. */
     Metrics metrics() {
         Metrics names = new Metrics();
+        Logins logins = new Logins(cluster, broker);
         Metrics metrics = mock(Metrics.class, withSettings().stubOnly().defaultAnswer(call ->
             call.getMethod().getName().equals("metricName")
                 ? delegatesTo(names).answer(call)
@@ -89,6 +91,11 @@ final class Quotas {
             @Override
             public KafkaMetric get(Object name) {
                 return metric((org.apache.kafka.common.MetricName) name);
+            }
+
+            @Override
+            public Collection<KafkaMetric> values() {
+                return logins.metrics();
             }
         }).when(metrics).metrics();
         return metrics;
