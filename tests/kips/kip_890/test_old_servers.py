@@ -86,7 +86,7 @@ def test_a_late_message_hangs(release: str, style: Style) -> None:
     assert ErrorCode.INVALID_TXN_STATE is producer.end(COMMIT)[0]
 
 
-@old_clients_of("3.6", "3.9", "4.0", "4.4")
+@old_clients_of("3.6", "3.9", "4.0", "4.3", "4.4")
 def test_a_late_message_is_refused(release: str, style: Style) -> None:
     """Ensure Ongoing Transaction for Older Clients: from 3.6 on, in the words that the client knows."""
     cluster = cluster_of(release)
@@ -104,7 +104,7 @@ def test_late_offsets_hang(release: str, style: Style) -> None:
     assert ErrorCode.UNSTABLE_OFFSET_COMMIT is cluster.offset(stable=True)
 
 
-@old_clients_of("3.9", "4.0", "4.4")
+@old_clients_of("3.9", "4.0", "4.3", "4.4")
 def test_late_offsets_are_refused(release: str, style: Style) -> None:
     """Old Clients: TxnOffsetCommit is verified too."""
     cluster = cluster_of(release)
@@ -125,7 +125,7 @@ def test_no_broker_asks_another(release: str, style: Style) -> None:
 
 @pytest.mark.parametrize(
     ("release", "verification", "markers"),
-    [("3.6", 4, 1), ("3.9", 5, 1), ("4.0", 5, 1), ("4.4", 5, 2)],
+    [("3.6", 4, 1), ("3.9", 5, 1), ("4.0", 5, 1), ("4.3", 5, 2), ("4.4", 5, 2)],
 )
 def test_brokers_speak_the_versions_of_their_release(release: str, verification: int, markers: int) -> None:
     """Public Interfaces: what a broker asks of another is never newer than its release."""
