@@ -228,6 +228,12 @@ WORST: dict[str, Worst] = {
             for i in range(ENTRIES_MAX // 2 - SPARE)
         ],
     }),
+    "IncrementalAlterConfigs of all brokers": _worst(A.INCREMENTAL_ALTER_CONFIGS, 1, lambda key: {
+        "resources": [{
+            "resource_type": 4, "resource_name": "",
+            "configs": [{"name": "log.retention.ms", "config_operation": 0, "value": "2000000"}],
+        }],
+    }),
     "AlterReplicaLogDirs": _worst(A.ALTER_REPLICA_LOG_DIRS, 2, lambda key: {
         "dirs": [{"path": "/nowhere", **_indexes("topics", "name", "partitions")(key)}],
     }),
@@ -295,6 +301,22 @@ WORST: dict[str, Worst] = {
             "partitions": [{"partition_index": i, "acknowledgement_batches": []} for i in range(9_900)],
         }],
     }, "ShareGroupHeartbeat"),
+    "ShareFetch again": _worst(A.SHARE_FETCH, 1, lambda _: {
+        "group_id": "sh", "member_id": "m", "share_session_epoch": 1, "max_wait_ms": 0, "max_bytes": 1,
+        "max_records": 1, "batch_size": 1,
+    }, "ShareFetch"),
+    "ShareAcknowledge": Worst(A.SHARE_ACKNOWLEDGE, 1, lambda topic_id: {
+        "group_id": "sh", "member_id": "m", "share_session_epoch": 2,
+        "topics": [{
+            "topic_id": topic_id,
+            "partitions": [
+                {"partition_index": i, "acknowledgement_batches": [
+                    {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]},
+                ]}
+                for i in range(2_400)
+            ],
+        }],
+    }, "ShareFetch again"),
     "DescribeShareGroupOffsets": _worst(A.DESCRIBE_SHARE_GROUP_OFFSETS, 1, lambda key: {
         "groups": [{"group_id": "sh", **_indexes("topics", "topic_name", "partitions")(key)}],
     }, "ShareGroupHeartbeat"),

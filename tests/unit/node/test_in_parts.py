@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from tests.unit.node.helpers import batch, produce_request
@@ -385,6 +387,96 @@ def test_a_new_topic_of_the_same_name_is_led_while_the_old_one_is_given_up() -> 
     led = [partition for key, partition in node.partitions.items() if key[0] == "large"]
     assert 2 * LED_AT_ONCE == len(led)
     assert all(partition.is_leader for partition in led)
+
+
+# ---------------------------------------------------------------------- settings that many partitions have
+
+
+ADOPTED_AT_ONCE = 1_000
+"""No more partitions are held to new settings in one go."""
+
+
+def in_steps(world: World, owner: object, method: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often this is called in each step of broker 1 from now on."""
+    node = world.nodes[1]
+    step, called = node.step, getattr(owner, method)
+    counts: list[int] = []
+
+    def steps(*arguments: Any) -> Any:
+        counts.append(0)
+        return step(*arguments)
+
+    def calls(*arguments: Any, **named: Any) -> Any:
+        counts[-1] += 1
+        return called(*arguments, **named)
+
+    monkeypatch.setattr(node, "step", steps)
+    monkeypatch.setattr(owner, method, calls)
+    return counts
+
+
+def set_config(resource_type: int, name: str, key: str, value: str) -> configs.IncrementalAlterConfigsRequest:
+    config = configs.AlterableConfig(name=key, config_operation=0, value=value)
+    return configs.IncrementalAlterConfigsRequest(
+        resources=[configs.AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[config])]
+    )
+
+
+def test_only_the_partitions_of_a_topic_are_looked_at_when_its_configs_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(topics=[f"t:{MANY}", "small:3"], config=CONFIG)
+    client = world.client()
+    world.run()
+    counts = in_steps(world, world.nodes[1].replication, "adopt", monkeypatch)
+    client.ask(set_config(2, "small", "retention.ms", "5000"), 1)
+    client.ask(set_config(32, "g", "consumer.session.timeout.ms", "50000"), 1)
+    assert 3 == sum(counts)
+    assert 5000 == world.nodes[1].partitions["small", 2].config.retention_ms
+
+
+def test_the_settings_of_a_broker_hold_for_very_many_partitions_a_part_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(topics=[f"t:{2 * MANY}", f"u:{MANY}"], config=CONFIG)
+    client, other = world.client(), world.client()
+    world.run()
+    counts = in_steps(world, world.nodes[1].replication, "adopt", monkeypatch)
+    answer = client.send(set_config(4, "", "message.max.bytes", "100"), 1)
+    while not answer.arrived:
+        world._deliver()
+    assert max(counts) <= ADOPTED_AT_ONCE
+    # It holds for whoever writes now, to the last of them.
+    written = other.send(produce_request(batch(b"x" * 200), topic="u", partition=MANY - 1), 9)
+    world.run()
+    assert {ErrorCode.MESSAGE_TOO_LARGE} <= codes(written.response)
+    assert sum(counts) >= 3 * MANY
+    assert max(counts) <= ADOPTED_AT_ONCE + 1
+    assert {100} == {partition.config.max_message_bytes for partition in world.nodes[1].partitions.values()}
+
+
+def test_a_partition_that_goes_before_it_has_its_settings_leaves_nothing() -> None:
+    world = World(topics=[f"t:{2 * MANY}"], config=CONFIG)
+    client, other = world.client(), world.client()
+    world.run()
+    client.send(set_config(2, "t", "retention.ms", "5000"), 1)
+    world._deliver()
+    assert world.nodes[1].replicas.to_adopt
+    other.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1_000), 5)
+    world.run()
+    assert not world.nodes[1].replicas.to_adopt
+
+
+def test_the_whole_answer_is_written_in_parts_where_only_a_part_may_be_served() -> None:
+    """What a guard has taken out of a request does not make the answer to the rest short."""
+    world = World(topics=["t"], config=CONFIG)
+    client, other = world.client(), world.client()
+    world.run()
+    topics = [CreatableTopic(name=f"n{index}", num_partitions=1, replication_factor=1) for index in range(200)]
+    answer = client.send(CreateTopicsRequest(topics=topics, timeout_ms=1_000), 7)
+    node = world.nodes[1]
+    while not all(f"n{index}" in node.image.topics for index in range(200)):
+        world._deliver()
+    # 37 configs of each are told.
+    assert others_served(world, answer, other) > 20
 
 
 # ---------------------------------------------------------------------- the parts

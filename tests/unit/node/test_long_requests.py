@@ -15,6 +15,7 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
+from odradek.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -104,6 +105,20 @@ def test_metadata_about_everything_gives_way() -> None:
     answer = client.send(MetadataRequest(topics=None), 12)
     assert others_served(world, answer, other) > 20
     assert 2_000 == sum(len(topic.partitions) for topic in answer.response.topics if topic.name.startswith("t"))
+
+
+def test_the_sizes_of_many_logs_give_way() -> None:
+    world = World(topics=["t:2000", "u:3"], config=SMALL)
+    client, other = world.client(), world.client()
+    world.run()
+    client.ask(produce_request(batch(b"a"), topic="u", partition=2), 9)
+    answer = client.send(DescribeLogDirsRequest(topics=None), 4)
+    assert others_served(world, answer, other) > 50
+    [told] = answer.response.results
+    sizes = {topic.name: [partition.partition_size for partition in topic.partitions] for topic in told.topics}
+    assert 2_000 == len(sizes["t"])
+    assert [0, 0] == sizes["u"][:2]
+    assert sizes["u"][2] > 0
 
 
 def test_a_topic_that_goes_meanwhile_is_not_told() -> None:

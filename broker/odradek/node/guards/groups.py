@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
-from odradek.node.guards.parts import DENIED, NO_OPERATIONS, TEXTS, denied, part_of, resource_name
+from odradek.node.guards.parts import DENIED, NO_OPERATIONS, TEXTS, denied, resource_name, serve_part
 from odradek.security.acls import AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
@@ -93,7 +93,7 @@ async def find_coordinator(authority: Authority, node: Node, call: Call, serve: 
     refused = [key for key in request.coordinator_keys if not authority.allows(call, DESCRIBE, kind, key)]
     kept = [key for key in request.coordinator_keys if key not in refused]
     if kept or not refused:
-        response = await serve(node, part_of(call, "coordinator_keys", kept))
+        response = await serve_part(serve, node, call, "coordinator_keys", kept)
     else:
         response = FindCoordinatorResponse()
     response.coordinators += [
@@ -230,7 +230,7 @@ async def of_shared_topics(
             hidden[group.group_id] = [_refused_offsets(topic) for topic in refused]
             group = replace(group, topics=[topic for topic in group.topics if topic not in refused])
         groups.append(group)
-    response: DescribeShareGroupOffsetsResponse = await serve(node, part_of(call, "groups", groups))
+    response: DescribeShareGroupOffsetsResponse = await serve_part(serve, node, call, "groups", groups)
     for answer in response.groups:
         answer.topics = [each for each in answer.topics if authority.allows(call, DESCRIBE, TOPIC, each.topic_name)]
         if answer.error_code == ErrorCode.NONE:
@@ -285,7 +285,9 @@ async def offset_fetch(authority: Authority, node: Node, call: Call, serve: Serv
             ]
             group = replace(group, topics=seen)
         kept.append(group)
-    response: OffsetFetchResponse = await serve(node, part_of(call, "groups", kept)) if kept else OffsetFetchResponse()
+    response: OffsetFetchResponse = (
+        await serve_part(serve, node, call, "groups", kept) if kept else OffsetFetchResponse()
+    )
     for answer in response.groups:
         answer.topics = [
             topic for topic in answer.topics if authority.allows(call, DESCRIBE, TOPIC, _name(node, topic))
@@ -312,7 +314,7 @@ async def _offset_fetch_of_one(authority: Authority, node: Node, call: Call, ser
         return everything
     hidden = [topic for topic in request.topics if not authority.allows(call, DESCRIBE, TOPIC, topic.name)]
     seen = [topic for topic in request.topics if topic not in hidden]
-    response: OffsetFetchResponse = await serve(node, part_of(call, "topics", seen))
+    response: OffsetFetchResponse = await serve_part(serve, node, call, "topics", seen)
     if response.error_code == ErrorCode.NONE:
         response.topics += [_refused(topic, FORBIDDEN_TOPIC) for topic in hidden]
     return response

@@ -34,6 +34,7 @@ __all__ = [
     "or_of_cluster",
     "part_of",
     "resource_name",
+    "serve_part",
     "whole",
 ]
 
@@ -177,7 +178,7 @@ def entries(asked: str, answered: str, judge: Judge, *, tells: Mapping[ErrorCode
             return await serve(node, call)
         answers = [refusal(part_of(call, asked, some), error, tells.get(error)) for error, some in refused.items()]
         if kept:
-            answers.insert(0, await serve(node, part_of(call, asked, kept)))
+            answers.insert(0, await serve_part(serve, node, call, asked, kept))
         if None in answers:
             raise CloseConnection("not_authorized")
         return joined(answers, answered)
@@ -188,6 +189,15 @@ def entries(asked: str, answered: str, judge: Judge, *, tells: Mapping[ErrorCode
 def part_of(call: Call, field: str, some: Iterable[Any]) -> Call:
     """The same request, of these entries only."""
     return replace(call, request=replace(call.request, **{field: list(some)}))
+
+
+async def serve_part(serve: Serve, node: Node, call: Call, field: str, some: Iterable[Any]) -> Any:
+    """The answer to the same request, of these entries only; where that gives way, the whole answer may be long."""
+    part = part_of(call, field, some)
+    try:
+        return await serve(node, part)
+    finally:
+        call.is_long = call.is_long or part.is_long
 
 
 def joined(answers: list[Any], field: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from odradek.node.guards.parts import NO_OPERATIONS, denied, joined, part_of, resource_name
+from odradek.node.guards.parts import NO_OPERATIONS, denied, joined, resource_name, serve_part
 from odradek.security.acls import AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
@@ -70,7 +70,7 @@ async def metadata(authority: Authority, node: Node, call: Call, serve: Serve) -
             refused.append(MetadataResponseTopic(error_code=FORBIDDEN, name=name))
         else:
             kept.append(topic)
-    response = await serve(node, part_of(call, "topics", kept) if refused else call)
+    response = await (serve_part(serve, node, call, "topics", kept) if refused else serve(node, call))
     response = _with_operations(authority, call, response)
     if not kept and call.version < NULL_MEANS_ALL_SINCE:
         response.topics = []
@@ -109,7 +109,7 @@ async def describe_topic_partitions(
     if asked and not kept:
         response = DescribeTopicPartitionsResponse()
     else:
-        response = await serve(node, part_of(call, "topics", kept) if refused else call)
+        response = await (serve_part(serve, node, call, "topics", kept) if refused else serve(node, call))
     response.topics = [each for each in response.topics if _may_describe(authority, call, each.name or "")]
     for topic in response.topics:
         topic.topic_authorized_operations = authority.operations(call, TOPIC, topic.name or "")
@@ -127,7 +127,7 @@ async def create_topics(authority: Authority, node: Node, call: Call, serve: Ser
     for topic in call.request.topics:
         good = everything or authority.allows(call, AclOperation.CREATE, TOPIC, topic.name)
         (kept if good else refused).append(topic)
-    response = await serve(node, part_of(call, "topics", kept)) if kept or not refused else CreateTopicsResponse()
+    response = await serve_part(serve, node, call, "topics", kept) if kept or not refused else CreateTopicsResponse()
     for result in response.topics:
         if result.error_code == ErrorCode.NONE and not authority.allows(
             call, AclOperation.DESCRIBE_CONFIGS, TOPIC, result.name
@@ -173,5 +173,5 @@ async def delete_topics(authority: Authority, node: Node, call: Call, serve: Ser
     refused = DeleteTopicsResponse(responses=answers)
     if not kept:
         return refused
-    response: DeleteTopicsResponse = joined([await serve(node, part_of(call, field, kept)), refused], "responses")
+    response: DeleteTopicsResponse = joined([await serve_part(serve, node, call, field, kept), refused], "responses")
     return response

@@ -39,6 +39,8 @@ __all__ = ["HasReplicas", "Replicas"]
 
 LED_AT_ONCE = 100
 """How many partitions a broker begins to lead, or gives up, before others may go on; one takes some 20 µs."""
+ADOPTED_AT_ONCE = 1_000
+"""How many partitions have other settings before others may go on; one takes some 4 µs."""
 READABLE = "readable"
 """First part of the purgatory key of fetches that wait for a partition to grow."""
 
@@ -77,6 +79,8 @@ class Replicas:
         self._node = node
         self._to_lead: dict[tuple[str, int], None] = {}
         """New partitions that are led from the next turns on, or as soon as somebody asks for them."""
+        self.to_adopt: dict[tuple[str, int], None] = {}
+        """Partitions whose settings have changed: they hold from the next turns on, or as soon as somebody asks."""
 
     # ------------------------------------------------------------------ found
 
@@ -85,12 +89,15 @@ class Replicas:
         key = (topic, index)
         if key in self._to_lead:
             self._lead_late(key, {})
+        if key in self.to_adopt:
+            self._adopt_late(key, {})
         return self._node.partitions.get(key)
 
     def led(self, topic: str, index: int) -> Partition | Refused:
         """A partition this node leads, and not one that it believes to lead still."""
         node = self._node
-        partition = node.partitions.get((topic, index)) or self.find(topic, index)
+        partition = None if self.to_adopt else node.partitions.get((topic, index))
+        partition = partition or self.find(topic, index)
         if partition is not None and partition.is_leader:
             return partition
         if node.image.partition(topic, index) is None:
@@ -160,10 +167,8 @@ class Replicas:
             for name, topic in after.topics.items():
                 if before.topics.get(name) is not topic:
                     self._adopt_topic(topic, after)
-        if before.configs is not after.configs:
-            self._adopt_topic_configs(before, after)
         if before.configs is not after.configs or before.brokers is not after.brokers:
-            self._node.replication.adopt_all()
+            self._adopt_settings(before, after)
 
     def lost(self, partition: Partition) -> Refused | None:
         """Why a partition that was looked up before a wait is not the one to write to after it; None if it still is.
@@ -332,17 +337,64 @@ class Replicas:
                     (Fact("feature_changed", {"feature": feature, "level_from": old, "level_to": new}),)
                 )
 
-    def _adopt_topic_configs(self, before: MetadataImage, after: MetadataImage) -> None:
-        broker_changed = before.config(ResourceType.BROKER, "") is not after.config(ResourceType.BROKER, "")
-        resolved: dict[str, TopicConfig] = {}
-        for (name, _), partition in self._node.partitions.items():
-            overrides = after.config(ResourceType.TOPIC, name)
-            if not broker_changed and overrides is before.config(ResourceType.TOPIC, name):
-                continue
-            config = resolved.get(name)
-            if config is None:
-                config = resolved[name] = _topic_config(after, name, self._node.config)
+    def _adopt_settings(self, before: MetadataImage, after: MetadataImage) -> None:
+        """Some topic, or some broker, is not as it was: only the partitions that this may concern are looked at."""
+        partitions = self._node.partitions
+        changed = _changed_configs(before, after)
+        if before.brokers is not after.brokers or any(kind == ResourceType.BROKER for kind, _ in changed):
+            concerned = dict.fromkeys(partitions)
+        else:
+            topics = [
+                after.topics[name] for kind, name in changed if kind == ResourceType.TOPIC and name in after.topics
+            ]
+            concerned = {(topic.name, index): None for topic in topics for index in topic.partitions}
+        if len(concerned) > ADOPTED_AT_ONCE:
+            if not self.to_adopt:
+                self._node.kernel.spawn(self._adopt_on())
+            self.to_adopt |= concerned
+            return
+        configs: dict[str, TopicConfig] = {}
+        for key in concerned:
+            self._adopt_late(key, configs)
+
+    async def _adopt_on(self) -> None:
+        turns = self._node.turns
+        while True:
+            await turns.next()
+            configs: dict[str, TopicConfig] = {}
+            for count, key in enumerate(list(islice(self.to_adopt, ADOPTED_AT_ONCE))):
+                if count and not count % LED_AT_ONCE and turns.has_clock and turns.is_over():
+                    break
+                self._adopt_late(key, configs)
+            if not self.to_adopt:
+                return
+
+    def _adopt_late(self, key: tuple[str, int], configs: dict[str, TopicConfig]) -> None:
+        """Hold a partition to the settings of now."""
+        self.to_adopt.pop(key, None)
+        node = self._node
+        partition = node.partitions.get(key)
+        if partition is None:
+            return
+        name, index = key
+        config = configs.get(name)
+        if config is None:
+            config = configs[name] = _topic_config(node.image, name, node.config)
+        if config != partition.config:
             partition.configure(config)
+        registered = node.image.partition(name, index)
+        if registered is not None and registered.leader_epoch == partition.leader_epoch:
+            node.replication.adopt(partition, registered)
+
+
+def _changed_configs(before: MetadataImage, after: MetadataImage) -> list[tuple[int, str]]:
+    """The resources whose own configs are not what they were."""
+    old, new = before.configs, after.configs
+    if old is new:
+        return []
+    return [each for each, values in new.items() if old.get(each) is not values] + [
+        each for each in old if each not in new
+    ]
 
 
 async def _forget_offsets(turns: Turns, shard: GroupShard, topic: TopicImage) -> None:

@@ -17,7 +17,7 @@ from odradek.log.offsets import EARLIEST, LATEST
 from odradek.metadata.image import ResourceType
 from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.shares import read_state, write_state
-from odradek.node.seams import HasPartitions, HasPurgatory, HasTimers
+from odradek.node.seams import HasPartitions, HasPurgatory, HasTimers, HasTurns
 from odradek.share.coordinator import Written
 from odradek.share.partition import Change, Limits, SharePartition
 from odradek.share.sessions import ShareSession, ShareSessions
@@ -38,7 +38,7 @@ class HasShares(Protocol):
     def shares(self) -> Shares: ...
 
 
-class Node(AsksShares, HasPartitions, HasPurgatory, HasTimers, Protocol):
+class Node(AsksShares, HasPartitions, HasPurgatory, HasTimers, HasTurns, Protocol):
     """What the share partitions of a broker touch of it."""
 
 
@@ -71,6 +71,8 @@ class Shares:
         self._node = node
         self.sessions = ShareSessions()
         self._held: dict[ShareKey, _Held] = {}
+        self._read_here: dict[tuple[str, int], dict[ShareKey, None]] = {}
+        """The keys of what is held, by the partition."""
         self._beginning: dict[ShareKey, list[Wait[None]]] = {}
 
     # ------------------------------------------------------------------ settings
@@ -146,6 +148,7 @@ class Shares:
         share = SharePartition(key, state, partition.leader_epoch, start)
         share.stretches.begin_at(partition.log_start_offset)
         self._held[key] = _Held(partition, share)
+        self._read_here.setdefault(partition.key, {})[key] = None
         return None
 
     def _first_offset(self, group_id: str, partition: Partition) -> int:
@@ -162,11 +165,16 @@ class Shares:
 
     def resign(self, partition: Partition) -> None:
         """Leadership is gone: the next leader asks the share coordinator."""
-        for key in [key for key, held in self._held.items() if held.partition is partition]:
-            self._drop(key)
+        for key in list(self._read_here.get(partition.key, ())):
+            if self._held[key].partition is partition:
+                self._drop(key)
 
     def _drop(self, key: ShareKey) -> None:
-        self._held.pop(key, None)
+        partition = self._held.pop(key).partition
+        keys = self._read_here[partition.key]
+        del keys[key]
+        if not keys:
+            del self._read_here[partition.key]
         self._node.timers.set(("share_lock", key), None, self._nothing)
         self._node.purgatory.wake(acquirable(key))
 
@@ -183,7 +191,10 @@ class Shares:
         refused = await write_state(self._node, share.key, written)
         share.settled(change, kept=refused is None)
         if refused is not None and refused.error in FENCED:
-            self._drop(share.key)
+            # Another one may have taken its place meanwhile, and knows what was written since.
+            held = self._held.get(share.key)
+            if held is not None and held.share is share:
+                self._drop(share.key)
         else:
             self.watch(share)
             self._node.purgatory.wake(acquirable(share.key))
@@ -212,11 +223,15 @@ class Shares:
     async def release(self, group_id: str, member_id: str) -> None:
         """Others get what a member has."""
         limits = self.limits(group_id)
-        for held in list(self._held.values()):
-            if held.share.key.group_id == group_id:
-                change = held.share.release(member_id, limits)
-                if change is not None:
-                    await self.tell(held.share, change)
+        turns = self._node.turns
+        for held in [held for key, held in self._held.items() if key.group_id == group_id]:
+            # Leaders move and topics are deleted while another one is told.
+            if self._held.get(held.share.key) is not held:
+                continue
+            change = held.share.release(member_id, limits)
+            if change is not None:
+                await self.tell(held.share, change)
+                await turns.breathe_behind()
 
     def disconnected(self, connection: int) -> None:
         """A client is gone, and with it the sessions that it began."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Flow", "Kernel", "Purgatory", "Wait"]
+__all__ = ["Flow", "Kernel", "Parking", "Purgatory", "Wait"]
 
 T = TypeVar("T")
 
@@ -75,9 +75,13 @@ class Kernel:
         """A new wait; at `deadline` (ms) it is settled with `otherwise` if nothing came before."""
         wait: Wait[Any] = Wait(self)
         if deadline is not None:
-            self._deadline_count += 1
-            heappush(self._deadlines, (deadline, self._deadline_count, wait, otherwise))
+            self.limit(wait, deadline, otherwise)
         return wait
+
+    def limit(self, wait: Wait[Any], deadline: int, otherwise: Any = None) -> None:
+        """Settle a wait at this time (ms) if nothing comes before."""
+        self._deadline_count += 1
+        heappush(self._deadlines, (deadline, self._deadline_count, wait, otherwise))
 
     def start(self, coroutine: Coroutine[Any, None, T], done: Callable[[Any, BaseException | None], None]) -> Flow:
         """Run a coroutine until it ends or parks."""
@@ -169,7 +173,17 @@ class Purgatory:
 
     def park(self, keys: Iterable[Hashable], *, deadline: int | None) -> Parking:
         """A wait that `wake` of any of the keys settles with its value, and the deadline (ms) with None."""
-        return Parking(self, tuple(keys), self._kernel.wait(deadline=deadline))
+        parking = self.watch()
+        parking.add(keys)
+        return parking if deadline is None else parking.until(deadline)
+
+    def watch(self) -> Parking:
+        """A wait for whoever looks at one thing after the other, and lets others go on in between.
+
+        It is woken by what happens between the look at a thing, whose keys are added before, and its `await`. Who does
+        not await it leaves it.
+        """
+        return Parking(self, self._kernel)
 
     def wake(self, key: Hashable, value: object = True) -> None:
         """Settle every wait under this key."""
@@ -182,11 +196,11 @@ class Purgatory:
         """What this wait waits for; looks at every wait that there is."""
         return [key for key, waits in self.waits.items() if id(wait) in waits]
 
-    def _enter(self, keys: tuple[Hashable, ...], wait: Wait[Any]) -> None:
+    def _enter(self, keys: Iterable[Hashable], wait: Wait[Any]) -> None:
         for key in keys:
             self.waits.setdefault(key, {})[id(wait)] = wait
 
-    def _leave(self, keys: tuple[Hashable, ...], wait: Wait[Any]) -> None:
+    def _leave(self, keys: Iterable[Hashable], wait: Wait[Any]) -> None:
         for key in keys:
             waits = self.waits.get(key)
             if waits is not None and waits.pop(id(wait), None) is not None and not waits:
@@ -196,19 +210,39 @@ class Purgatory:
 class Parking:
     """One stay in the purgatory: `async with`-free, so that a flow reads `await parking` and leaves every key."""
 
-    __slots__ = ("_keys", "_purgatory", "_wait")
+    __slots__ = ("_kernel", "_keys", "_purgatory", "_wait")
 
-    def __init__(self, purgatory: Purgatory, keys: tuple[Hashable, ...], wait: Wait[Any]) -> None:
+    def __init__(self, purgatory: Purgatory, kernel: Kernel) -> None:
         self._purgatory = purgatory
-        self._keys = keys
-        self._wait = wait
-        purgatory._enter(keys, wait)
+        self._kernel = kernel
+        self._keys: list[Hashable] = []
+        self._wait = kernel.wait()
+
+    def add(self, keys: Iterable[Hashable]) -> None:
+        """From now on these wake it, too."""
+        keys = tuple(keys)
+        self._keys += keys
+        self._purgatory._enter(keys, self._wait)
+
+    def until(self, deadline: int) -> Parking:
+        """Itself; it waits no longer than to this time (ms)."""
+        self._kernel.limit(self._wait, deadline)
+        return self
+
+    def look_again(self) -> None:
+        """Do not wait: what was looked at is not so any more."""
+        self._wait.settle(True)
+
+    def leave(self) -> None:
+        """Nobody waits any more."""
+        self._purgatory._leave(self._keys, self._wait)
+        self._keys = []
 
     def __await__(self) -> Any:
         try:
             yield from self._wait.__await__()
         finally:
-            self._purgatory._leave(self._keys, self._wait)
+            self.leave()
         return self._wait.value
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.log.machine import Refused
 from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.routes.metadata import CLUSTER_OPERATIONS
-from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasStore
+from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasStore, HasTurns
 from odradek.node.transport.exchange import HasConnections
 from odradek.node.transport.router import HasRouter
 from odradek.wire.errors import ErrorCode
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-class Node(HasConfig, HasConnections, HasIdentity, HasMetadata, HasReplicas, HasRouter, HasStore, Protocol):
+class Node(HasConfig, HasConnections, HasIdentity, HasMetadata, HasReplicas, HasRouter, HasStore, HasTurns, Protocol):
     """What these routes touch of their broker."""
 
 
@@ -162,17 +162,19 @@ async def describe_log_dirs(node: Node, call: Call) -> DescribeLogDirsResponse:
     """DescribeLogDirs (key 35), versions 0 to 5: 3 has a top-level error, 4 the size of the volume (KIP-827)."""
     request: DescribeLogDirsRequest = call.request
     wanted = None if request.topics is None else {topic.topic: set(topic.partitions) for topic in request.topics}
-    sizes = {(log.topic_id, log.index): log.size_bytes for log in node.store.logs()}
-    topics = []
-    for name, topic in node.image.topics.items():
-        partitions = [
-            DescribeLogDirsPartition(partition_index=index, partition_size=sizes.get((topic.id, index), 0))
-            for index, partition in topic.partitions.items()
-            if node.node_id in partition.replicas and (wanted is None or index in wanted.get(name, ()))
-        ]
-        if partitions:
-            topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
     store = node.store
+    topics: list[DescribeLogDirsTopic] = []
+    every = [(topic, partition) for topic in node.image.topics.values() for partition in topic.partitions.values()]
+    async for some in node.turns.share(call, every):
+        for topic, partition in some:
+            name, index = topic.name, partition.index
+            if node.node_id not in partition.replicas or (wanted is not None and index not in wanted.get(name, ())):
+                continue
+            if not topics or topics[-1].name != name:
+                topics.append(DescribeLogDirsTopic(name=name))
+            log = store.find(topic.id, index)
+            size = 0 if log is None else log.size_bytes
+            topics[-1].partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size))
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResult(

@@ -226,7 +226,9 @@ def _tell_leader(
 def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call) -> Write | PartitionProduceResponse:
     if name is None:
         return _refused(data.index, NO_NAME_FOR_ID)
-    partition = node.partitions.get((name, data.index)) or node.replicas.find(name, data.index)
+    replicas = node.replicas
+    partition = None if replicas.to_adopt else node.partitions.get((name, data.index))
+    partition = partition or replicas.find(name, data.index)
     if partition is None:
         refused = node.replicas.led(name, data.index)
         assert isinstance(refused, Refused)

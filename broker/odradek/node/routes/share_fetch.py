@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from odradek.log.answers import ReadResult
     from odradek.log.partition import Partition
     from odradek.node.hosting.share_leader import Shares
+    from odradek.node.kernel.flow import Parking
     from odradek.node.transport.call import Call
     from odradek.wire.messages import share_acknowledge_request, share_fetch_request
     from odradek.wire.messages.share_acknowledge_request import ShareAcknowledgeRequest
@@ -204,11 +205,11 @@ async def _acknowledge_all(
     node: Node, call: Call, group_id: str, member_id: str, asked: Sequence[_Asked]
 ) -> dict[TopicPartition, Outcome]:
     """What became of what was said, by partition; nothing for those of which nothing was said."""
-    return {
-        (each.topic_id, each.index): await _acknowledge(node, call, group_id, member_id, each)
-        for each in asked
-        if each.acknowledged
-    }
+    outcomes: dict[TopicPartition, Outcome] = {}
+    async for some in node.turns.share(call, [each for each in asked if each.acknowledged]):
+        for each in some:
+            outcomes[each.topic_id, each.index] = await _acknowledge(node, call, group_id, member_id, each)
+    return outcomes
 
 
 async def _acknowledge(node: Node, call: Call, group_id: str, member_id: str, asked: _Asked) -> Outcome:
@@ -251,6 +252,16 @@ def _leader(node: Node, call: Call, topic_id: bytes, index: int) -> CurrentLeade
 # ---------------------------------------------------------------------- fetching
 
 
+class _Found(Struct):
+    """A partition that may be read from, as it was when it was looked for."""
+
+    topic_partition: TopicPartition
+    partition: Partition
+    share: SharePartition
+    is_free: bool
+    """Whether there was room for more records on their way."""
+
+
 class _Fetching:
     """One ShareFetch: what it has read so far, and for what it waits."""
 
@@ -275,64 +286,97 @@ class _Fetching:
         deadline = node.now + request.max_wait_ms
         while True:
             self.results = {}
-            ready: list[tuple[TopicPartition, Partition, SharePartition]] = []
-            for topic_partition in self.session.rotated():
-                done = len(self.results) + len(ready)
-                if done and not done % FOUND_AT_ONCE:
-                    await node.turns.breathe(self.call)
-                partition = _partition(node, self.call, *topic_partition)
-                share = partition if isinstance(partition, Refused) else await self._share(topic_partition, partition)
-                if isinstance(partition, Refused) or isinstance(share, Refused):
-                    refused = partition if isinstance(partition, Refused) else share
-                    assert isinstance(refused, Refused), "one of the two was refused"
-                    self.results[topic_partition] = self._failed(topic_partition, refused)
-                else:
-                    ready.append((topic_partition, partition, share))
-            # Nothing is awaited from here on: what is read is what is acquired.
-            if self._read(ready, at_end=node.now >= deadline) or self._has_failed() or node.now >= deadline:
-                return
-            if not self.session.partitions:
-                return
-            keys: list[tuple[str, object]] = []
-            for (topic_id, index), partition, _ in ready:
-                keys.append(("readable", partition.key))
-                keys.append(acquirable(ShareKey(self.group_id, topic_id, index)))
-            await node.purgatory.park(keys, deadline=deadline)
+            news = node.purgatory.watch()
+            try:
+                found = await self._find_all(news)
+                acquired = await self._read_all(found, news, deadline=deadline)
+                if acquired or self._has_failed() or node.now >= deadline or not self.session.partitions:
+                    return
+                await news.until(deadline)
+            finally:
+                news.leave()
 
-    async def _share(self, topic_partition: TopicPartition, partition: Partition) -> SharePartition | Refused:
+    async def _find_all(self, news: Parking) -> list[_Found]:
+        """What may be read from, a few at a time; the answer for the others."""
+        found: list[_Found] = []
+        for count, topic_partition in enumerate(self.session.rotated()):
+            if count and not count % FOUND_AT_ONCE:
+                await self.node.turns.breathe(self.call)
+            each = await self._find(topic_partition, news)
+            if each is not None:
+                found.append(each)
+        return found
+
+    async def _find(self, topic_partition: TopicPartition, news: Parking) -> _Found | None:
+        """The share partition of now; None where it is refused, which its answer says."""
         topic_id, index = topic_partition
-        return await self.shares.find(ShareKey(self.group_id, topic_id, index), partition)
+        key = ShareKey(self.group_id, topic_id, index)
+        partition = _partition(self.node, self.call, topic_id, index)
+        if isinstance(partition, Refused):
+            self.results[topic_partition] = self._failed(topic_partition, partition)
+            return None
+        news.add((("readable", partition.key), acquirable(key)))
+        share = await self.shares.find(key, partition)
+        if isinstance(share, Refused):
+            # A topic may be deleted while its share coordinator is asked, which then knows nothing of it.
+            gone = _partition(self.node, self.call, topic_id, index)
+            refused = gone if isinstance(gone, Refused) else share
+            self.results[topic_partition] = self._failed(topic_partition, refused)
+            return None
+        return _Found(topic_partition, partition, share, share.can_acquire(self.limits))
 
     def _has_failed(self) -> bool:
         return any(each.error_code != ErrorCode.NONE for each in self.results.values())
 
-    def _read(self, ready: Sequence[tuple[TopicPartition, Partition, SharePartition]], *, at_end: bool) -> bool:
+    async def _read_all(self, every: Sequence[_Found], news: Parking, *, deadline: int) -> bool:
         """Acquire records if there are enough, or if it is the last chance; whether there were any."""
-        room = min(self.request.max_bytes, self.node.config.fetch_max_bytes)
-        ready = [each for each in ready if each[2].can_acquire(self.limits)]
-        found: list[tuple[TopicPartition, SharePartition, ReadResult]] = []
+        node, request = self.node, self.request
+        room = min(request.max_bytes, node.config.fetch_max_bytes)
+        # A partition has its share of the bytes, whether or not the others have records.
+        share_of_room = room // max(1, sum(each.is_free for each in every))
+        reads: list[tuple[_Found, int, ReadResult]] = []
         size = 0
-        for topic_partition, partition, share in ready:
-            share.stretches.begin_at(partition.log_start_offset)
-            offset = share.next_offset
-            # A partition has its share of the bytes, whether or not the others have records.
-            at_most = max(0, min(room // len(ready), room - size))
-            read = partition.read(offset, max_bytes=at_most, read_committed=self.read_committed, min_one=size == 0)
-            self.results[topic_partition] = PartitionData(partition_index=topic_partition[1], records=b"")
-            if not isinstance(read, Refused) and len(read.records):
-                size += len(read.records)
-                found.append((topic_partition, share, read))
-        if not found or (size < self.request.min_bytes and not at_end):
+        async for some in node.turns.share(self.call, every):
+            for found in some:
+                # Another one may have been waited for since it was found: leaders move, topics are deleted.
+                current = found if self._is_current(found) else await self._find(found.topic_partition, news)
+                if current is None or not current.share.can_acquire(self.limits):
+                    continue
+                share, partition = current.share, current.partition
+                share.stretches.begin_at(partition.log_start_offset)
+                offset = share.next_offset
+                read = partition.read(
+                    offset,
+                    max_bytes=max(0, min(share_of_room, room - size)),
+                    read_committed=self.read_committed,
+                    min_one=size == 0,
+                )
+                self.results[found.topic_partition] = PartitionData(
+                    partition_index=found.topic_partition[1], records=b""
+                )
+                if not isinstance(read, Refused) and len(read.records):
+                    size += len(read.records)
+                    reads.append((current, offset, read))
+        if not reads or (size < request.min_bytes and node.now < deadline):
             return False
-        left = self.request.max_records
+        left = request.max_records
         acquired_any = False
-        for topic_partition, share, read in found:
-            if left <= 0:
-                break
-            acquired = self._acquire(topic_partition, share, read, left)
-            left -= sum(each.last - each.first + 1 for each in acquired)
-            acquired_any = acquired_any or bool(acquired)
+        async for some_reads in node.turns.share(self.call, reads):
+            for found, offset, read in some_reads:
+                if left <= 0:
+                    return acquired_any
+                if not self._is_current(found) or found.share.next_offset != offset:
+                    # It has gone to others since it was read.
+                    news.look_again()
+                    continue
+                acquired = self._acquire(found.topic_partition, found.share, read, left)
+                left -= sum(each.last - each.first + 1 for each in acquired)
+                acquired_any = acquired_any or bool(acquired)
         return acquired_any
+
+    def _is_current(self, found: _Found) -> bool:
+        """Whether this broker leads the partition still, and knows it by the same share partition."""
+        return self.shares.known(found.share.key, found.partition) is found.share
 
     def _acquire(
         self, topic_partition: TopicPartition, share: SharePartition, read: ReadResult, max_records: int

@@ -74,6 +74,8 @@ async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
         decide = partial(_create, part, request, quota)
         decided = await ask_controller(node, call, decide, partial(refuse, part), CreateTopicsResponse)
         response.topics += decided.topics
+    # What came out is told with all configs of each.
+    node.turns.weigh(call, sum(1 + len(topic.configs or ()) for topic in response.topics))
     return _throttled(response, quota)
 
 
