@@ -112,7 +112,7 @@ class Consumers(RuleBasedStateMachine):
             return
         held = [each for member in group.members.values() for each in member.held()]
         assert len(held) == len(set(held))
-        assert all(group.is_taken(*each) for each in held)
+        assert all(index in group.taken(topic_id) for topic_id, index in held)
         assert sum(map(len, group._owners.values())) == len(held)
 
 

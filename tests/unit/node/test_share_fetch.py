@@ -9,7 +9,7 @@ from tests.unit.node.helpers import batch, produce_request, topic_id
 from tests.unit.node.test_long_requests import others_served
 
 from odradek.metadata.image import ResourceType
-from odradek.node.hosting import share_leader
+from odradek.node.hosting.shares import write_state
 from odradek.node.rules.one_line import rule
 from odradek.sim import SimClient, World
 from odradek.sim.client import Answer
@@ -54,14 +54,8 @@ class Reader:
         self.world.advance(5_000)
         self.topic_id = topic_id(self.world)
 
-    def produce(self, partition: int = 0, *, at_once: bool = False) -> None:
-        """A record; `at_once`: before anything else that is under way is done."""
-        written = self.world.client().send(produce_request(batch(b"a"), partition=partition), 9)
-        while at_once and not written.arrived:
-            self.world._deliver()
-        if not at_once:
-            self.world.run()
-        assert written.arrived
+    def produce(self, partition: int = 0) -> None:
+        self.world.client().ask(produce_request(batch(b"a"), partition=partition), 9)
 
     def send(
         self,
@@ -168,7 +162,7 @@ def test_what_comes_while_another_partition_is_waited_for_is_not_waited_for() ->
 class Looking:
     """A member that reads from many partitions, of which the first one has just been looked at."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, records: bool) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, records: int) -> None:
         self.reader = reader = Reader(MANY)
         self.world = world = reader.world
         known = reader.send(*range(MANY), wait_ms=0)
@@ -176,7 +170,7 @@ class Looking:
         assert MANY == len(told(known))
         self.first = 2
         """Where the second request of a session begins; the partitions before it come last."""
-        if records:
+        for _ in range(records):
             reader.produce(self.first)
         partition = world.nodes[1].partitions["t", self.first]
         read = partition.read
@@ -197,7 +191,7 @@ class Looking:
 def test_what_comes_behind_the_look_at_its_partition_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, partition: int
 ) -> None:
-    looking = Looking(monkeypatch, records=False)
+    looking = Looking(monkeypatch, records=0)
     writer = looking.world.client().send(produce_request(batch(b"a"), partition=partition), 9)
     looking.world.run()
     assert writer.arrived
@@ -206,7 +200,7 @@ def test_what_comes_behind_the_look_at_its_partition_is_not_waited_for(
 
 
 def test_nothing_is_acquired_from_what_moves_behind_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    looking = Looking(monkeypatch, records=True)
+    looking = Looking(monkeypatch, records=1)
     looking.world.move_leader("t", looking.first, 2)
     looking.world.advance(100)
     data = told(looking.answer)[looking.first]
@@ -215,8 +209,7 @@ def test_nothing_is_acquired_from_what_moves_behind_the_look(monkeypatch: pytest
 
 
 def test_what_another_member_has_taken_behind_the_look_is_not_acquired_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    looking = Looking(monkeypatch, records=True)
-    looking.reader.produce(looking.first, at_once=True)
+    looking = Looking(monkeypatch, records=2)
     other = looking.reader.send(looking.first, client=looking.world.client(), member="n", records=1)
     while not other.arrived:
         looking.world._deliver()
@@ -255,13 +248,12 @@ def test_what_is_not_known_any_more_is_not_given_back(monkeypatch: pytest.Monkey
     reader.world.advance(100)
     assert {0: [(0, 0)], 1: [(0, 0)]} == {index: offsets(data) for index, data in told(taken).items()}
     told_of: list[int] = []
-    write = share_leader.write_state
 
     async def written(node: Any, key: Any, what: Any) -> Any:
         told_of.append(key.partition)
-        return await write(node, key, what)
+        return await write_state(node, key, what)
 
-    monkeypatch.setattr(share_leader, "write_state", written)
+    monkeypatch.setattr("odradek.node.hosting.share_leader.write_state", written)
     held = reader.world.arm(rule(ApiKey.WRITE_SHARE_GROUP_STATE, hold=True))
     reader.client.close()
     reader.world.run()

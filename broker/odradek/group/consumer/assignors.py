@@ -75,7 +75,8 @@ def _deal(members: Specs, counts: Counts) -> dict[str, Partitions]:
     taken = {each for member in members.values() for each in _flat(member.target)}
     order = sorted(topic_ids)
     free = [(topic_id, index) for topic_id in order for index in range(counts[topic_id])]
-    free = [each for each in free if each not in taken]
+    if taken:
+        free = [each for each in free if each not in taken]
     quota, extra = divmod(sum(counts[topic_id] for topic_id in topic_ids), max(len(members), 1))
     assigned: dict[str, list[TopicPartition]] = {}
     unfilled: list[tuple[str, int]] = []
@@ -155,9 +156,13 @@ def _flat(partitions: Partitions) -> Iterable[TopicPartition]:
 
 
 def _grouped(partitions: Iterable[TopicPartition]) -> dict[bytes, frozenset[int]]:
-    grouped: dict[bytes, set[int]] = defaultdict(set)
+    grouped: dict[bytes, list[int]] = {}
+    last, indexes = b"", list[int]()
     for topic_id, index in partitions:
-        grouped[topic_id].add(index)
+        # Most of those of a topic come one after the other.
+        if topic_id is not last:
+            last, indexes = topic_id, grouped.setdefault(topic_id, [])
+        indexes.append(index)
     return {topic_id: frozenset(indexes) for topic_id, indexes in grouped.items()}
 
 

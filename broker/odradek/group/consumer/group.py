@@ -7,8 +7,10 @@ Deadlines are volatile: a coordinator that takes over sets them anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from enum import Enum
+from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +19,9 @@ from odradek.group.consumer.member import LEAVING_EPOCH, NO_PARTITIONS, Consumer
 from odradek.group.modern import FIRST_EPOCH, ModernGroup
 
 __all__ = ["ConsumerGroup", "ConsumerGroupState", "ResolvedPattern", "Timer"]
+
+NOBODY: Mapping[int, Any] = MappingProxyType({})
+"""Nobody has any partition of a topic."""
 
 
 class ConsumerGroupState(Enum):
@@ -86,16 +91,15 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
             names |= self.topic_names_of(member)
         return frozenset(names)
 
-    def is_taken(self, topic_id: bytes, index: int) -> bool:
-        """Whether any member has this partition, or is still to give it up."""
-        return index in self._owners.get(topic_id, NO_PARTITIONS)
+    def taken(self, topic_id: bytes) -> Set[int]:
+        """The partitions of a topic that any member has, or is still to give up."""
+        return self._owners.get(topic_id, NOBODY).keys()
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
         """Whether somebody else has what the member shall have."""
         return any(
-            index not in member.assigned.get(topic_id, NO_PARTITIONS) and self.is_taken(topic_id, index)
+            not self.taken(topic_id).isdisjoint(indexes - member.assigned.get(topic_id, NOBODY).keys())
             for topic_id, indexes in self.targets.get(member.member_id, NO_PARTITIONS).items()
-            for index in indexes
         )
 
     def pattern_count(self, pattern: str) -> int:
@@ -151,8 +155,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
         if before is None or before.assigned is not member.assigned or before.revoking is not member.revoking:
             if before is not None:
                 self._release(before)
-            for topic_id, index in member.held():
-                self._owners.setdefault(topic_id, {})[index] = member.member_id
+            for held in (member.assigned, member.revoking):
+                for topic_id, indexes in held.items():
+                    self._owners.setdefault(topic_id, {}).update(dict.fromkeys(indexes, member.member_id))
 
     def fold_no_member(self, member_id: str) -> None:
         """It is gone, and its times with it."""
@@ -180,13 +185,15 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
             self.patterns[pattern] = resolved
 
     def _release(self, member: ConsumerMember) -> None:
-        for topic_id, index in member.held():
-            owners = self._owners.get(topic_id, {})
-            # Another member may have it already: a record of the next owner can come before this one's.
-            if owners.get(index) == member.member_id:
-                del owners[index]
+        for held in (member.assigned, member.revoking):
+            for topic_id, indexes in held.items():
+                owners = self._owners.get(topic_id, {})
+                for index in indexes:
+                    # Another member may have it already: a record of the next owner can come before this one's.
+                    if owners.get(index) == member.member_id:
+                        del owners[index]
                 if not owners:
-                    del self._owners[topic_id]
+                    self._owners.pop(topic_id, None)
 
     def _count_pattern(self, pattern: str | None, by: int) -> None:
         if pattern:

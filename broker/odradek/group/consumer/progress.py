@@ -173,7 +173,7 @@ def next_step(
             subscribed=topic_ids_of(group.topic_names_of(member), topics),
             subscription_changed=subscription_changed,
             owned=owned,
-            is_taken=group.is_taken,
+            taken=group.taken,
         ),
     )
     if after == member:

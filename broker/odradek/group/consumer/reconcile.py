@@ -6,7 +6,7 @@ nobody else has it. Kafka's `CurrentAssignmentBuilder` is the reference for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Set
 from enum import Enum
 
 from msgspec import Struct
@@ -33,8 +33,8 @@ class Situation(Struct, frozen=True):
     subscription_changed: bool
     owned: Partitions | None
     """What it says that it has; None if it does not say."""
-    is_taken: Callable[[bytes, int], bool]
-    """Whether any member has this partition, the member itself included."""
+    taken: Callable[[bytes], Set[int]]
+    """The partitions of a topic that any member has, the member itself included."""
 
 
 class _Step(Enum):
@@ -109,13 +109,17 @@ def _advanced(member: ConsumerMember, situation: Situation) -> ConsumerMember:
             assigned[topic_id] = kept
         if given_up:
             revoking[topic_id] = given_up
-        # What the member itself is about to give up is not taken by anybody else.
-        own: Mapping[int, int] = member.revoking.get(topic_id, {})
-        wanted = [index for index in sorted(target) if index not in kept]
-        free = [index for index in wanted if index in own or not situation.is_taken(topic_id, index)]
-        unreleased = unreleased or len(free) < len(wanted)
+        wanted = target - kept.keys()
+        taken = situation.taken(topic_id)
+        if taken:
+            # What the member itself is about to give up is not taken by anybody else.
+            own: Mapping[int, int] = member.revoking.get(topic_id, {})
+            free = frozenset(index for index in wanted if index in own or index not in taken)
+            unreleased = unreleased or len(free) < len(wanted)
+        else:
+            free = wanted
         if free:
-            pending[topic_id] = free
+            pending[topic_id] = sorted(free)
     if revoking and _still_owns(situation.owned, revoking):
         return replace(
             member,

@@ -8,6 +8,7 @@ to how ties are decided; like it, this one assigns no warm-up tasks and does not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -143,14 +144,19 @@ class _Run:
 
     def assign_active(self) -> None:
         """Give every task to somebody who runs it."""
-        left = sorted(self._tasks, key=lambda task: (task[1], task[0]))
-        left = [task for task in left if not self._stays(task, self._ran.get(task))]
-        left = [task for task in left if not self._stays(task, self._least_loaded(self._kept.get(task, ())))]
+        left = self._tasks
+        # Most groups have neither when all of a large assignment is new.
+        if self._ran or self._kept:
+            left = sorted(left, key=itemgetter(1, 0))
+            left = [task for task in left if not self._stays(task, self._ran.get(task))]
+            left = [task for task in left if not self._stays(task, self._least_loaded(self._kept.get(task, ())))]
         by_load = self._by_load()
+        alone = next(iter(self._processes.values())) if len(self._processes) == 1 else None
         for task in sorted(left):
-            process = by_load.poll()
+            process = alone or by_load.poll()
             self._count_active(process.give_to_least_loaded(task, active=True))
-            by_load.add(process)
+            if alone is None:
+                by_load.add(process)
 
     def _stays(self, task: Task, member_id: str | None) -> bool:
         if member_id is None:

@@ -102,6 +102,11 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks, Timer]):
         """Whether a member may be reading this topic."""
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_by_source
 
+    @property
+    def nobody_has_any(self) -> bool:
+        """Whether no member has any task, in whatever way."""
+        return not (self._active or self._standby or self._warmup)
+
     def active_process(self, subtopology: str, index: int) -> str | None:
         """The process of the member that runs this task, or is still to give it up."""
         return self._active.get((subtopology, index))

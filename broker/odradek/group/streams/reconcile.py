@@ -50,6 +50,9 @@ def reconciled(
     return _advanced(group, member, epoch, target_epoch, target, owned)
 
 
+NONE: frozenset[int] = frozenset()
+
+
 class _Difference(Struct):
     """What becomes of one kind of tasks: those that stay, those that go, and those that may come."""
 
@@ -64,15 +67,19 @@ def _difference(
     current: Mapping[str, Iterable[int]], target: Indexes, is_taken: Callable[[str, int], bool]
 ) -> _Difference:
     found = _Difference({}, {}, {}, False)
-    for name, index in pairs(current):
-        (found.kept if contains(target, name, index) else found.going).setdefault(name, set()).add(index)
-    for name, index in pairs(target):
-        if contains(found.kept, name, index):
-            continue
-        if is_taken(name, index):
-            found.held_back = True
-        else:
-            found.coming.setdefault(name, set()).add(index)
+    for name, has in current.items():
+        wanted = target.get(name, NONE)
+        kept, going = wanted.intersection(has), set(has) - wanted
+        if kept:
+            found.kept[name] = set(kept)
+        if going:
+            found.going[name] = going
+    for name, wanted in target.items():
+        missing = wanted - found.kept.get(name, NONE)
+        coming = {index for index in missing if not is_taken(name, index)}
+        found.held_back = found.held_back or len(coming) < len(missing)
+        if coming:
+            found.coming[name] = coming
     return found
 
 
@@ -80,6 +87,8 @@ def _advanced(
     group: StreamsGroup, member: StreamsMember, epoch: int, target_epoch: int, target: Tasks, owned: Tasks | None
 ) -> StreamsMember:
     has, process = member.assigned, member.process_id
+
+    nobody_has_any = group.nobody_has_any
 
     def kept_elsewhere(name: str, index: int) -> bool:
         """Another member of this process keeps it as a standby."""
@@ -95,9 +104,12 @@ def _advanced(
         has.active,
         target.active,
         lambda name, index: (
-            group.active_process(name, index) is not None
-            or kept_elsewhere(name, index)
-            or warmed_elsewhere(name, index)
+            not nobody_has_any
+            and (
+                group.active_process(name, index) is not None
+                or kept_elsewhere(name, index)
+                or warmed_elsewhere(name, index)
+            )
         ),
     )
     standby = _difference(

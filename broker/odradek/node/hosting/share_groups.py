@@ -49,9 +49,11 @@ async def begin_states(shard: Sharing, states: ShareStates) -> Failures:
     failures: Failures = {}
     done: dict[bytes, set[int]] = defaultdict(set)
     failed: dict[bytes, set[int]] = defaultdict(set)
+    count = 0
     for topic_id, offsets in states.offsets.items():
-        for count, (index, offset) in enumerate(offsets.items(), 1):
+        for index, offset in offsets.items():
             key = ShareKey(states.group_id, topic_id, index)
+            count += 1
             if not count % ASKED_AT_ONCE:
                 await shard.node.turns.breathe_behind()
             refused = await initialize_state(shard.node, key, states.state_epoch, offset)
@@ -71,8 +73,10 @@ async def begin_states(shard: Sharing, states: ShareStates) -> Failures:
 async def delete_states(node: AsksShares, states: ShareStates) -> Failures:
     """Have the share coordinator forget these partitions; what failed, and why."""
     failures: Failures = {}
+    count = 0
     for topic_id, offsets in states.offsets.items():
-        for count, index in enumerate(offsets, 1):
+        for index in offsets:
+            count += 1
             if not count % ASKED_AT_ONCE:
                 await node.turns.breathe_behind()
             refused = await delete_state(node, ShareKey(states.group_id, topic_id, index))

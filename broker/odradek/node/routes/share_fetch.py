@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from odradek.log.answers import ReadResult
     from odradek.log.partition import Partition
     from odradek.node.hosting.share_leader import Shares
-    from odradek.node.kernel.flow import Parking
     from odradek.node.transport.call import Call
     from odradek.wire.messages import share_acknowledge_request, share_fetch_request
     from odradek.wire.messages.share_acknowledge_request import ShareAcknowledgeRequest
@@ -279,6 +278,8 @@ class _Fetching:
         self.read_committed = node.shares.reads_committed(group_id)
         self.results: dict[TopicPartition, PartitionData] = {}
         self.leaders: dict[int, NodeEndpoint] = {}
+        self.news = node.purgatory.watch()
+        """What has happened since the partitions were looked at."""
 
     async def wait_for_records(self) -> None:
         """Read from the partitions of the session until there are records, an error, or no more time."""
@@ -286,28 +287,27 @@ class _Fetching:
         deadline = node.now + request.max_wait_ms
         while True:
             self.results = {}
-            news = node.purgatory.watch()
+            news = self.news = node.purgatory.watch()
             try:
-                found = await self._find_all(news)
-                acquired = await self._read_all(found, news, deadline=deadline)
+                acquired = await self._read_all(await self._find_all(), deadline=deadline)
                 if acquired or self._has_failed() or node.now >= deadline or not self.session.partitions:
                     return
                 await news.until(deadline)
             finally:
                 news.leave()
 
-    async def _find_all(self, news: Parking) -> list[_Found]:
+    async def _find_all(self) -> list[_Found]:
         """What may be read from, a few at a time; the answer for the others."""
         found: list[_Found] = []
         for count, topic_partition in enumerate(self.session.rotated()):
             if count and not count % FOUND_AT_ONCE:
                 await self.node.turns.breathe(self.call)
-            each = await self._find(topic_partition, news)
+            each = await self._find(topic_partition)
             if each is not None:
                 found.append(each)
         return found
 
-    async def _find(self, topic_partition: TopicPartition, news: Parking) -> _Found | None:
+    async def _find(self, topic_partition: TopicPartition) -> _Found | None:
         """The share partition of now; None where it is refused, which its answer says."""
         topic_id, index = topic_partition
         key = ShareKey(self.group_id, topic_id, index)
@@ -315,7 +315,7 @@ class _Fetching:
         if isinstance(partition, Refused):
             self.results[topic_partition] = self._failed(topic_partition, partition)
             return None
-        news.add((("readable", partition.key), acquirable(key)))
+        self.news.add((("readable", partition.key), acquirable(key)))
         share = await self.shares.find(key, partition)
         if isinstance(share, Refused):
             # A topic may be deleted while its share coordinator is asked, which then knows nothing of it.
@@ -328,7 +328,7 @@ class _Fetching:
     def _has_failed(self) -> bool:
         return any(each.error_code != ErrorCode.NONE for each in self.results.values())
 
-    async def _read_all(self, every: Sequence[_Found], news: Parking, *, deadline: int) -> bool:
+    async def _read_all(self, every: Sequence[_Found], *, deadline: int) -> bool:
         """Acquire records if there are enough, or if it is the last chance; whether there were any."""
         node, request = self.node, self.request
         room = min(request.max_bytes, node.config.fetch_max_bytes)
@@ -339,7 +339,7 @@ class _Fetching:
         async for some in node.turns.share(self.call, every):
             for found in some:
                 # Another one may have been waited for since it was found: leaders move, topics are deleted.
-                current = found if self._is_current(found) else await self._find(found.topic_partition, news)
+                current = found if self._is_current(found) else await self._find(found.topic_partition)
                 if current is None or not current.share.can_acquire(self.limits):
                     continue
                 share, partition = current.share, current.partition
@@ -367,7 +367,7 @@ class _Fetching:
                     return acquired_any
                 if not self._is_current(found) or found.share.next_offset != offset:
                     # It has gone to others since it was read.
-                    news.look_again()
+                    self.news.look_again()
                     continue
                 acquired = self._acquire(found.topic_partition, found.share, read, left)
                 left -= sum(each.last - each.first + 1 for each in acquired)
