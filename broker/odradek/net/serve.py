@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
@@ -13,6 +12,7 @@ import anyio
 from msgspec import Struct
 
 from odradek.net.cluster import RunningCluster, start_cluster
+from odradek.net.garbage import Garbage
 from odradek.usage import UsageError
 
 if TYPE_CHECKING:
@@ -87,13 +87,12 @@ async def _run(
             if options.metrics_port is not None:
                 page = exits.enter_context(closing(_metrics_page(current, options.host, options.metrics_port)))
                 log.info("metrics_served", host=options.host, port=page.port)
-            # What was made so far lives as long as the process: the collector need not look at it again.
-            gc.collect()
-            gc.freeze()
+            garbage = exits.enter_context(Garbage())
             ready(current())
             _keep_freed_memory()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_warm, options.config.release)
+                tasks.start_soon(garbage.look_in_idle_moments)
                 async for received in signals:
                     log.info("stopping", signal=signal.Signals(received).name)
                     break

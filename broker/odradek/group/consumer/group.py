@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from enum import Enum
 from types import MappingProxyType
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from odradek.group.modern import FIRST_EPOCH, ModernGroup
 
 __all__ = ["ConsumerGroup", "ConsumerGroupState", "ResolvedPattern", "Timer"]
 
-NOBODY: Mapping[int, Any] = MappingProxyType({})
+NOBODY: Mapping[int, object] = MappingProxyType({})
 """Nobody has any partition of a topic."""
 
 

@@ -186,12 +186,12 @@ def entries(asked: str, answered: str, judge: Judge, *, tells: Mapping[ErrorCode
     return guard
 
 
-def part_of(call: Call, field: str, some: Iterable[Any]) -> Call:
+def part_of(call: Call, field: str, some: Iterable[object]) -> Call:
     """The same request, of these entries only."""
     return replace(call, request=replace(call.request, **{field: list(some)}))
 
 
-async def serve_part(serve: Serve, node: Node, call: Call, field: str, some: Iterable[Any]) -> Any:
+async def serve_part(serve: Serve, node: Node, call: Call, field: str, some: Iterable[object]) -> Any:
     """The answer to the same request, of these entries only; where that gives way, the whole answer may be long."""
     part = part_of(call, field, some)
     try:

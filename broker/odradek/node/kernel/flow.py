@@ -78,7 +78,7 @@ class Kernel:
             self.limit(wait, deadline, otherwise)
         return wait
 
-    def limit(self, wait: Wait[Any], deadline: int, otherwise: Any = None) -> None:
+    def limit(self, wait: Wait[T], deadline: int, otherwise: T) -> None:
         """Settle a wait at this time (ms) if nothing comes before."""
         self._deadline_count += 1
         heappush(self._deadlines, (deadline, self._deadline_count, wait, otherwise))
@@ -226,7 +226,7 @@ class Parking:
 
     def until(self, deadline: int) -> Parking:
         """Itself; it waits no longer than to this time (ms)."""
-        self._kernel.limit(self._wait, deadline)
+        self._kernel.limit(self._wait, deadline, None)
         return self
 
     def look_again(self) -> None:
