@@ -18,7 +18,7 @@ from odradek_pipeline.layout import FileKind, Problem, Tree
 from odradek_pipeline.scan import CONTROL, TRANSACTIONAL
 from odradek_pipeline.sidecars import ABORTED, PRODUCER, Sidecar
 
-__all__ = ["CLAIM_COLUMNS", "PROBLEM_COLUMNS", "Beside", "check_claims", "claim_frame", "claims_of", "producer_states"]
+__all__ = ["CLAIM_COLUMNS", "PROBLEM_COLUMNS", "Beside", "check_claims", "claims_of", "producer_states"]
 
 CLAIM_COLUMNS: dict[str, str] = {
     "topic": "object",
@@ -100,49 +100,56 @@ def _segment_of(path: str) -> str:
     return str(Path(path).with_suffix(".log"))
 
 
-def claim_frame(sidecar: Sidecar) -> pd.DataFrame:
-    """The claims of one file; none if it is of another kind."""
+def _claim_columns(sidecar: Sidecar) -> dict[str, Any]:
+    """The columns of the claims of one file; none if it makes no claims."""
     entries, file = sidecar.entries, sidecar.file
+    count = len(entries)
     columns: dict[str, Any]
     if entries.dtype == ABORTED:
         columns = {
-            "position": np.arange(len(entries)) * ABORTED.itemsize,
-            "epoch": -1,
+            "position": np.arange(count) * ABORTED.itemsize,
+            "epoch": np.full(count, -1),
             "first_offset": entries["first_offset"],
             "last_offset": entries["last_offset"],
-            "last_sequence": -1,
+            "last_sequence": np.full(count, -1),
         }
     elif entries.dtype == PRODUCER:
         columns = {
-            "position": np.arange(len(entries)) * PRODUCER.itemsize + _SNAPSHOT_HEADER_BYTES,
+            "position": np.arange(count) * PRODUCER.itemsize + _SNAPSHOT_HEADER_BYTES,
             "epoch": entries["producer_epoch"],
             "first_offset": entries["current_txn_first_offset"],
             "last_offset": entries["last_offset"],
             "last_sequence": entries["last_sequence"],
         }
     else:
-        return _empty(CLAIM_COLUMNS)
-    frame = pd.DataFrame({"producer_id": entries["producer_id"].astype("i8")}).assign(
-        topic=file.topic,
-        partition=file.partition,
-        path=file.path,
-        source="snapshot" if file.kind is FileKind.SNAPSHOT else "txnindex",
-        upto=file.base_offset,
-        name="",
-        **{name: value.astype("i8") if isinstance(value, np.ndarray) else value for name, value in columns.items()},
-    )
-    return frame[list(CLAIM_COLUMNS)].astype(CLAIM_COLUMNS)
+        return {}
+    of_file = {
+        "topic": file.topic,
+        "partition": file.partition,
+        "path": file.path,
+        "source": "snapshot" if file.kind is FileKind.SNAPSHOT else "txnindex",
+        "upto": file.base_offset,
+        "name": "",
+    }
+    kinds = {name: np.dtype(kind) for name, kind in CLAIM_COLUMNS.items()}
+    return {
+        **{name: np.full(count, value, kinds[name]) for name, value in of_file.items()},
+        **{name: value.astype(kinds[name]) for name, value in columns.items()},
+        "producer_id": entries["producer_id"].astype("i8"),
+    }
 
 
 def claims_of(sidecars: Iterable[Sidecar], problems: list[Problem]) -> pd.DataFrame:
     """The claims of all files; what is wrong with a file alone is added to `problems`."""
-    frames = []
+    parts = []
     for sidecar in sidecars:
         problems += sidecar.problems
-        frame = claim_frame(sidecar)
-        if len(frame):
-            frames.append(frame)
-    return pd.concat(frames, ignore_index=True) if frames else _empty(CLAIM_COLUMNS)
+        if len(sidecar.entries) and (columns := _claim_columns(sidecar)):
+            parts.append(columns)
+    if not parts:
+        return _empty(CLAIM_COLUMNS)
+    # One frame for all: of many small files each frame costs more than what is in it.
+    return pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in CLAIM_COLUMNS})
 
 
 def _empty(columns: dict[str, str]) -> pd.DataFrame:
