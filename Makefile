@@ -13,7 +13,7 @@
 #   make matrix-full  all releases of all families: about 20 minutes on two cores
 #   make kafka-tests  the Kafka project's own tests; writes docs/kafka-tests.md (ARGS="--all", see there)
 #   make oracle    play the scenarios against a real Kafka as well, and compare
-#   make pipeline-test  the tests of the data pipeline (Spark; ARGS="-k scan ...")
+#   make pipeline-test  the tests of the data pipeline, several at once (Spark; ARGS="-n 0 -k scan ...")
 #   make pipeline-jars  the jars of Spark's Kafka connector, for odradek copy
 #   make bench-audit    the audit of logs from 1 to 10 GB, on one and two executors (see bench/README.md)
 #   make audit-demo     KIP-890 in one picture: audits of a late produce, at level 0 and at level 2
@@ -115,9 +115,8 @@ PIPELINE_JARS_FOLDER := pipeline/jars/target/jars$(addprefix -,$(KAFKA_CLIENTS))
 PIPELINE_JARS := $(PIPELINE_JARS_FOLDER)/installed
 
 pipeline-test: $(PIPELINE)/installed $(PIPELINE_JARS) $(GENERATED)
-	$(PIPELINE)/bin/mypy --follow-imports silent -p odradek_pipeline
-	$(PIPELINE)/bin/mypy --follow-imports silent $(wildcard tests/pipeline/*.py tests/pipeline/corpus/*.py bench/audit_scale/*.py) tests/oracle/answers.py
-	ODRADEK_PIPELINE_TESTS=1 ODRADEK_PIPELINE_JARS=$(abspath $(PIPELINE_JARS_FOLDER)) $(PIPELINE)/bin/python -m pytest -q tests/pipeline $(ARGS)
+	$(PIPELINE)/bin/mypy --follow-imports silent pipeline/odradek_pipeline $(wildcard tests/pipeline/*.py tests/pipeline/corpus/*.py bench/audit_scale/*.py) tests/oracle/answers.py
+	ODRADEK_PIPELINE_TESTS=1 ODRADEK_PIPELINE_JARS=$(abspath $(PIPELINE_JARS_FOLDER)) $(PIPELINE)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal tests/pipeline $(ARGS)
 
 bench-audit: $(PIPELINE)/installed $(GENERATED)
 	$(PIPELINE)/bin/python -m bench.audit_scale $(ARGS)

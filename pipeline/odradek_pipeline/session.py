@@ -125,7 +125,11 @@ def _settings(*, small: bool, local: bool, scratch: Path | None) -> dict[str, st
     jvm = f"-Dlog4j2.configurationFile={log4j.as_uri()}"
     if small:
         jvm += _collector("Serial") + _FIRST_COMPILER
-        settings |= {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "512m"}
+        settings |= {
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.adaptive.enabled": "false",  # it plans anew behind every shuffle; there is nothing to gain
+            "spark.driver.memory": "512m",
+        }
     elif local:
         jvm += _collector("Parallel") + _FIRST_COMPILER
     if local:
