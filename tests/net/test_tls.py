@@ -183,6 +183,26 @@ def test_who_must_show_a_certificate_and_has_none_is_told_so_in_the_log(certs: P
     assert ("tls_handshake_failed", {"listener": "SSL", "reason": "PEER_DID_NOT_RETURN_A_CERTIFICATE"}) in lines.lines
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize(
+    ("shown", "alert"), [("stranger.pem", "UNKNOWN_CA"), (None, "(HANDSHAKE_FAILURE|CERTIFICATE_REQUIRED)")]
+)
+def test_whose_certificate_is_not_taken_is_told_so(
+    certs: Path, tmp_path: Path, version: ssl.TLSVersion, shown: str | None, alert: str
+) -> None:
+    """By an alert, as by Java: a client of TLS 1.3, whose handshake is over by then, asks again and again without."""
+    (tmp_path / "stranger.pem").write_text(self_signed("stranger"))
+    context = ssl.create_default_context(cafile=certs / "ca.pem")
+    context.minimum_version = context.maximum_version = version
+    if shown is not None:
+        context.load_cert_chain(tmp_path / shown)
+    with Cluster(security="ssl", certs=certs, config={"ssl.client.auth": "required"}) as cluster:
+        host, _, port = cluster.bootstrap.rpartition(":")
+        raw = socket.create_connection((host, int(port)), 5)
+        with pytest.raises(ssl.SSLError, match=alert), context.wrap_socket(raw, server_hostname=host) as encrypted:
+            encrypted.recv(1)
+
+
 def test_who_speaks_in_the_clear_is_told_so_in_the_log(certs: Path) -> None:
     lines = Lines()
     with (

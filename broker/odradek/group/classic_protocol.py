@@ -1,7 +1,7 @@
 """What a classic group answers to JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
 A JoinGroup waits until every member has joined or the rebalance timeout has passed,
-a SyncGroup of a follower until the leader's assignment is in the log.
+a SyncGroup until the leader's assignment is in the log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from odradek.group.member import Member, protocols_of, rebalance_timeout_of
 from odradek.group.rebalance import Rebalance, assigned, joined
 from odradek.group.records import group_record
 from odradek.group.states import HEARTBEAT, REJOIN, REPLACE, SYNC, GroupState, Rejoin, Replace, Sync
-from odradek.log.machine import Answered, Decision, Parked, Proposed, Refused
+from odradek.log.machine import Answered, Awaited, Decision, Parked, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.heartbeat_response import HeartbeatResponse
 from odradek.wire.messages.join_group_response import JoinGroupResponse
@@ -204,9 +204,9 @@ class ClassicProtocol:
 
     def _assign(self, group: ClassicGroup, leader: Member, request: SyncGroupRequest) -> Decision[SyncGroupResponse]:
         assignments = {each.member_id: each.assignment for each in request.assignments}
-        # The leader counts as synced when the record is applied; if that never comes the sync timeout goes on.
-        reply = assigned(group, assignments.get(leader.member_id, b""))
-        return Proposed((group_record(group, assignments),), reply)
+        # The leader waits as all do: a rebalance that begins before the record is committed ends its wait, too.
+        # It counts as synced when the record is applied; if that never comes the sync timeout goes on.
+        return Awaited((group_record(group, assignments),), self._waits.begin_sync(group, leader))
 
     # ------------------------------------------------------------------ Heartbeat and LeaveGroup
 

@@ -1,7 +1,7 @@
 """The contract between a machine (a coordinator, the controller) and the node that runs it.
 
 A machine is plain and synchronous.
-`decide` functions read durable state and return one of `Refused`, `Answered`, `Proposed` or `Parked`;
+`decide` functions read durable state and return one of `Refused`, `Answered`, `Proposed`, `Parked` or `Awaited`;
 `apply` folds committed batches and is the only writer of durable state;
 `due` lists what the present state owes the world, each work once, and `wake_at` says when to ask again.
 Whoever does a work says when it has `ended`, so that what is owed still is listed again: a list costs what has changed,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answered",
+    "Awaited",
     "Decision",
     "Fact",
     "LogRecord",
@@ -82,7 +83,17 @@ class Parked(Struct, Generic[T_co], frozen=True):
     token: Hashable
 
 
-Decision: TypeAlias = Refused | Answered[T] | Proposed[T] | Parked[T]
+class Awaited(Struct, Generic[T_co], frozen=True):
+    """Append these records, and park: the token is released when they are folded, or by what comes before that.
+
+    Where they cannot be appended or committed the request is refused, and the token abandoned.
+    """
+
+    records: Sequence[LogRecord]
+    token: Hashable
+
+
+Decision: TypeAlias = Refused | Answered[T] | Proposed[T] | Parked[T] | Awaited[T]
 
 
 class Fact(Struct, frozen=True):

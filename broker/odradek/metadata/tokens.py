@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.config.keys import LONG_MAX
 from odradek.metadata.change import Change
 from odradek.security.principal import Principal
 from odradek.security.tokens import Token, token_hmac
@@ -72,8 +73,8 @@ def create_token(
         requester=str(requester),
         renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in request.renewers),
         issued_ms=now,
-        expires_ms=now + min(lifetime_ms, settings.delegation_token_expiry_time_ms),
-        max_ms=now + lifetime_ms,
+        expires_ms=_after(now, min(lifetime_ms, settings.delegation_token_expiry_time_ms)),
+        max_ms=_after(now, lifetime_ms),
     )
     reply.issue_timestamp_ms, reply.expiry_timestamp_ms = token.issued_ms, token.expires_ms
     reply.max_timestamp_ms = token.max_ms
@@ -95,7 +96,7 @@ def renew_token(
     period_ms = settings.delegation_token_expiry_time_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
-    return _moved(found, min(found.max_ms, now + period_ms), RenewDelegationTokenResponse())
+    return _moved(found, min(found.max_ms, _after(now, period_ms)), RenewDelegationTokenResponse())
 
 
 def expire_token(
@@ -112,7 +113,7 @@ def expire_token(
         return Change(ExpireDelegationTokenResponse(expiry_timestamp_ms=now), gone)
     if found.has_expired(now):
         return Change(ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
-    return _moved(found, min(found.max_ms, now + request.expiry_time_period_ms), ExpireDelegationTokenResponse())
+    return _moved(found, min(found.max_ms, _after(now, request.expiry_time_period_ms)), ExpireDelegationTokenResponse())
 
 
 def remove_expired(image: MetadataImage, now: int) -> Change[None]:
@@ -132,6 +133,11 @@ def token_record(token: Token) -> DelegationTokenRecord:
         expiration_timestamp=token.expires_ms,
         token_id=token.id,
     )
+
+
+def _after(now: int, period_ms: int) -> int:
+    """That much later, or the last moment that can be said: a token may live for ever."""
+    return min(now + period_ms, LONG_MAX)
 
 
 def _found(shown: bytes, tokens: Mapping[str, Token], settings: SecurityConfig) -> Token | ErrorCode:

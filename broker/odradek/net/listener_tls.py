@@ -16,7 +16,7 @@ from odradek.config.keys import BadValue
 from odradek.config.security import LISTENER_PREFIX, RECONFIGURABLE, SecurityConfig
 from odradek.config.table import ConfigSource
 from odradek.extras import need
-from odradek.net.tls import Identity, TlsError, load_identity, make_context, pem_of_trusted, trust, use
+from odradek.net.tls import Identity, Telling, TlsError, load_identity, make_context, pem_of_trusted, trust, use
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -50,7 +50,10 @@ class _Renewable(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        return self.latest.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+        made = self.latest.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+        if isinstance(made, Telling):
+            made.outgoing = outgoing
+        return made
 
 
 class _InUse(Struct, frozen=True):

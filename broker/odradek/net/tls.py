@@ -86,20 +86,38 @@ def name_of_client(ssl_object: ssl.SSLObject) -> str | None:
     return distinguished_name(subject)
 
 
-def _telling(listener: str, log: Logger) -> type[ssl.SSLObject]:
-    """A kind of connection that says why its handshake has failed, which asyncio keeps to itself."""
+class Telling(ssl.SSLObject):
+    """A connection that says why its handshake has failed, to the log and to the client: asyncio does neither."""
 
-    class Telling(ssl.SSLObject):
-        def do_handshake(self) -> None:
-            try:
-                super().do_handshake()
-            except _UNFINISHED:
-                raise
-            except ssl.SSLError as error:
-                log.warning("tls_handshake_failed", listener=listener, reason=error.reason or type(error).__name__)
-                raise
+    outgoing: ssl.MemoryBIO | None = None
+    """What is on its way to the client, if anybody sends it."""
+    _failure: ssl.SSLError | None = None
 
-    return Telling
+    def do_handshake(self) -> None:
+        """Go on with it. A failure with an alert for the client is raised a call later, when that has been sent."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            super().do_handshake()
+        except _UNFINISHED:
+            raise
+        except ssl.SSLError as error:
+            self._tell(error.reason or type(error).__name__)
+            if self.outgoing is None or not self.outgoing.pending:
+                raise
+            self._failure = error
+            raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the client is told") from error
+
+    def _tell(self, reason: str) -> None:
+        raise NotImplementedError
+
+
+def _telling(listener: str, log: Logger) -> type[Telling]:
+    class ToTheLog(Telling):
+        def _tell(self, reason: str) -> None:
+            log.warning("tls_handshake_failed", listener=listener, reason=reason)
+
+    return ToTheLog
 
 
 # ---------------------------------------------------------------------- certificates

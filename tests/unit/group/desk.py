@@ -8,7 +8,8 @@ from typing import Any
 
 from odradek.config.table import Config
 from odradek.group.coordinator import GroupCoordinator, GroupDue
-from odradek.log.machine import Answered, LogRecord, Parked, Proposed, Refused, TransactionalAppend
+from odradek.group.member import Token
+from odradek.log.machine import Answered, Awaited, LogRecord, Parked, Proposed, Refused, TransactionalAppend
 from odradek.records.batch import Batch, parse_batch, stamp
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch, iterate_records
@@ -67,7 +68,8 @@ class Desk:
         """The reply or the refusal, or the token of a request that waits."""
         outcome = self.decide(decide(*args, **kwargs))
         self.settle()
-        return outcome
+        answered = isinstance(outcome, Token) and outcome not in self.waiting
+        return self.replies[outcome] if answered else outcome
 
     def decide(self, decision: Any) -> Any:
         match decision:
@@ -79,6 +81,10 @@ class Desk:
                 return reply
             case Parked(token=token):
                 self.waiting.add(token)
+                return token
+            case Awaited(records=records, token=token):
+                self.waiting.add(token)
+                self.append(records)
                 return token
             case Refused():
                 return decision

@@ -270,12 +270,43 @@ def test_a_rebalance_that_begins_before_the_assignment_is_committed_wins() -> No
     joined = desk.enter()
     held: list[object] = []
     desk.append = lambda records, producer=None: held.append(records)  # type: ignore[method-assign]
-    desk.sync(joined, {joined.member_id: b"old"})
+    overtaken = desk.sync(joined, {joined.member_id: b"old"})
     again = desk.join(joined.member_id, topics=("refunds",))
+    assert ErrorCode.REBALANCE_IN_PROGRESS == desk.reply(overtaken).error_code
     del desk.append
     desk.append(held[0])  # type: ignore[arg-type]
     assert "CompletingRebalance" == desk.state()
     assert b"new" == desk.sync(again, {joined.member_id: b"new"}).assignment
+
+
+def test_a_leader_whose_assignment_is_not_written_yet_hears_of_whoever_joins_and_joins_again() -> None:
+    desk = Desk()
+    leader = desk.enter()
+    held: list[object] = []
+    desk.append = lambda records, producer=None: held.append(records)  # type: ignore[method-assign]
+    overtaken = desk.sync(leader, {leader.member_id: b"all"})
+    assert overtaken in desk.waiting
+    waiting = desk.join(version=3)
+    assert ErrorCode.REBALANCE_IN_PROGRESS == desk.reply(overtaken).error_code
+    del desk.append
+    again = desk.join(leader.member_id)
+    desk.append(held[0])  # type: ignore[arg-type]
+    assert (2, 2) == (again.generation_id, desk.reply(waiting).generation_id)
+    assert 2 == len(members_of(desk))
+
+
+def test_a_leader_that_waits_for_its_assignment_to_be_written_needs_no_heartbeats() -> None:
+    desk = Desk()
+    leader = desk.enter()
+    held: list[object] = []
+    desk.append = lambda records, producer=None: held.append(records)  # type: ignore[method-assign]
+    waiting = desk.sync(leader, {leader.member_id: b"all"})
+    desk.sleep(2 * SESSION_MS)
+    del desk.append
+    desk.append(held[0])  # type: ignore[arg-type]
+    desk.settle()
+    assert b"all" == desk.reply(waiting).assignment
+    assert "Stable" == desk.state()
 
 
 def test_an_abandoned_join_still_counts_and_then_fails_to_ask_for_its_assignment() -> None:

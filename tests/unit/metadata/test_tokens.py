@@ -6,6 +6,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.config.keys import LONG_MAX
 from odradek.config.security import SecurityConfig
 from odradek.metadata.delta import Delta
 from odradek.metadata.image import EMPTY, MetadataImage
@@ -58,6 +59,19 @@ def test_it_is_renewed_until_its_last_day(image: MetadataImage) -> None:
         image = folded(change.records, image)
     change = renew_token(request, "User:bob", image, SETTINGS, NOW + 3 * DAY_MS + 1)
     assert ErrorCode.DELEGATION_TOKEN_EXPIRED == change.reply.error_code
+
+
+def test_a_token_that_lives_for_ever_ends_at_the_last_moment_that_can_be_said() -> None:
+    for_ever = replace(SETTINGS, delegation_token_max_lifetime_ms=LONG_MAX, delegation_token_expiry_time_ms=LONG_MAX)
+    created = create_token(CreateDelegationTokenRequest(max_lifetime_ms=LONG_MAX), ALICE, "id", for_ever, NOW)
+    assert (LONG_MAX, LONG_MAX) == (created.reply.expiry_timestamp_ms, created.reply.max_timestamp_ms)
+    made = folded(created.records)
+    (token,) = made.tokens.values()
+    assert (LONG_MAX, LONG_MAX) == (token.expires_ms, token.max_ms)
+    renewal = RenewDelegationTokenRequest(hmac=token_hmac("hush", "id"), renew_period_ms=LONG_MAX)
+    assert LONG_MAX == renew_token(renewal, "User:alice", made, for_ever, NOW).reply.expiry_timestamp_ms
+    end = ExpireDelegationTokenRequest(hmac=token_hmac("hush", "id"), expiry_time_period_ms=LONG_MAX)
+    assert LONG_MAX == expire_token(end, "User:alice", made, for_ever, NOW).reply.expiry_timestamp_ms
 
 
 def test_only_owner_and_renewers_end_it(image: MetadataImage) -> None:

@@ -128,6 +128,45 @@ def test_two_members_share_and_one_takes_over() -> None:
     )
 
 
+def world_whose_replicas_take(milliseconds: int | None) -> World:
+    """Two brokers that have every record of a group, the second one so much later or never; the first coordinates."""
+    world = world_with_coordinator(brokers=2, **{"offsets.topic.replication.factor": 2})
+    world.set_replica_lag(2, milliseconds)
+    return world
+
+
+def test_a_leader_hears_of_whoever_joins_while_its_assignment_is_on_its_way_to_the_replicas() -> None:
+    world = world_whose_replicas_take(100)
+    one, two = world.client(1), world.client(1)
+    leader = enter(one)
+    overtaken = one.send(sync_request(leader, {leader.member_id: b"all"}), 5)
+    two.send(join_request(), 3)
+    world.advance(50)
+    assert ErrorCode.REBALANCE_IN_PROGRESS == overtaken.response.error_code
+    again = one.ask(join_request(leader.member_id), 9)
+    assert (2, 2) == (again.generation_id, len(again.members))
+
+
+def test_a_leader_is_answered_when_the_replicas_have_its_assignment() -> None:
+    world = world_whose_replicas_take(100)
+    client = world.client(1)
+    leader = enter(client)
+    parked = client.send(sync_request(leader, {leader.member_id: b"all"}), 5)
+    world.advance(50)
+    assert not parked.arrived
+    world.advance(60)
+    assert b"all" == parked.response.assignment
+
+
+def test_a_leader_whose_assignment_never_gets_to_the_replicas_is_told_so() -> None:
+    world = world_whose_replicas_take(None)
+    client = world.client(1)
+    leader = enter(client)
+    parked = client.send(sync_request(leader, {leader.member_id: b"all"}), 5)
+    world.advance(5_001)
+    assert ErrorCode.COORDINATOR_NOT_AVAILABLE == parked.response.error_code
+
+
 @pytest.mark.parametrize(("version", "nothing"), [(0, ""), (6, ""), (7, None), (9, None)])
 def test_no_protocol_is_empty_or_null_by_version(version: int, nothing: str | None) -> None:
     refused = world_with_coordinator().client().ask(join_request("unknown"), version)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
-from odradek.log.machine import Answered, Decision, Machine, Parked, Proposed, Refused
+from odradek.log.machine import Answered, Awaited, Decision, Machine, Parked, Proposed, Refused
 from odradek.node.hosting.replication import HasReplication
 from odradek.node.seams import HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps
 from odradek.records.compression import Compression
@@ -73,6 +73,8 @@ class Shard(ABC, Generic[W]):
             case Parked(token=token):
                 # A machine releases a token with a reply of the kind that it promised, or with a refusal.
                 return cast("T | Refused", await self._park(token))
+            case Awaited(records=records, token=token):
+                return cast("T | Refused", await self._park(token, Proposed(records, None)))
             case Answered(reply=reply):
                 self.settle()
                 return reply
@@ -186,9 +188,17 @@ class Shard(ABC, Generic[W]):
         if more and not self.resigned:
             self.node.pumps.soon(self)
 
-    async def _park(self, token: Hashable) -> object:
+    async def _propose_for(self, wait: Wait[object], proposed: Proposed[None]) -> None:
+        """Append for somebody who is parked: the machine answers, unless the records are lost."""
+        outcome = await self.carry_out(proposed)
+        if isinstance(outcome, Refused):
+            wait.settle(outcome)
+
+    async def _park(self, token: Hashable, proposed: Proposed[None] | None = None) -> object:
         self._parked[token] = wait = self.node.kernel.wait()
         self.settle()
+        if proposed is not None:
+            self.node.kernel.spawn(self._propose_for(wait, proposed))
         try:
             return await wait
         finally:
