@@ -80,6 +80,8 @@ PROTOCOL_REQUIRED_FROM = 5
 """SyncGroup version from which a member has to name the protocol that it believes to be selected (KIP-559)."""
 FORGOTTEN_AT_ONCE = 250
 """How many offsets of a group or of a topic are forgotten with one batch."""
+LOOKED_AT_ONCE = 2_500
+"""How many are looked at before others may go on, where few of them have expired."""
 MEMBERS_LEAVE_FROM = 3
 """LeaveGroup version from which a request names several members and is answered for each (KIP-345)."""
 
@@ -116,6 +118,8 @@ class GroupCoordinator(Machine[Work]):
         )
         self._alarms = Alarms(self._deadline)
         self._next_expiry: int | None = None
+        self._to_expire: list[str] = []
+        """Groups whose offsets are still to be looked through."""
         self._told_states: dict[str, str] = {}
         """What was told last of the state of groups that derive it."""
 
@@ -430,10 +434,8 @@ class GroupCoordinator(Machine[Work]):
         return alarm if expiry is None or (alarm is not None and alarm < expiry) else expiry
 
     def perform(self, work: Work, now: int) -> Decision[None]:
-        """Do what is owed; the decision is about what the log has to be told."""
+        """Do what is owed, but for `expire_offsets`; the decision is about what the log has to be told."""
         self._serve(now)
-        if isinstance(work, ExpireOffsets):
-            return self._expire_offsets(now)
         if isinstance(work, ResolvePatterns):
             return self._consumer.resolve(work.group_id, now)
         assert isinstance(work, GroupDue), "what the share coordinator has to know is told by the shard"
@@ -450,18 +452,30 @@ class GroupCoordinator(Machine[Work]):
         decision: Decision[None] = Proposed(tuple(records), None) if records else Answered(None)
         return self._conclude(group, decision)
 
-    def _expire_offsets(self, now: int) -> Decision[None]:
+    def expire_offsets(self, now: int) -> Decision[bool]:
+        """Forget what has expired, so much at a time; whether there is more."""
+        self._serve(now)
         self._next_expiry = now + self._config.offsets_retention_check_interval_ms
+        if not self._to_expire:
+            self._to_expire = list(reversed(self._groups))
         records: list[LogRecord] = []
-        for group in self._groups.values():
-            if isinstance(group, ShareGroup):
-                # It has offsets elsewhere, which do not expire.
+        looked = 0
+        while self._to_expire and looked < LOOKED_AT_ONCE and len(records) < FORGOTTEN_AT_ONCE:
+            group = self._groups.get(self._to_expire[-1])
+            if group is None or isinstance(group, ShareGroup):
+                # That has offsets elsewhere, which do not expire.
+                self._to_expire.pop()
                 continue
-            expired, gone = self._offset_protocol.expire(group, now)
+            looked += 1 + len(self._offsets.of_group(group.group_id))
+            at_most = FORGOTTEN_AT_ONCE - len(records)
+            expired, gone = self._offset_protocol.expire(group, now, at_most=at_most)
             records += expired
+            if len(expired) < at_most:
+                self._to_expire.pop()
             if gone and group.is_empty:
                 records += self._tombstones(group)
-        return Proposed(tuple(records), None) if records else Answered(None)
+        more = bool(self._to_expire)
+        return Proposed(tuple(records), more) if records else Answered(more)
 
     def _tombstones(self, group: Group) -> list[LogRecord]:
         """There is no such group any more."""

@@ -248,8 +248,11 @@ class OffsetProtocol:
 
     # ------------------------------------------------------------------ expiry
 
-    def expire(self, group: Group, now: int) -> tuple[list[LogRecord], bool]:
-        """Tombstones for what has expired, and whether the group has no offset left after them (KIP-211)."""
+    def expire(self, group: Group, now: int, *, at_most: int) -> tuple[list[LogRecord], bool]:
+        """Tombstones for what has expired, and whether the group has no offset left after them (KIP-211).
+
+        There may be more where there are `at_most`.
+        """
         committed = self._offsets.of_group(group.group_id)
         gone = not self._offsets.has_open(group.group_id)
         if not committed:
@@ -260,6 +263,8 @@ class OffsetProtocol:
         retention_ms = self._config.offsets_retention_minutes * 60_000
         records: list[LogRecord] = []
         for (topic, index), offset in committed.items():
+            if len(records) >= at_most:
+                return records, False
             if (
                 group.is_subscribed_to(topic)
                 or self._offsets.is_open(group.group_id, topic, index)

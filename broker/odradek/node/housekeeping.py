@@ -6,14 +6,14 @@ deleted from is the cleaner's in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from odradek.node.hosting.controller import HasController
-from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasPartitions, HasTimers
+from odradek.node.seams import HasClock, HasConfig, HasKernel, HasMetadata, HasPartitions, HasTimers, HasTurns
 from odradek.node.transport.exchange import HasConnections
 
 if TYPE_CHECKING:
@@ -23,12 +23,25 @@ if TYPE_CHECKING:
 __all__ = ["Housekeeping"]
 
 
-class Node(HasClock, HasConfig, HasConnections, HasController, HasMetadata, HasPartitions, HasTimers, Protocol):
+class Node(
+    HasClock,
+    HasConfig,
+    HasConnections,
+    HasController,
+    HasKernel,
+    HasMetadata,
+    HasPartitions,
+    HasTimers,
+    HasTurns,
+    Protocol,
+):
     """What the chores touch of their broker."""
 
 
 IDLE_SWEEP_MS = 1000
 """Idle connections are looked for so often, or as often as `connections.max.idle.ms` if that is less."""
+LOOKED_AT_ONCE = 200
+"""How many partitions are looked at before others may go on."""
 COMPACT_ON_MS = 5
 """A large compaction is done in steps, with so much time between them for clients."""
 
@@ -78,9 +91,23 @@ class Housekeeping:
 
     def retain(self) -> None:
         """Delete from the logs that are only deleted from."""
-        for partition in self._node.partitions.values():
-            if not partition.config.compacts:
-                partition.retain(self._node.now)
+        self._look_through(self._retain)
+
+    def _retain(self, partition: Partition) -> None:
+        if not partition.config.compacts:
+            partition.retain(self._node.now)
+
+    def _look_through(self, look: Callable[[Partition], None]) -> None:
+        """Look at all partitions, a few at a time."""
+        self._node.kernel.spawn(self._looking(look, list(self._node.partitions.values())))
+
+    async def _looking(self, look: Callable[[Partition], None], every: Sequence[Partition]) -> None:
+        node = self._node
+        for count, partition in enumerate(every):
+            if count and not count % LOOKED_AT_ONCE:
+                await node.turns.breathe_behind()
+            if node.partitions.get(partition.key) is partition:
+                look(partition)
 
     def clean(self) -> None:
         """Delete from the logs that are compacted as well, and compact those that need it."""
@@ -114,8 +141,7 @@ class Housekeeping:
         config = self._node.config
         as_ids = self._node.release.producers.kept_as_long_as_ids
         after_ms = config.transactional_id_expiration_ms if as_ids else config.producer_id_expiration_ms
-        for partition in self._node.partitions.values():
-            partition.forget_producers(self._node.now, after_ms=after_ms)
+        self._look_through(lambda partition: partition.forget_producers(self._node.now, after_ms=after_ms))
 
 
 def _idle_sweep_ms(config: Config) -> int | None:

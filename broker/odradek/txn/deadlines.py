@@ -11,6 +11,8 @@ from heapq import heapify, heappop, heappush
 __all__ = ["Deadlines", "next_tick"]
 
 _STALE_MAX = 64
+LISTED_AT_ONCE = 1_000
+"""How many keys are listed at a time; who asks again hears of more."""
 
 
 def next_tick(at: int, interval_ms: int) -> int:
@@ -61,7 +63,9 @@ class Deadlines:
         listed: list[str] = []
         if not self._heap or self._heap[0][0] > now:
             return listed
-        while self._heap and self._heap[0][0] <= now:
+        room = LISTED_AT_ONCE
+        while room and self._heap and self._heap[0][0] <= now:
+            room -= 1
             at, count, key = heappop(self._heap)
             if self._at.get(key) == (at, count):
                 listed.append(key)

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from odradek.config.table import Config
-from odradek.group.coordinator import GroupCoordinator, GroupDue
+from odradek.group.coordinator import ExpireOffsets, GroupCoordinator, GroupDue
 from odradek.group.member import Token
 from odradek.log.machine import Answered, Awaited, LogRecord, Parked, Proposed, Refused, TransactionalAppend
 from odradek.records.batch import Batch, parse_batch, stamp
@@ -134,7 +134,11 @@ class Desk:
             if not due:
                 return
             for work in due:
-                self.decide(self.machine.perform(work, self.now))
+                if isinstance(work, ExpireOffsets):
+                    while self.decide(self.machine.expire_offsets(self.now)) is True:
+                        pass
+                else:
+                    self.decide(self.machine.perform(work, self.now))
                 self.machine.ended(work)
 
     def sleep(self, milliseconds: int) -> None:

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.group.desk import SESSION_MS, TOPIC_IDS, Desk
 from tests.unit.group.test_classic_protocol import stable_pair
 
+from odradek.group.work import ExpireOffsets
 from odradek.log.machine import Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit_request import (
@@ -350,7 +351,8 @@ def test_a_group_that_somebody_joins_while_it_expires_lives_on() -> None:
     desk.leave(joined.member_id)
     desk.now += CHECK_MS
     [work] = desk.machine.due(desk.now)
-    expiry = desk.machine.perform(work, desk.now)
+    assert isinstance(work, ExpireOffsets)
+    expiry = desk.machine.expire_offsets(desk.now)
     again = desk.enter()
     desk.decide(expiry)
     desk.settle()

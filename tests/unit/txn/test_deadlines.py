@@ -65,3 +65,10 @@ def test_due_lists_what_a_plain_dictionary_would(steps: list[tuple[str, str | in
         listed |= expected
         assert min((at for at in plain.values() if at > now), default=None) == deadlines.wake_at()
         assert len(plain) == len(deadlines)
+
+
+def test_a_thousand_are_listed_at_a_time() -> None:
+    deadlines = Deadlines()
+    for number in range(2_500):
+        deadlines.put(f"x{number}", number)
+    assert [1_000, 1_000, 500, 0] == [len(deadlines.due(5_000)) for _ in range(4)]

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from odradek.group.consumer.settings import Surroundings
 from odradek.group.coordinator import GroupCoordinator
-from odradek.group.work import InitializeShares, Work
+from odradek.group.work import ExpireOffsets, InitializeShares, Work
 from odradek.log.machine import Answered, Decision, Refused
 from odradek.node.hosting.asking import AsksShares
 from odradek.node.hosting.group_settings import Resolved, consumer_settings, share_settings, streams_settings
@@ -105,6 +105,9 @@ class GroupShard(Shard[Work]):
             from odradek.node.hosting.share_groups import initialize_shares  # few clusters have share groups
 
             await initialize_shares(self, work.group_id)
+        elif isinstance(work, ExpireOffsets):
+            while await self.carry_out(self.machine.expire_offsets(self.node.now)) is True:
+                await self.node.turns.breathe_behind()
         else:
             await self.carry_out(self.machine.perform(work, self.node.now))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from odradek.log.machine import Answered, Awaited, Decision, Machine, Parked, Proposed, Refused
 from odradek.node.hosting.replication import HasReplication
-from odradek.node.seams import HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps
+from odradek.node.seams import HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps, HasTurns
 from odradek.records.compression import Compression
 from odradek.wire.errors import ErrorCode
 
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["Shard", "ShardNode", "Work"]
 
 
-class ShardNode(HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps, HasReplication, Protocol):
+STARTED_AT_ONCE = 20
+"""How many works are started before others may go on; what expires often does so with many others, and is written."""
+NESTED_MAX = 3
+"""How deep a work may start others that have come due by what it has done."""
+
+
+class ShardNode(
+    HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps, HasReplication, HasTurns, Protocol
+):
     """What a coordinator of any kind touches of its broker."""
 
 
@@ -58,6 +66,7 @@ class Shard(ABC, Generic[W]):
         self._replaying = False
         self._parked: dict[Hashable, Wait[object]] = {}
         self._working: set[Hashable] = set()
+        self._nested = 0
 
     @abstractmethod
     async def perform(self, work: W) -> None:
@@ -165,11 +174,21 @@ class Shard(ABC, Generic[W]):
         """Start one flow for each work that is owed and not under way; ask again when the machine says so."""
         if self.resigned or self.loading:
             return
+        at_once = STARTED_AT_ONCE if self._nested < NESTED_MAX else 0
+        later: list[tuple[Hashable, W]] = []
+        self._nested += 1
         for work in self._folding.due(self.node.now):
             key = work.key
             if key not in self._working:
                 self._working.add(key)
-                self.node.kernel.spawn(self._work(key, work))
+                if at_once:
+                    at_once -= 1
+                    self.node.kernel.spawn(self._work(key, work))
+                else:
+                    later.append((key, work))
+        self._nested -= 1
+        if later:
+            self.node.kernel.spawn(self._start(later))
         self.node.pumps.by(self, self._folding.wake_at())
 
     def resign(self) -> None:
@@ -178,6 +197,14 @@ class Shard(ABC, Generic[W]):
         parked, self._parked = self._parked, {}
         for wait in parked.values():
             wait.settle(Refused(ErrorCode.NOT_COORDINATOR))
+
+    async def _start(self, owed: list[tuple[Hashable, W]]) -> None:
+        """Start very many works, a few in each turn."""
+        for key, work in owed:
+            await self.node.turns.next()
+            if self.resigned:
+                return
+            self.node.kernel.spawn(self._work(key, work))
 
     async def _work(self, key: Hashable, work: W) -> None:
         try:

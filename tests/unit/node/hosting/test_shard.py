@@ -69,6 +69,7 @@ def prepared(count: int) -> tuple[Cluster, Producer]:
         )
         records.append(LogRecord(encode_id(other.transactional_id), encode_entry(other, 1)))
     cluster.do(partial(_append, shard, records))
+    cluster.world.advance(1)  # a thousand are listed at a time
     assert count == shard.machine.transactions_owing_markers
     return cluster, producer
 
