@@ -2,6 +2,7 @@
 
     python -m bench.starved                          # 1,000 and 10,000 partitions, every kind of load
     python -m bench.starved --partitions 1000 --seconds 5
+    python -m bench.starved --worst OffsetCommit AlterConfigs   # those of bench.worst, a hundred of them pipelined
 
 The cluster is a process of its own, the greedy client another, so that neither has to share a processor's Python with
 the one that measures. Figures are worth something on a machine that does nothing else.
@@ -17,10 +18,11 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 
+from bench.worst import TOPICS, WORST
 from odradek.records.compression import Compression
 from odradek.records.record import Record, build_batch
 from odradek.wire import registry
@@ -29,12 +31,14 @@ from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, Fe
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.metadata_response import MetadataResponse
 from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.registry import ApiKey
 
 __all__ = ["LOADS", "greedy", "serving", "waited"]
 
 PIPELINED_BYTES = 250 * 1024
+PIPELINED = 100
 WARM_UP_S = 0.5
 
 
@@ -96,7 +100,14 @@ LOADS: dict[str, Callable[[int], bytes]] = {
 @contextmanager
 def serving(topics: int, partitions: int) -> Iterator[tuple[str, int]]:
     """A broker in a process of its own, with so many topics of so many partitions each."""
-    named = [part for index in range(topics) for part in ("--topic", f"t{index}:{partitions}")]
+    with serving_topics([f"t{index}:{partitions}" for index in range(topics)]) as address:
+        yield address
+
+
+@contextmanager
+def serving_topics(topics: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """The same with these."""
+    named = [part for topic in topics for part in ("--topic", topic)]
     command = [sys.executable, "-m", "odradek", "serve", "--port", "0", "--log-level", "error", *named]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -167,6 +178,33 @@ def waited(address: tuple[str, int], *, seconds: float, topic: str = "t0") -> li
     return samples
 
 
+def _asked(address: tuple[str, int], data: bytes) -> bytes:
+    """The answer to one request, behind its header (a flexible one)."""
+    with socket.create_connection(address, timeout=60) as connection, connection.makefile("rb") as stream:
+        connection.sendall(data)
+        (length,) = struct.unpack(">i", stream.read(4))
+        return stream.read(length)[5:]
+
+
+def worst(names: Sequence[str], seconds: float) -> None:
+    """Beside a hundred of each worst single request, pipelined over and over, on a broker of its own for each."""
+    print("| one client sends, a hundred pipelined | another's Metadata, ms p50 | p99 | worst |")
+    print("| --- | ---: | ---: | ---: |")
+    for name in names:
+        with serving_topics(TOPICS) as address:
+            about = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+            told = registry.decode(MetadataResponse, _asked(address, framed(ApiKey.METADATA, 12, about)), 12)
+            topic_id = told.topics[0].topic_id
+            before = WORST[name].before
+            if before is not None:
+                _asked(address, framed(WORST[before].api_key, WORST[before].version, WORST[before].request(topic_id)))
+            one = framed(WORST[name].api_key, WORST[name].version, WORST[name].request(topic_id))
+            with beside(address, one * PIPELINED):
+                samples = waited(address, seconds=seconds, topic="s0")
+        middle = statistics.median(samples)
+        print(f"| {name} | {middle:.2f} | {p99(samples):.2f} | {max(samples):.2f} |", flush=True)
+
+
 def p99(samples: list[float]) -> float:
     """The 99th percentile."""
     return sorted(samples)[min(len(samples) - 1, len(samples) * 99 // 100)]
@@ -177,7 +215,11 @@ def main() -> None:
     parser.add_argument("--partitions", default="1000,10000", help="of the cluster, separated by commas")
     parser.add_argument("--entries", type=int, default=20_000, help="in one request of the greedy client")
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--worst", nargs="+", metavar="NAME", help="of bench.worst")
     options = parser.parse_args()
+    if options.worst:
+        worst(options.worst, options.seconds)
+        return
     print("| partitions | one client sends | another's Metadata, ms p50 | p99 | worst |")
     print("| ---: | --- | ---: | ---: | ---: |")
     for partitions in map(int, options.partitions.split(",")):

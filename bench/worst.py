@@ -30,7 +30,7 @@ from odradek.wire import registry
 from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.registry import ApiKey
 
-__all__ = ["WORST", "Survey", "Worst"]
+__all__ = ["TOPICS", "WORST", "Survey", "Worst"]
 
 LARGE, SMALL = 10_000, 1_000
 """Partitions of the large topic, and how many small topics there are."""
@@ -348,6 +348,9 @@ WORST: dict[str, Worst] = {
             for i in range(ENTRIES_MAX // 2 - SPARE)
         ],
     }, "CreateAcls"),
+    "CreateTopics of 100,000 partitions": _worst(A.CREATE_TOPICS, 7, lambda key: {
+        "timeout_ms": 30_000, "topics": [{"name": "largest", "num_partitions": 100_000, "replication_factor": 1}],
+    }),
 }  # fmt: skip
 """By what is asked; order matters little, but for what is played `before`."""
 
