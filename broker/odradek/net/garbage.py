@@ -1,7 +1,7 @@
 """What Python's garbage collector does in a process that is ours (`odradek serve`, a hub): never much at a time.
 
 A full collection looks at everything that has come since the one before, and finds next to nothing: state is freed as
-soon as nobody refers to it. With 40,000 partitions that takes 0.2 s, in which nobody is served. Here what a full
+soon as nobody refers to it. With 30,000 partitions that takes 0.15 s, in which nobody is served. Here what a full
 collection has left is put aside (`gc.freeze`), so that the next one looks only at what is newer. What was put aside and
 has become garbage since, in circles, is found by a whole look: in a moment in which the process does nothing, once
 there is half as much again.

@@ -234,6 +234,13 @@ def test_others_are_served_between_the_parts(change: str) -> None:
     assert codes(answer.response) <= expected
 
 
+def test_others_are_served_between_the_parts_of_requests_that_are_pipelined() -> None:
+    world, client, other = cluster()
+    answers = [client.send(commit(group=f"g{number}"), 8) for number in range(10)]
+    assert others_served(world, answers[-1], other) >= 10 * (MANY // AT_ONCE) - 1
+    assert all(answer.arrived for answer in answers)
+
+
 def test_what_is_committed_in_parts_is_committed_and_forgotten_as_a_whole() -> None:
     _, client, _ = cluster()
     answer = client.ask(commit(), 8)
