@@ -1,7 +1,8 @@
 """`python -m tests`: all tests, in two stages, with pytest's arguments; what `make test` runs.
 
-The quick ones come first, several at once.
-Those that build programs of others and talk to them have the machine for themselves, one after the other.
+The quick ones come first.
+Those that build programs of others and talk to them come behind them, each file in one process: what is set up for a
+file, such as a wheel, is set up once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
-__all__ = ["ALONE", "STAGES", "Stage", "main"]
+__all__ = ["STAGES", "WITH_OTHERS", "Stage", "main"]
 
-ALONE = "client or builds"
+WITH_OTHERS = "client or builds"
 
 
 class Stage(NamedTuple):
@@ -24,19 +25,20 @@ class Stage(NamedTuple):
 
     about: str
     markers: str
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...]
 
 
 STAGES = (
     Stage(
-        "The broker by itself, several tests at once: three to five minutes on two cores.",
-        f"not ({ALONE})",
+        "The broker by itself: seven minutes on two cores.",
+        f"not ({WITH_OTHERS})",
         ("-n", "auto", "--dist", "worksteal"),
     ),
     Stage(
-        "Real clients, the demo, the packages, one after the other: about ten minutes on two cores.\n"
+        "Real clients, the demo, the packages: about ten minutes on two cores.\n"
         "The first time, the clients' programs are built as they come, and each says so: five to ten minutes more.",
-        ALONE,
+        WITH_OTHERS,
+        ("-n", "auto", "--dist", "loadfile"),
     ),
 )
 ENDS_IT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)

@@ -8,7 +8,7 @@ from tests.clients.matrix.expectations import families_that_play
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 
-RECORDS = 100_000
+RECORDS = 30_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # Codecs that a client does not bring with it.
 NOT_OFFERED: dict[str, set[str]] = {}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from tests.__main__ import STAGES, main
-from tests.packaging.tools import ROOT, said
+from tests.packaging.tools import ROOT
 
 OK, FAILED, INTERRUPTED, USAGE, NONE = (
     pytest.ExitCode.OK,
@@ -71,11 +69,16 @@ def test_markers_choose_within_each_stage() -> None:
     assert [f"({stage.markers}) and (slow or client)" for stage in STAGES] == [runs.value(0, "-m"), runs.value(1, "-m")]
 
 
-def test_the_first_stage_is_played_on_all_cores() -> None:
+def test_the_stages_are_played_on_all_cores() -> None:
     runs = Runs(OK, OK)
     main([], runs)
-    assert "auto" == runs.value(0, "-n")
-    assert "-n" not in runs.calls[1]
+    assert ["auto", "auto"] == [runs.value(0, "-n"), runs.value(1, "-n")]
+
+
+def test_what_is_set_up_for_a_file_of_the_second_stage_is_set_up_once() -> None:
+    runs = Runs(OK, OK)
+    main([], runs)
+    assert "loadfile" == runs.value(1, "--dist")
 
 
 def test_the_stages_are_all_tests() -> None:
@@ -83,25 +86,8 @@ def test_the_stages_are_all_tests() -> None:
     assert f"not ({alone.markers})" == quick.markers
 
 
-def collected(seed: int) -> list[str]:
-    done = said(
-        *(sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", STAGES[0].markers),
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": str(seed)},
-    )
-    assert 0 == done.returncode, done.stdout + done.stderr
-    return [line for line in done.stdout.splitlines() if "::" in line]
-
-
-@pytest.mark.slow
-def test_workers_that_collect_apart_come_to_the_same_list() -> None:
-    first, second = collected(1), collected(2)
-    assert first
-    assert first == second
-
-
 def test_what_builds_is_marked() -> None:
-    """So that two workers do not build at the same time, in silence."""
+    """So that nobody waits for it who wants to know of the broker by itself."""
     for path in (ROOT / "tests").rglob("test_*.py"):
         text = path.read_text()
         if re.search(r"\b(go_tool|declared|with_toolchains)\(", text) and path != Path(__file__):
