@@ -290,6 +290,26 @@ def test_more_than_one_batch_may_hold_is_refused_before_anything_is_written() ->
     assert [] == client.ask(OffsetFetchRequest(group_id="g", topics=None), 7).topics
 
 
+def test_what_is_produced_to_a_topic_by_its_id_does_not_get_into_its_namesake() -> None:
+    world, client, other = cluster()
+    node = world.nodes[1]
+    gone = node.image.topics["t"].id
+    data = [TopicProduceData(topic_id=gone, partition_data=records())]
+    answer = client.send(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data), 13)
+    for _ in range(50):  # it has been read, and some of it admitted
+        world._deliver()
+    deleted = other.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1_000), 5)
+    while not deleted.arrived:
+        world._deliver()
+    created = other.send(large(MANY, "t"), 7)
+    while not created.arrived:
+        world._deliver()
+    assert not answer.arrived
+    world.run()
+    assert ErrorCode.UNKNOWN_TOPIC_ID in codes(answer.response)
+    assert {0} == {partition.high_watermark for key, partition in node.partitions.items() if key[0] == "t"}
+
+
 # ---------------------------------------------------------------------- what the controller writes in several batches
 
 

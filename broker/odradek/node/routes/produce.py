@@ -112,9 +112,10 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
         name = _name_of(node, topic, version)
         writes: list[Write | PartitionProduceResponse] = []
         for data in topic.partition_data:
-            if read:
-                # A batch may hold a thousand times what was sent.
-                await node.turns.breathe(call)
+            # A batch may hold a thousand times what was sent.
+            if read and await node.turns.breathe(call):
+                # Another topic may have got the name of the one with this id.
+                name = _name_of(node, topic, version)
             read = True
             try:
                 write = _admit(node, name, data, call)
