@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,18 @@ from odradek_pipeline.sidecars import ABORTED, PRODUCER
 Recorded = Callable[[str], Path]
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Partitions of three segments each."""
-    plan = Plan(16 << 20, segment_bytes=3 << 20, transactional_partitions=1, idempotent_partitions=1)
-    make_logs(tmp_path / "logs", plan)
-    return tmp_path / "logs"
+    directory = tmp_path_factory.mktemp("whole") / "logs"
+    make_logs(directory, Plan(16 << 20, segment_bytes=3 << 20, transactional_partitions=1, idempotent_partitions=1))
+    return directory
+
+
+@pytest.fixture
+def made(whole: Path, tmp_path: Path) -> Path:
+    """A copy that may be damaged."""
+    return shutil.copytree(whole, tmp_path / "logs")
 
 
 def told(result: Result) -> list[tuple[str, str, str]]:
@@ -83,8 +90,9 @@ def test_only_segments_were_copied(made: Path) -> None:
 @pytest.mark.parametrize("name", ["producer_id", "first_offset", "last_offset"])
 def test_an_entry_that_no_marker_bears_out(made: Path, name: str) -> None:
     change_aborted(files(made / "transfers-0", "*.txnindex")[0], with_value(name, 1))
-    wrong = {("bad-txn-index", "bad", "transfers-0")}
-    assert wrong == set(told(audit_logs([made])))
+    result = audit_logs([made])
+    assert {("bad-txn-index", "bad", "transfers-0")} == set(told(result))
+    assert ABORTED.itemsize in {found.position for found in result.problems}
 
 
 def test_an_aborted_transaction_whose_marker_is_missing(recorded: Recorded) -> None:
@@ -122,7 +130,9 @@ def _first_abort(directory: Path) -> tuple[int, int]:
 )
 def test_a_producer_of_whom_the_snapshot_says_something_else(made: Path, partition: str, name: str, step: int) -> None:
     change_snapshot(files(made / partition, "*.snapshot")[0], with_value(name, step))
-    assert [("bad-snapshot", "bad", partition)] == told(audit_logs([made]))
+    result = audit_logs([made])
+    assert [("bad-snapshot", "bad", partition)] == told(result)
+    assert [10 + PRODUCER.itemsize] == [found.position for found in result.problems]
 
 
 def test_a_producer_that_has_expired_is_not_in_a_snapshot(made: Path) -> None:

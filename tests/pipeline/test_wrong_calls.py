@@ -201,7 +201,7 @@ print(codes)
 
 
 def test_audits_that_need_no_spark_work_without_it(recorded: Recorded, tmp_path: Path) -> None:
-    """The extra `audit` brings no Spark, and these no JVM. One process plays all, which finds no Spark from its beginning."""
+    """The extra `audit` brings no Spark, and these no JVM: one process that finds no Spark plays all."""
     directory = recorded("idle")
     events = tmp_path / "events.jsonl"
     events.write_text('{"ts_ns": 1, "seq": 1, "node": 1, "kind": "feature_changed"}\n')
