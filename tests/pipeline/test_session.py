@@ -21,6 +21,7 @@ no end of line"""
 
 
 def test_only_noise_is_left_out(capfd: pytest.CaptureFixture[str]) -> None:
+    before = set(threading.enumerate())  # among them may be one of a JVM that another test has started, and that lives
     with session._without_noise():
         child = subprocess.Popen(
             [sys.executable, "-c", "import os, sys; os.write(2, sys.stdin.buffer.read())"], stdin=subprocess.PIPE
@@ -30,22 +31,15 @@ def test_only_noise_is_left_out(capfd: pytest.CaptureFixture[str]) -> None:
     child.stdin.write(SAID)  # it lives on, as a JVM does, and goes on to write through the thread
     child.stdin.close()
     assert 0 == child.wait(30)
-    for thread in threading.enumerate():
-        if thread.name == "errors of the JVM":
-            thread.join(0 if _is_held(thread) else 30)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+        assert not thread.is_alive()
     os.write(2, b"ours again\n")
     said = capfd.readouterr().err
     assert "ours\n" in said
     assert "21:00:00 ERROR Executor: disk full\nno end of line" in said
     assert said.endswith("ours again\n")
     assert not any(word in said for word in ("incubator", "default log level", "adjust"))
-
-
-def _is_held(thread: threading.Thread) -> bool:
-    """Of a session that another test has started; its JVM lives."""
-    return not thread.is_alive() or thread is not max(
-        (one for one in threading.enumerate() if one.name == thread.name), key=lambda one: one.ident or 0
-    )
 
 
 def test_an_audit_on_spark_says_nothing_on_standard_error(tmp_path: Path) -> None:
