@@ -21,7 +21,7 @@ from rich.console import Console
 from tests.clients.toolchain import BuildFailed, MissingToolchain
 from tests.kafka import page
 from tests.kafka.expectations import Expectations, Verdict
-from tests.kafka.plan import CLASSES, chosen
+from tests.kafka.plan import CLASSES, SETTINGS, chosen, in_turn
 from tests.kafka.playing import Player, prepare
 from tests.kafka.results import Outcome, Results, Test
 
@@ -83,14 +83,16 @@ class Session:
         """Play them; the folder with what the processes said."""
         folder = Path(tempfile.mkdtemp(prefix="odradek-kafka-tests-"))
         size = min(CLASSES_OF_A_JVM, -(-len(self.classes) // at_once))
-        chunks = [self.classes[at : at + size] for at in range(0, len(self.classes), size)]
+        chunks = list(in_turn(self.classes, size))
 
         writing = threading.Lock()
 
         def play_chunk(index: int) -> None:
             mine = folder / str(index)
             mine.mkdir()
-            for class_, outcomes in Player(self.class_path, mine, self.real, self.left_out).play(chunks[index], report):
+            settings = SETTINGS.get(chunks[index][0], {})
+            player = Player(self.class_path, mine, self.real, self.left_out, settings)
+            for class_, outcomes in player.play(chunks[index], report):
                 with writing:  # at once: a run that is ended keeps what it has played
                     self.results.put(class_, outcomes, real=self.real, left_out=self.left_out)
                     self.results.write()

@@ -1,5 +1,6 @@
-"""`python -m tests.kafka.driver`: makes clusters for a JVM that plays Kafka's tests, and tells it what is in them.
+"""`python -m tests.kafka.driver KEY=VALUE...`: makes clusters for a JVM that plays Kafka's tests, and tells it of them.
 
+Every broker is told the settings, beyond what its test says.
 It prints a port on the loopback interface; there it answers one line of JSON with another, see the requests below.
 It ends when its standard input does.
 A cluster comes into being with its first broker, which is its controller; every broker brings its own configuration.
@@ -76,10 +77,11 @@ WHAT_LEVELS_THERE_ARE = ("odradek.as.kafka", "unstable.feature.versions.enable")
 class Clusters:
     """The clusters of one JVM, by the ids that its tests gave them."""
 
-    def __init__(self, log: TextIO) -> None:
+    def __init__(self, log: TextIO, settings: Mapping[str, str]) -> None:
         self._running: dict[str, NamingCluster] = {}
         self._held: list[socket.socket] = []
         self._log = log
+        self._settings = settings
 
     async def answer(self, request: Request) -> Mapping[str, object]:
         """Do what is asked. Raises LookupError, ValueError or RuntimeError for what cannot be done."""
@@ -138,7 +140,7 @@ class Clusters:
     # ------------------------------------------------------------------ brokers
 
     async def _start(self, request: StartBroker) -> Mapping[str, object]:
-        config, dropped = configuration(request)
+        config, dropped = configuration(request, self._settings)
         for key, why in dropped.items():
             print(f"broker {request.broker} of {request.cluster}: {key} is dropped: {why}", file=self._log, flush=True)
         cluster = self._running.get(request.cluster)
@@ -255,9 +257,9 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def configuration(request: StartBroker) -> tuple[Config, dict[str, str]]:
+def configuration(request: StartBroker, settings: Mapping[str, str]) -> tuple[Config, dict[str, str]]:
     """What a broker is told, and what of it Odradek cannot take, with the reason."""
-    given = AS_THE_TESTS_EXPECT | request.config
+    given = AS_THE_TESTS_EXPECT | dict(settings) | request.config
     given |= {f"odradek.{name}": str(level) for name, level in request.features.items() if name in FEATURES}
     dropped: dict[str, str] = {}
     deciding = {key: given[key] for key in WHAT_LEVELS_THERE_ARE if key in given}
@@ -294,7 +296,7 @@ def describe(partition: Partition) -> Mapping[str, object]:
 
 
 async def serve() -> None:
-    clusters = Clusters(sys.stderr)
+    clusters = Clusters(sys.stderr, dict(each.split("=", 1) for each in sys.argv[1:]))
 
     async def answer_lines(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from tests.clients.toolchain import jars, java_classes, need
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from tests.clients.toolchain import jars, java_classes, need, once
 from tests.kafka.results import Event, Outcome, Test
 
 __all__ = ["Heard", "Player", "prepare"]
@@ -25,6 +28,8 @@ SILENCE_SECONDS = 200
 """Beyond it a JVM that tells of nothing is ended, and its class goes on in a new one."""
 POLL_SECONDS = 0.5
 LEFT_OUT = "left out"
+KEYS = 40
+KEY_BITS = 2048
 
 Told = Callable[[Test, Outcome], None]
 
@@ -34,6 +39,17 @@ def prepare() -> str:
     need("java", "javac", "mvn")
     libraries = jars(HERE / "pom.xml")
     return f"{java_classes('kafka-tests', sorted(SOURCES.rglob('*.java')), libraries)}:{SOURCES}"
+
+
+def keys() -> Path:
+    """A file of RSA keys for the tests' certificates, made once: PKCS#8, a line of base64 for each."""
+
+    def build(folder: Path) -> None:
+        made = (rsa.generate_private_key(public_exponent=65537, key_size=KEY_BITS) for _ in range(KEYS))
+        told = (each.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()) for each in made)
+        (folder / "keys").write_text("".join(f"{base64.b64encode(each).decode()}\n" for each in told))
+
+    return once(f"kafka-tests-keys-{KEYS}-{KEY_BITS}", build, about_s=5) / "keys"
 
 
 class Heard:
@@ -83,6 +99,8 @@ class Player:
     real: bool = False
     left_out: Collection[Test] = ()
     """What is not to be played."""
+    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What every broker of Odradek's is told beyond what the tests say."""
 
     def play(self, classes: Sequence[str], told: Told) -> Iterator[tuple[str, dict[Test, Outcome]]]:
         """Each class with what came of its tests; `told` hears of each test as it ends."""
@@ -104,7 +122,7 @@ class Player:
 
     def _run(self, classes: Sequence[str], heard: Heard) -> bool:
         """One JVM, until it ends or has been silent for too long; whether it came to its end."""
-        driver = _Driver(self.folder / "driver.log", start=not self.real)
+        driver = _Driver(self.folder / "driver.log", self.settings, start=not self.real)
         with tempfile.TemporaryDirectory(prefix="odradek-kafka-tests-") as scratch, driver:
             events = self.folder / f"events-{len(list(self.folder.glob('events-*')))}"
             events.touch()
@@ -127,7 +145,7 @@ class Player:
         options = ["-Xmx1536m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:off"]
         options += [f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.properties'}"]
         options += [f"-Dodradek.played={scratch / 'played'}", f"-Dodradek.left.out={scratch / 'left-out'}"]
-        options += [f"-Dodradek.timeout={TEST_SECONDS}"]
+        options += [f"-Dodradek.timeout={TEST_SECONDS}", f"-Dodradek.keys={keys()}"]
         options += [f"-Dodradek.driver={driver.port}"] if driver.port else []
         command = ["java", *options, "-cp", self.class_path, "odradek.Main", str(events)]
         with (self.folder / "jvm.log").open("ab") as log:
@@ -154,12 +172,13 @@ def _follow(jvm: subprocess.Popen[bytes], events: Path, heard: Heard) -> bool:
 class _Driver:
     """The process that has the clusters; none where Kafka's own brokers are played."""
 
-    def __init__(self, log: Path, *, start: bool) -> None:
+    def __init__(self, log: Path, settings: Mapping[str, str], *, start: bool) -> None:
         self.port = ""
         self._process: subprocess.Popen[str] | None = None
         if start:
             with log.open("a") as said:
-                command = [sys.executable, "-m", "tests.kafka.driver"]
+                told = (f"{key}={value}" for key, value in settings.items())
+                command = [sys.executable, "-m", "tests.kafka.driver", *told]
                 paths = os.pathsep.join(path for path in sys.path if path)
                 self._process = subprocess.Popen(
                     command,

@@ -56,7 +56,7 @@ CLUSTER = "kept-by-the-test"
 
 @pytest.fixture
 async def clusters() -> AsyncIterator[Clusters]:
-    made = Clusters(io.StringIO())
+    made = Clusters(io.StringIO(), {})
     yield made
     await made.stop()
 
@@ -158,7 +158,7 @@ async def test_an_id_that_nobody_knows_has_no_epoch(clusters: Clusters) -> None:
 
 def test_a_configuration_keeps_what_odradek_knows_and_tells_the_rest() -> None:
     config, dropped = configuration(
-        start(0, {"num.partitions": "3", "no.such.key": "x", "log.segment.bytes": "many", "metadata.version": "x"})
+        start(0, {"num.partitions": "3", "no.such.key": "x", "log.segment.bytes": "many", "metadata.version": "x"}), {}
     )
     assert config.num_partitions == 3
     assert set(dropped) == {"no.such.key", "log.segment.bytes", "metadata.version"}
@@ -167,10 +167,17 @@ def test_a_configuration_keeps_what_odradek_knows_and_tells_the_rest() -> None:
     assert config.group_initial_rebalance_delay_ms == 3000
 
 
+def test_settings_go_before_what_the_tests_expect_and_after_what_a_test_says() -> None:
+    settings = {"odradek.replica.lag.ms": "100", "num.partitions": "7", "odradek.strict.replication": "false"}
+    config, _ = configuration(start(0, {"num.partitions": "3"}), settings)
+    assert (config.odradek_replica_lag_ms, config.num_partitions) == (100, 3)
+    assert not config.odradek_strict_replication
+
+
 def test_a_level_is_kept_that_the_release_of_the_tests_has_with_its_switch() -> None:
     level, switch = {"metadata.version": 31}, {"unstable.feature.versions.enable": "true"}
-    with_it, kept = configuration(StartBroker(CLUSTER, 0, switch, level))
-    without, dropped = configuration(StartBroker(CLUSTER, 0, {}, level))
+    with_it, kept = configuration(StartBroker(CLUSTER, 0, switch, level), {})
+    without, dropped = configuration(StartBroker(CLUSTER, 0, {}, level), {})
     assert (with_it.odradek_metadata_version, without.odradek_metadata_version) == (31, 30)
     assert (list(kept), list(dropped)) == ([], ["odradek.metadata.version"])
 

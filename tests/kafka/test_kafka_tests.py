@@ -8,7 +8,7 @@ import pytest
 from tests.kafka import page
 from tests.kafka.__main__ import inapplicable
 from tests.kafka.expectations import Expectations, Kind, Verdict
-from tests.kafka.plan import CLASSES, SMALL, chosen
+from tests.kafka.plan import CLASSES, SETTINGS, SMALL, chosen, in_turn
 from tests.kafka.playing import Heard
 from tests.kafka.results import Event, Outcome, Results, Test
 
@@ -64,6 +64,13 @@ def test_a_class_outside_the_plan_is_tried_by_its_whole_name() -> None:
     assert list(chosen(everything=False, only=["org.example.NewTest", "org.example.*", "org.example"])) == [
         "org.example.NewTest"
     ]
+
+
+def test_a_class_with_settings_has_a_jvm_of_its_own() -> None:
+    (apart,) = SETTINGS
+    assert apart in CLASSES
+    assert list(in_turn(["a", "b", "c", apart, "d"], 2)) == [["a", "b"], ["c"], [apart], ["d"]]
+    assert list(in_turn([], 2)) == []
 
 
 # ------------------------------------------------------------------ names and outcomes

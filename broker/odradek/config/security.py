@@ -17,7 +17,16 @@ from odradek.config.keys import Key, Kind, Rule, boolean, choices, integer, keys
 __all__ = ["KEYS", "LISTENER_PREFIX", "PER_MECHANISM", "RECONFIGURABLE", "SecurityConfig", "is_listener_key", "key_of"]
 
 LISTENER_PREFIX = "listener.name."
-PER_MECHANISM = frozenset({"sasl.jaas.config", "connections.max.reauth.ms", "sasl.server.max.receive.size"})
+PER_MECHANISM = frozenset(
+    {"sasl.jaas.config", "connections.max.reauth.ms", "sasl.server.max.receive.size", "odradek.sasl.oauthbearer.jwks"}
+    | {
+        f"sasl.oauthbearer.{name}"
+        for name in (
+            "jwks.endpoint.url", "expected.audience", "expected.issuer", "allow.unverified.audience",
+            "allow.unverified.issuer", "sub.claim.name", "clock.skew.seconds",
+        )
+    }
+)  # fmt: skip
 """Keys that may be given for one mechanism of a listener."""
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _PROTOCOLS = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"

@@ -11,6 +11,8 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
@@ -25,11 +27,13 @@ import kafka.server.KafkaConfig;
 import kafka.server.QuotaFactory.QuotaManagers;
 import kafka.server.SharedServer;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.config.types.Password;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.quota.ClientQuotaEntity;
+import org.apache.kafka.common.security.scram.internals.ScramMechanism;
 import org.apache.kafka.common.security.token.delegation.TokenInformation;
 import org.apache.kafka.common.security.token.delegation.internals.DelegationTokenCache;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
@@ -39,6 +43,7 @@ import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.DelegationTokenData;
 import org.apache.kafka.metadata.KRaftMetadataCache;
+import org.apache.kafka.security.CredentialProvider;
 import org.apache.kafka.server.BrokerLifecycleManager;
 import org.apache.kafka.server.common.KRaftVersion;
 import org.mockito.stubbing.Answer;
@@ -65,7 +70,7 @@ final class Brokers {
     }
 
     private void teach(BrokerServer server, SharedServer shared) {
-        doAnswer(call -> config).when(server).config();
+        doAnswer(call -> config()).when(server).config();
         doAnswer(call -> shared.time()).when(server).time();
         doAnswer(call -> shared.clusterId()).when(server).clusterId();
         doAnswer(call -> state).when(server).brokerState();
@@ -75,6 +80,7 @@ final class Brokers {
         DelegationTokenCache tokens = Stub.of(DelegationTokenCache.class);
         doAnswer(call -> tokens()).when(tokens).tokens();
         doAnswer(call -> tokens).when(server).tokenCache();
+        doAnswer(call -> credentials(tokens)).when(server).credentialProvider();
         life(server);
         parts(server, shared);
     }
@@ -115,6 +121,23 @@ final class Brokers {
         server.logManager().getLog(new TopicPartition("none", 0), false);
     }
 
+    /** What it is configured with by now: what the test has said, and what was changed since. */
+    private KafkaConfig config() {
+        if (state != BrokerState.RUNNING && last == null) {
+            return config; // it has not begun
+        }
+        Map<Object, Object> changed = new HashMap<>();
+        for (String name : List.of("", String.valueOf(id))) {
+            changed.putAll(image().configs().configProperties(new ConfigResource(ConfigResource.Type.BROKER, name)));
+        }
+        if (changed.isEmpty()) {
+            return config;
+        }
+        Map<Object, Object> all = new HashMap<>(config.originals());
+        all.putAll(changed);
+        return new KafkaConfig(all, false);
+    }
+
     private int port(ListenerName listener) {
         Integer port = ports.get(listener.value());
         return port == null ? ports.values().stream().findFirst().orElse(0) : port;
@@ -143,14 +166,14 @@ final class Brokers {
     private void parts(BrokerServer server, SharedServer made) {
         KRaftMetadataCache cache = metadataCache();
         doAnswer(call -> cache).when(server).metadataCache();
-        Logs logs = new Logs(cluster, this::image, cache, config);
+        Logs logs = new Logs(cluster, this::image, cache, this::config);
         doAnswer(call -> logs.manager()).when(server).logManager();
         doAnswer(call -> logs.replicas()).when(server).replicaManager();
 
         SharedServer shared = Stub.of(SharedServer.class);
         MetadataLoader loader = Stub.of(MetadataLoader.class);
         doAnswer(call -> image().offset()).when(loader).lastAppliedOffset();
-        doAnswer(call -> loader).when(shared).loader();
+        doAnswer(call -> state == BrokerState.RUNNING ? loader : null).when(shared).loader();
         doAnswer(call -> made.metaPropsEnsemble()).when(shared).metaPropsEnsemble();
         doAnswer(call -> made.clusterId()).when(shared).clusterId();
         doAnswer(call -> id).when(shared).nodeId();
@@ -202,6 +225,14 @@ final class Brokers {
     private Collection<TokenInformation> tokens() {
         return image().delegationTokens().tokens().values().stream()
             .map(DelegationTokenData::tokenInformation).collect(Collectors.toList());
+    }
+
+    /** The users with SCRAM that it knows, and the tokens. */
+    private CredentialProvider credentials(DelegationTokenCache tokens) {
+        CredentialProvider known = new CredentialProvider(ScramMechanism.mechanismNames(), tokens);
+        image().scram().mechanisms().forEach((mechanism, users) ->
+            users.forEach((user, credential) -> known.updateCredential(mechanism, user, credential.toCredential())));
+        return known;
     }
 
     /** How many connections a second an address may make: its own number, that of all, or any. */

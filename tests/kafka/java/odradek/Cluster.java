@@ -30,10 +30,13 @@ import org.apache.kafka.server.common.Feature;
 
 /** A cluster that a test believes to have started in this JVM; it runs in the driver. */
 final class Cluster {
+    private static final String UNCLEAN_ELECTIONS = "unclean.leader.election.interval.ms";
     private static final Map<String, Cluster> ALL = new ConcurrentHashMap<>();
 
     private final String id;
     private final Map<String, Short> features = new HashMap<>();
+    /** What a test has told the controller alone, which lives in a broker here. */
+    private final Map<String, String> ofController = new HashMap<>();
     private final ArrayNode credentials = JsonNodeFactory.instance.arrayNode();
     private final Set<Object> alive = new HashSet<>();
     private final Image image = new Image();
@@ -48,6 +51,14 @@ final class Cluster {
 
     /** A listener of a broker; the builder says who comes over it, if there is one. */
     record Listening(Endpoint endpoint, int port, KafkaPrincipalBuilder builder) {}
+
+    /** How its controller is configured. */
+    synchronized void configure(Map<String, Object> controller) {
+        Object interval = controller.get(UNCLEAN_ELECTIONS);
+        if (interval != null) {
+            ofController.put(UNCLEAN_ELECTIONS, interval.toString());
+        }
+    }
 
     /** Levels of features that a new cluster has, and the users that it was formatted with. */
     void format(BootstrapMetadata metadata) {
@@ -72,6 +83,7 @@ final class Cluster {
             Object server, int broker, Map<String, String> config, String rack, List<Listening> listeners) {
         ObjectNode request = Driver.request("start", id).put("broker", broker).put("rack", rack);
         ObjectNode given = request.putObject("config");
+        ofController.forEach(given::put);
         config.forEach(given::put);
         ArrayNode told = request.putArray("listeners");
         for (Listening each : listeners) {

@@ -30,6 +30,7 @@ final class Controllers {
     static void replace(ControllerServer server, SharedServer shared, BootstrapMetadata metadata) {
         Cluster cluster = Cluster.of(shared.clusterId());
         cluster.format(metadata);
+        cluster.configure(shared.controllerConfig().originals());
         doAnswer(call -> shared.controllerConfig()).when(server).config();
         doAnswer(call -> shared).when(server).sharedServer();
         doAnswer(call -> shared.time()).when(server).time();

@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
@@ -25,6 +27,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** The listeners of a broker, and how clients get in: said in a way that a process without a JVM can take. */
 final class Listeners {
+    private static final String SIGNERS = "sasl.oauthbearer.jwks.endpoint.url";
     private static final String MECHANISMS = "sasl.enabled.mechanisms";
     private static final String BUILDER = "principal.builder.class";
     private static final String AUTHORIZER = "authorizer.class.name";
@@ -74,6 +77,9 @@ final class Listeners {
                     store(given, key.substring(0, key.length() - kind.length() - "location".length()), kind);
                 }
             }
+            if (key.endsWith(SIGNERS) && given.get(key).startsWith("http")) {
+                signers(given, key);
+            }
             if (key.endsWith(MECHANISMS)) {
                 List<String> mechanisms = new ArrayList<>(List.of(given.get(key).split(",")));
                 // Nobody can log in by it, and other mechanisms may be what the test is about.
@@ -87,6 +93,16 @@ final class Listeners {
         given.keySet().removeIf(key -> key.startsWith("listener.name.") && key.endsWith(BUILDER)); // see builder
         for (Endpoint each : CollectionConverters.asJava(config.effectiveAdvertisedBrokerListeners())) {
             logins(each.listener().toLowerCase(Locale.ROOT), given);
+        }
+    }
+
+    /** The keys of those who sign tokens: the broker reads no URL but that of a file. */
+    private static void signers(Map<String, String> given, String key) {
+        try (InputStream in = URI.create(given.remove(key)).toURL().openStream()) {
+            String keys = new String(in.readAllBytes(), StandardCharsets.UTF_8);
+            given.put(key.substring(0, key.length() - SIGNERS.length()) + "odradek.sasl.oauthbearer.jwks", keys);
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
         }
     }
 

@@ -12,7 +12,6 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
-import java.util.Properties;
 import java.util.function.Supplier;
 import kafka.cluster.Partition;
 import kafka.log.LogManager;
@@ -27,6 +26,7 @@ import org.apache.kafka.image.TopicImage;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.storage.internals.log.LogCleaner;
+import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogOffsetMetadata;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
 import org.apache.kafka.storage.internals.log.ProducerStateManager;
@@ -42,15 +42,15 @@ final class Logs {
     private final Cluster cluster;
     private final Supplier<MetadataImage> image;
     private final KRaftMetadataCache cache;
-    private final KafkaConfig config;
+    private final Supplier<KafkaConfig> config;
     private final int broker;
 
-    Logs(Cluster cluster, Supplier<MetadataImage> image, KRaftMetadataCache cache, KafkaConfig config) {
+    Logs(Cluster cluster, Supplier<MetadataImage> image, KRaftMetadataCache cache, Supplier<KafkaConfig> config) {
         this.cluster = cluster;
         this.image = image;
         this.cache = cache;
         this.config = config;
-        this.broker = config.nodeId();
+        this.broker = config.get().nodeId();
     }
 
     LogManager manager() {
@@ -58,6 +58,7 @@ final class Logs {
         doAnswer(call -> log(call.getArgument(0))).when(manager).getLog(any(), anyBoolean());
         doAnswer(call -> Seq$.MODULE$.empty()).when(manager).liveLogDirs();
         doAnswer(call -> producerConfig()).when(manager).producerStateManagerConfig();
+        doAnswer(call -> new LogConfig(config.get().extractLogConfigMap())).when(manager).currentDefaultConfig();
         doAnswer(call -> log(call.getArgument(0)).get())
             .when(manager).getOrCreateLog(any(), anyBoolean(), anyBoolean(), any(), any());
         LogCleaner cleaner = cleaner();
@@ -88,15 +89,14 @@ final class Logs {
         return true;
     }
 
-    /** What the configuration says by now, dynamic values included. */
     private ProducerStateManagerConfig producerConfig() {
-        Properties dynamic = image.get().configs().configProperties(new ConfigResource(Type.BROKER, ""));
-        TransactionLogConfig set = new TransactionLogConfig(config);
-        String expiration = dynamic.getProperty("producer.id.expiration.ms");
-        String verification = dynamic.getProperty("transaction.partition.verification.enable");
-        return new ProducerStateManagerConfig(
-            expiration == null ? set.producerIdExpirationMs() : Integer.parseInt(expiration),
-            verification == null ? set.transactionPartitionVerificationEnable() : Boolean.parseBoolean(verification));
+        TransactionLogConfig set = new TransactionLogConfig(config.get());
+        return new ProducerStateManagerConfig(set.producerIdExpirationMs(), set.transactionPartitionVerificationEnable());
+    }
+
+    private LogConfig logConfig(TopicPartition partition) {
+        var topic = new ConfigResource(Type.TOPIC, partition.topic());
+        return LogConfig.fromProps(config.get().extractLogConfigMap(), image.get().configs().configProperties(topic));
     }
 
     ReplicaManager replicas() {
@@ -154,6 +154,7 @@ final class Logs {
         }
         UnifiedLog log = Stub.of(UnifiedLog.class);
         doAnswer(call -> partition).when(log).topicPartition();
+        doAnswer(call -> logConfig(partition)).when(log).config();
         doAnswer(call -> at(partition, "start")).when(log).logStartOffset();
         doAnswer(call -> at(partition, "end")).when(log).logEndOffset();
         doAnswer(call -> new LogOffsetMetadata(at(partition, "end"))).when(log).logEndOffsetMetadata();

@@ -5,6 +5,7 @@ import static org.junit.platform.engine.discovery.DiscoverySelectors.selectClass
 import java.io.FileOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import kafka.server.BrokerServer;
@@ -30,6 +31,7 @@ final class Main {
         for (int i = 1; i < arguments.length; i++) {
             classes.add(selectClass(arguments[i]));
         }
+        Keys.take(Path.of(System.getProperty("odradek.keys")));
         if (System.getProperty("odradek.driver") != null) {
             replaceBrokers();
         }
