@@ -211,7 +211,7 @@ def test_audits_that_need_no_spark_work_without_it(recorded: Recorded, tmp_path:
         '{"time": 2, "process": 1, "type": "ok", "f": "poll", "value": [["poll", {"t-0": [[0, 1]]}]]}\n'
     )
     environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
-    calls = [
+    calls: list[list[object]] = [
         ["audit", "events", events],
         ["audit", "history", history],
         ["audit", "logs", directory, "--master", "none"],
