@@ -58,6 +58,8 @@ __all__ = ["Clusters"]
 HOST = "localhost"
 CONTROLLER = "CONTROLLER"
 TURNS_MAX = 1000
+SERVES_ON_S = 0.5
+"""A broker of Kafka that is told to stop answers its clients while its leaders move away; ours stops at once."""
 
 AS_THE_TESTS_EXPECT = {
     "odradek.as.kafka": "4.3",
@@ -89,6 +91,7 @@ class Clusters:
             case StartBroker():
                 return await self._start(request)
             case StopBroker():
+                await anyio.sleep(SERVES_ON_S)
                 self.cluster(request.cluster).stop_broker(request.broker)
                 return {}
             case Forget():
