@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -10,7 +11,7 @@ from typing import Annotated
 
 from odradek.commands import Option
 
-__all__ = ["FLAG", "UntilStdinEnds", "end_with_stdin"]
+__all__ = ["FLAG", "UntilStdinEnds", "end_with_parent", "end_with_stdin"]
 
 FLAG = "--until-stdin-ends"
 UntilStdinEnds = Annotated[
@@ -27,6 +28,21 @@ def end_with_stdin() -> None:
     The kernel closes the parent's end of the pipe, so that not even its SIGKILL leaves this process behind.
     """
     threading.Thread(target=_watch, name="until-stdin-ends", daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """From now on the end of the process that has begun this one by `multiprocessing` is its end, too.
+
+    Without that a process of a pool whose parent is killed waits for ever for what there is to do next.
+    """
+    threading.Thread(target=_outlive_nobody, name="until-the-parent-ends", daemon=True).start()
+
+
+def _outlive_nobody() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "this process was begun by hand"
+    parent.join()
+    os._exit(1)
 
 
 def _watch() -> None:

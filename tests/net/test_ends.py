@@ -77,6 +77,17 @@ def test_who_interrupts_a_simulation_hears_nothing_from_its_processes() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("killed_by", [signal.SIGTERM, signal.SIGKILL])
+def test_the_processes_of_a_simulation_that_is_killed_end_with_it(killed_by: signal.Signals) -> None:
+    command = [*ODRADEK, "sim", "--runs", "100000", "--jobs", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("seed 1 ")
+        process.send_signal(killed_by)
+        process.communicate(timeout=TIMEOUT_S)  # until the last of them has closed its standard output
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
 @pytest.mark.parametrize(
     "words", ["stories", "sim", "dialects", "completion bash", "--help", "serve --help", "--version"]

@@ -23,6 +23,7 @@ from odradek.commands import Commands, Option
 from odradek.control.plan import PlanError, load_plan
 from odradek.dialects.load import load
 from odradek.node.rules.model import Rule, RuleError
+from odradek.parent import end_with_parent
 from odradek.sim.check import check
 from odradek.sim.draw import Settings, draw
 from odradek.sim.focus import FOCUSES
@@ -189,6 +190,12 @@ def _collect_less() -> None:
     gc.set_threshold(*GARBAGE)
 
 
+def _begin() -> None:
+    """One of the processes that play runs."""
+    end_with_parent()
+    _collect_less()
+
+
 def _play(task: tuple[int, str], settings: Settings) -> Played:
     seed, workload = task
     run = Run(draw(seed, workload, settings))
@@ -203,7 +210,7 @@ def _play_all(tasks: Iterator[tuple[int, str]], settings: Settings, *, jobs: int
     if jobs == 1:
         yield from map(play, tasks)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _collect_less) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin) as pool:
         try:
             # A few at a time: there may be no end of them.
             while some := list(islice(tasks, 8 * jobs)):
