@@ -16,6 +16,7 @@ from tests.hostile.test_logins import FIRST, HELLO, NO_DELAY, SECRET, TIMEOUT_S,
 from tests.security.wire import Raw, plain
 
 from odradek.net.certs import make_certificates
+from odradek.net.cluster import HANDSHAKE_TIMEOUT_S
 from odradek.testing import ApiKey, Cluster, rule
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 from odradek.wire.messages.metadata_request import MetadataRequest
@@ -162,6 +163,7 @@ def test_a_handshake_that_is_cut_in_its_second_flight(secured: Cluster, certs: P
 @pytest.mark.parametrize("hello", [OLD_HELLO, SSL_2_HELLO], ids=["TLS 1.1", "SSL 2"])
 def test_what_is_out_of_date_is_hung_up_on(secured: Cluster, certs: Path, hello: bytes) -> None:
     with connected(secured) as connection:
+        connection.settimeout(HANDSHAKE_TIMEOUT_S / 2)  # it is not waited for what else comes
         connection.sendall(hello)
         assert ends(connection)
     logs_in(secured, certs)

@@ -91,22 +91,31 @@ class Telling(ssl.SSLObject):
 
     outgoing: ssl.MemoryBIO | None = None
     """What is on its way to the client, if anybody sends it."""
+    _has_answered = False
     _failure: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
-        """Go on with it. A failure with an alert for the client is raised a call later, when that has been sent."""
+        """Go on with it.
+
+        A failure with an alert for a client that has been answered is raised a call later, when that has been sent and
+        the client has hung up or said more. Whose hello cannot be answered at all is hung up on.
+        """
         if self._failure is not None:
             raise self._failure
         try:
             super().do_handshake()
         except _UNFINISHED:
+            self._has_answered = self._has_answered or self._has_more()
             raise
         except ssl.SSLError as error:
             self._tell(error.reason or type(error).__name__)
-            if self.outgoing is None or not self.outgoing.pending:
+            if not self._has_answered or not self._has_more():
                 raise
             self._failure = error
             raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "the client is told") from error
+
+    def _has_more(self) -> bool:
+        return self.outgoing is not None and self.outgoing.pending > 0
 
     def _tell(self, reason: str) -> None:
         raise NotImplementedError
