@@ -21,6 +21,7 @@ import anyio
 import msgspec
 from tests.kafka.entrance import Builder, NamingCluster
 from tests.kafka.looks import look
+from tests.kafka.plan import SERVES_ON_S
 from tests.kafka.requests import (
     CreateAcls,
     DeleteAcls,
@@ -58,8 +59,6 @@ __all__ = ["Clusters"]
 HOST = "localhost"
 CONTROLLER = "CONTROLLER"
 TURNS_MAX = 1000
-SERVES_ON_S = 0.5
-"""A broker of Kafka that is told to stop answers its clients while its leaders move away; ours stops at once."""
 
 AS_THE_TESTS_EXPECT = {
     "odradek.as.kafka": "4.3",
@@ -83,7 +82,8 @@ class Clusters:
         self._running: dict[str, NamingCluster] = {}
         self._held: list[socket.socket] = []
         self._log = log
-        self._settings = settings
+        self._serves_on_s = float(settings.get(SERVES_ON_S, 0))
+        self._settings = {key: value for key, value in settings.items() if key != SERVES_ON_S}
 
     async def answer(self, request: Request) -> Mapping[str, object]:
         """Do what is asked. Raises LookupError, ValueError or RuntimeError for what cannot be done."""
@@ -91,7 +91,7 @@ class Clusters:
             case StartBroker():
                 return await self._start(request)
             case StopBroker():
-                await anyio.sleep(SERVES_ON_S)
+                await anyio.sleep(self._serves_on_s)
                 self.cluster(request.cluster).stop_broker(request.broker)
                 return {}
             case Forget():

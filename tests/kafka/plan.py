@@ -6,7 +6,13 @@ import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["CLASSES", "GROUPS", "SETTINGS", "SMALL", "chosen", "in_turn"]
+__all__ = ["CLASSES", "GROUPS", "SERVES_ON_S", "SETTINGS", "SMALL", "chosen", "in_turn"]
+
+SERVES_ON_S = "serves.on.s"
+"""A setting: a broker that is told to stop answers its clients for so long, as Kafka does while its leaders move.
+
+Without it the brokers stop at once.
+"""
 
 SMALL = (
     "kafka.api.TransactionsTest",
@@ -202,8 +208,10 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
     # Its groups of three agree only if the second member comes before the assignment of the first has been written.
     # With Kafka's own brokers that took 20 to 232 ms, of which most are its replicas' (a new one is slow to begin).
     "org.apache.kafka.clients.consumer.PlaintextConsumerPollTest": {"odradek.replica.lag.ms": "250"},
+    # It alters configs, does not wait for the answer, and stops all brokers.
+    "kafka.server.DynamicBrokerReconfigurationTest": {SERVES_ON_S: "0.5"},
 }
-"""What the brokers of a class are told beyond what its tests say."""
+"""What the brokers of a class, or those who run them, are told beyond what its tests say."""
 
 CLASSES = tuple(dict.fromkeys(name for group in GROUPS.values() for name in group))
 
