@@ -449,8 +449,8 @@ class ControllerShard(Shard[Activation]):
     async def _write_on(self, writing: Writing) -> None:
         while not writing.is_over:
             self._write(writing)
-            if not writing.is_over and self._turns.is_over():
-                await self._turns.next()
+            if not writing.is_over:
+                await self._turns.breathe_behind()
 
     def _end_of(self, writing: Writing) -> Wait[None]:
         wait: Wait[None] = self.node.kernel.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from odradek.node.hosting.shares import ShareShard
     from odradek.node.kernel.turns import Turns
 
-__all__ = ["HasReplicas", "Replicas"]
+__all__ = ["READABLE", "HasReplicas", "Replicas"]
 
 LED_AT_ONCE = 100
 """How many partitions a broker begins to lead, or gives up, before others may go on; one takes some 20 µs."""
@@ -185,13 +186,13 @@ class Replicas:
         return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER if same else ErrorCode.UNKNOWN_TOPIC_ID)
 
     def _drop_topic(self, topic: TopicImage) -> None:
-        given_up = [self._remove((topic.name, index)) for index in topic.partitions]
-        if len(given_up) <= LED_AT_ONCE or topic.name in INTERNAL_TOPICS:
-            for index, partition in zip(topic.partitions, given_up, strict=True):
-                self._given_up((topic.name, index), partition)
+        keys = [(topic.name, index) for index in topic.partitions]
+        removed = [(key, self._remove(key)) for key in keys]
+        if len(removed) <= LED_AT_ONCE or topic.name in INTERNAL_TOPICS:
+            for key, partition in removed:
+                self._given_up(key, partition)
         else:
-            keys = [(topic.name, index) for index in topic.partitions]
-            self._node.kernel.spawn(self._give_up(list(zip(keys, given_up, strict=True))))
+            self._node.kernel.spawn(self._give_up(removed))
         # What groups have committed for the topic goes with it.
         for shard in self._node.coordinators.of_groups():
             self._node.kernel.spawn(_forget_offsets(self._node.turns, shard, topic))
@@ -222,19 +223,25 @@ class Replicas:
     def _lead_later(self, key: tuple[str, int]) -> None:
         """Lead a partition from one of the next turns on: very many take long."""
         if not self._to_lead:
-            self._node.kernel.spawn(self._lead_on())
+            self._node.kernel.spawn(self._go_on(self._to_lead, LED_AT_ONCE, self._lead_late))
         self._to_lead[key] = None
 
-    async def _lead_on(self) -> None:
+    async def _go_on(
+        self,
+        pending: dict[tuple[str, int], None],
+        at_most: int,
+        go_on: Callable[[tuple[str, int], dict[str, TopicConfig]], None],
+    ) -> None:
+        """From the next turn on do what is pending, so many partitions in a turn; each is taken out as it is done."""
         turns = self._node.turns
         while True:
             await turns.next()
             configs: dict[str, TopicConfig] = {}
-            for count, key in enumerate(list(islice(self._to_lead, LED_AT_ONCE))):
+            for count, key in enumerate(list(islice(pending, at_most))):
                 if count and turns.has_clock and turns.is_over():
                     break
-                self._lead_late(key, configs)
-            if not self._to_lead:
+                go_on(key, configs)
+            if not pending:
                 return
 
     def _lead_late(self, key: tuple[str, int], configs: dict[str, TopicConfig]) -> None:
@@ -245,10 +252,14 @@ class Replicas:
         registered = None if topic is None else topic.partitions.get(index)
         if topic is None or registered is None or registered.leader != node.node_id or key in node.partitions:
             return
-        config = configs.get(name)
+        self._lead(topic, registered, self._config_of(name, configs))
+
+    def _config_of(self, topic: str, configs: dict[str, TopicConfig]) -> TopicConfig:
+        """The config of now, found once for all partitions of a topic that are looked at together."""
+        config = configs.get(topic)
         if config is None:
-            config = configs[name] = _topic_config(node.image, name, node.config)
-        self._lead(topic, registered, config)
+            config = configs[topic] = _topic_config(self._node.image, topic, self._node.config)
+        return config
 
     def _lead(self, topic: TopicImage, registered: PartitionImage, config: TopicConfig) -> None:
         node = self._node
@@ -304,11 +315,10 @@ class Replicas:
 
     async def _give_up(self, removed: list[tuple[tuple[str, int], Partition | None]]) -> None:
         """Tell whoever waits for very many partitions that they are not led here any more."""
-        turns = self._node.turns
         for count, (key, partition) in enumerate(removed, 1):
             self._given_up(key, partition)
-            if not count % LED_AT_ONCE and turns.is_over():
-                await turns.next()
+            if not count % LED_AT_ONCE:
+                await self._node.turns.breathe_behind()
 
     def _given_up(self, key: tuple[str, int], partition: Partition | None) -> None:
         node = self._node
@@ -350,24 +360,12 @@ class Replicas:
             concerned = {(topic.name, index): None for topic in topics for index in topic.partitions}
         if len(concerned) > ADOPTED_AT_ONCE:
             if not self.to_adopt:
-                self._node.kernel.spawn(self._adopt_on())
+                self._node.kernel.spawn(self._go_on(self.to_adopt, ADOPTED_AT_ONCE, self._adopt_late))
             self.to_adopt |= concerned
             return
         configs: dict[str, TopicConfig] = {}
         for key in concerned:
             self._adopt_late(key, configs)
-
-    async def _adopt_on(self) -> None:
-        turns = self._node.turns
-        while True:
-            await turns.next()
-            configs: dict[str, TopicConfig] = {}
-            for count, key in enumerate(list(islice(self.to_adopt, ADOPTED_AT_ONCE))):
-                if count and not count % LED_AT_ONCE and turns.has_clock and turns.is_over():
-                    break
-                self._adopt_late(key, configs)
-            if not self.to_adopt:
-                return
 
     def _adopt_late(self, key: tuple[str, int], configs: dict[str, TopicConfig]) -> None:
         """Hold a partition to the settings of now."""
@@ -377,9 +375,7 @@ class Replicas:
         if partition is None:
             return
         name, index = key
-        config = configs.get(name)
-        if config is None:
-            config = configs[name] = _topic_config(node.image, name, node.config)
+        config = self._config_of(name, configs)
         if config != partition.config:
             partition.configure(config)
         registered = node.image.partition(name, index)
@@ -399,8 +395,7 @@ def _changed_configs(before: MetadataImage, after: MetadataImage) -> list[tuple[
 
 async def _forget_offsets(turns: Turns, shard: GroupShard, topic: TopicImage) -> None:
     while await shard.carry_out(shard.machine.topics_deleted([(topic.name, topic.id)])) is True:
-        if turns.is_over():
-            await turns.next()
+        await turns.breathe_behind()
 
 
 async def _forget_shares(shard: ShareShard, topic: TopicImage) -> None:

@@ -19,7 +19,7 @@ __all__ = ["begin_states", "delete_states", "initialize_shares"]
 
 T = TypeVar("T")
 ASKED_AT_ONCE = 20
-"""How many partitions of a topic the share coordinator is asked about before others may go on."""
+"""How many partitions the share coordinator is asked about before others may go on."""
 Failures = dict[tuple[bytes, int], Refused]
 
 

@@ -156,8 +156,7 @@ class Turns:
                 raise TooManyEntries(f"more than {entries_max:,} entries")
             if entries - looked >= CODEC_ENTRIES:
                 looked = entries
-                if self.is_over():
-                    await self.next()
+                await self.breathe_behind()
 
     def run(self) -> None:
         """One turn: what was left behind the answers, then first come, first served, until it is over."""

@@ -16,7 +16,7 @@ from odradek.log.machine import Refused
 from odradek.log.replica import Replica
 from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession, SessionPartition
 from odradek.node.hosting.nearest import nearest_replica
-from odradek.node.hosting.replicas import HasReplicas
+from odradek.node.hosting.replicas import READABLE, HasReplicas
 from odradek.node.quotas.piece import HasQuotas
 from odradek.node.routes.leaders import current_leader
 from odradek.node.seams import (
@@ -101,7 +101,7 @@ async def fetch(node: Node, call: Call) -> FetchResponse:
             break
         if call.is_long and reading.is_stale():
             continue
-        keys = [("readable", (partition.topic, partition.index)) for partition in wanted.values()]
+        keys = [(READABLE, (partition.topic, partition.index)) for partition in wanted.values()]
         reading.await_leaders()
         await node.purgatory.park(keys, deadline=deadline)
     incremental = session is not None and request.session_epoch > EPOCH_INITIAL

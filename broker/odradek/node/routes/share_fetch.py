@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from msgspec import Struct
 
 from odradek.log.machine import Refused
-from odradek.node.hosting.replicas import HasReplicas
+from odradek.node.hosting.replicas import READABLE, HasReplicas
 from odradek.node.hosting.share_leader import HasShares, acquirable
 from odradek.node.routes.leaders import CurrentLeader, current_leader
 from odradek.node.routes.share_groups import serves_share_groups
@@ -315,7 +315,7 @@ class _Fetching:
         if isinstance(partition, Refused):
             self.results[topic_partition] = self._failed(topic_partition, partition)
             return None
-        self.news.add((("readable", partition.key), acquirable(key)))
+        self.news.add(((READABLE, partition.key), acquirable(key)))
         share = await self.shares.find(key, partition)
         if isinstance(share, Refused):
             # A topic may be deleted while its share coordinator is asked, which then knows nothing of it.
