@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from tests.kafka.driver import Clusters, configuration
 from tests.kafka.entrance import Builder
+from tests.kafka.plan import SERVES_ON_S
 from tests.kafka.requests import (
     AppendRecords,
     CleanLog,
@@ -104,6 +105,20 @@ async def test_a_broker_stops_and_comes_back_at_its_port(clusters: Clusters) -> 
     assert (await clusters.answer(start(0)))["port"] == port
     told = await ask(port, MetadataRequest(topics=[]), 9)
     assert [broker.node_id for broker in told.brokers] == [0, 1]
+
+
+async def test_a_broker_that_is_told_to_stop_serves_on_where_that_is_set() -> None:
+    log = io.StringIO()
+    clusters = Clusters(log, {SERVES_ON_S: "1000"})
+    port = (await clusters.answer(start(0)))["port"]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clusters.answer, StopBroker(CLUSTER, 0))
+        await anyio.wait_all_tasks_blocked()
+        told = await ask(port, MetadataRequest(topics=[]), 9)
+        tasks.cancel_scope.cancel()
+    await clusters.stop()
+    assert [broker.node_id for broker in told.brokers] == [0]
+    assert SERVES_ON_S not in log.getvalue()  # no broker is told
 
 
 async def test_the_metadata_log_is_read_from_an_offset(clusters: Clusters) -> None:
