@@ -155,3 +155,18 @@ def test_without_brokers_nobody_decides() -> None:
         cluster.start_broker(1)
         assert 2 == cluster.leader("t", 0)
         cluster.set_transaction_version(1)
+
+
+def test_an_epoch_that_cannot_be_written_is_refused() -> None:
+    config = {**ONE_PARTITION, "transaction.state.log.replication.factor": 2, "transaction.state.log.min.isr": 2}
+    with Cluster(brokers=2, config=config) as cluster:
+        cluster.move_transaction_coordinator("x", to=1)
+        with BlockingClient(address(cluster, 1), client_id="client") as client:
+            assert (
+                0 == client.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000), 4).error_code
+            )
+        cluster.stop_broker(2)
+        with pytest.raises(RuntimeError, match=r"^the coordinator of x cannot write to its log: NOT_ENOUGH_REPLICAS$"):
+            cluster.set_producer_epoch("x", 5)
+        cluster.start_broker(2)
+        cluster.set_producer_epoch("x", 5)

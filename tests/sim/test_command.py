@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from odradek.all_commands import BROKER
 from odradek.commands import Commands
 from odradek.control.plan import load_plan, read_plan
 from odradek.node.events import Command
-from odradek.sim import world
+from odradek.sim import story, world
 from odradek.sim.command import Found, add_commands, find
 from odradek.sim.draw import Settings, draw
 from odradek.sim.focus import FOCUSES
@@ -22,6 +23,7 @@ from odradek.sim.run import Run, run
 from odradek.sim.schedule import Schedule, read_schedule, schedule_text
 from odradek.sim.shrink import shrink
 from odradek.usage import UsageError
+from odradek.wire.messages.produce_request import ProduceRequest
 
 STEPS_MAX = 12
 THEN = '"deeds": [{"at_ms": 0, "kind": "move a leader", "then": "pause a broker"}]'
@@ -52,6 +54,16 @@ def broken(schedule: Schedule) -> frozenset[str]:
     except Violation as violation:
         return violation.names
     return frozenset()
+
+
+def test_a_request_with_several_partitions_is_told() -> None:
+    played = Run(draw(20_015, "sessions"))
+    played.play()
+    told = [
+        story.REQUESTS[ProduceRequest](each.request) for each in played.asked if type(each.request) is ProduceRequest
+    ]
+    assert "Produce to t-0, id 1001 epoch 0 sequence 0" in told
+    assert any(re.fullmatch(r"Produce to t-\d, t-\d, id \d+ epoch \d+ sequence \d+, \d+", each) for each in told)
 
 
 @pytest.fixture(scope="module", params=[0, 1])

@@ -28,6 +28,13 @@ FINDINGS = [
     # The log of level 0 does not tell a new coordinator which epoch was bumped, in Kafka either.
     (6023, "lost-answers"),
     (6023, "rivals"),
+    # A marker was sent to a new leader while the old one had not answered, and ended the next transaction of its epoch.
+    (20019, "late-acknowledgements"),
+    # Markers to one broker were held up one behind the other, for so long that they were sent again.
+    (20015, "sessions"),
+    # An epoch counted as used up of an id that was at work by then.
+    (20007, "worn-epochs"),
+    (20011, "worn-epochs"),
     # Two deliveries of one millisecond were taken in the wrong order.
     (6105, "sharing"),
 ]

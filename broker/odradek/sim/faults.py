@@ -14,6 +14,9 @@ __all__ = ["RULES", "told"]
 Draw = Callable[[Random, int], Rule]
 """From dice and the id of a broker."""
 
+SLOWED_MARKERS_MS = 1_000
+"""For how long one rule holds up a connection with markers; a coordinator waits for two seconds (`Run`)."""
+
 ANSWERED = (
     "WRITE_TXN_MARKERS",
     "ADD_PARTITIONS_TO_TXN",
@@ -90,8 +93,10 @@ def _refuse_records(dice: Random, broker: int) -> Rule:
 
 
 def _delay_markers(dice: Random, broker: int) -> Rule:
-    # Not for so long that the coordinator sends them again.
-    return rule("WRITE_TXN_MARKERS", broker=broker, delay_ms=dice.choice((50, 200, 800)), times=dice.randint(1, 6))
+    # Not for so long that the coordinator sends them again, all those together that come over one connection: then an
+    # older client may have its next transaction open, with the same epoch.
+    delay_ms, times = dice.choice((50, 200, 800)), dice.randint(1, 6)
+    return rule("WRITE_TXN_MARKERS", broker=broker, delay_ms=delay_ms, times=min(times, SLOWED_MARKERS_MS // delay_ms))
 
 
 def _repeat_requests(dice: Random, broker: int) -> Rule:

@@ -396,10 +396,17 @@ class Nemesis:
             if isinstance(shard, Refused) or entry is None:
                 continue
             if entry.state in EXPIRABLE and entry.producer_epoch < epoch:
-                self._do(partial(_force_if_idle, shard, tid, epoch), node_id=node_id)
-                self.forced.append(Forced(self.world.now, tid))
-                return f"{tid} has epoch {epoch}"
+                before = len(self.forced)
+                self._do(partial(self._force_if_idle, shard, tid, epoch), node_id=node_id)
+                if len(self.forced) > before:
+                    return f"{tid} has epoch {epoch}"
         return f"{tid} is at work"
+
+    def _force_if_idle(self, shard: TransactionShard, tid: str, epoch: int) -> None:
+        # What was on its way when the coordinator was looked at comes first: a transaction may be open by now.
+        with suppress(LookupError, ValueError, RuntimeError):
+            force_epoch(shard, tid, epoch)
+            self.forced.append(Forced(self.world.now, tid))
 
     def fence_a_producer(self) -> Generator[Sleep | Ask, InitProducerIdResponse | None, str]:
         """An admin asks for a transactional id's next epoch, so that whoever has it is fenced (`fenceProducers`)."""
@@ -470,12 +477,6 @@ class Nemesis:
 
         self.world.post(self.world.spec.controller_id if node_id is None else node_id, Command(command))
         self.world.run()
-
-
-def _force_if_idle(shard: TransactionShard, tid: str, epoch: int) -> None:
-    # What was on its way when the coordinator was looked at comes first: a transaction may be open by now.
-    with suppress(LookupError, ValueError):
-        force_epoch(shard, tid, epoch)
 
 
 def _hear_nothing(offset: int) -> None:

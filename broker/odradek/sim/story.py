@@ -121,13 +121,16 @@ def _joined(lines: list[Line]) -> list[Line]:
 
 
 def _produced(request: ProduceRequest) -> str:
-    [topic] = request.topic_data
-    [data] = topic.partition_data
-    [batch] = batches(memoryview(data.records or b""))
-    return (
-        f"Produce to {topic.name}-{data.index}, id {batch.producer_id} epoch {batch.producer_epoch} "
-        f"sequence {batch.base_sequence}"
-    )
+    sent = [
+        (f"{topic.name}-{data.index}", batch)
+        for topic in request.topic_data
+        for data in topic.partition_data
+        for batch in batches(memoryview(data.records or b""))
+    ]
+    _, first = sent[0]
+    places = ", ".join(place for place, _ in sent)
+    sequences = ", ".join(str(batch.base_sequence) for _, batch in sent)
+    return f"Produce to {places}, id {first.producer_id} epoch {first.producer_epoch} sequence {sequences}"
 
 
 def _added(request: AddPartitionsToTxnRequest) -> str:

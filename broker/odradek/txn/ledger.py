@@ -72,6 +72,8 @@ class OwedTransaction(Struct):
     entry: Entry
     offset: int
     owing: tuple[TopicPartition, ...]
+    under_way: dict[int | None, tuple[TopicPartition, ...]] = {}
+    """Those that a leader has been sent, until it is known what has become of them."""
 
 
 class ProposedEntry(Proposed[T], frozen=True):
@@ -257,28 +259,42 @@ class Ledger(Machine["TxnWork"]):
         return works
 
     def _markers(self, held: OwedTransaction, now: int) -> list[WriteMarkers]:
+        under_way = held.under_way
+        owing = held.owing
+        if under_way:
+            # Whoever leads it by now: a second marker may come when the next transaction is open, and end that one.
+            sent = {partition for partitions in under_way.values() for partition in partitions}
+            owing = tuple(partition for partition in owing if partition not in sent)
         by_leader: dict[int | None, list[TopicPartition]] = {}
-        for partition in held.owing:
+        for partition in owing:
             by_leader.setdefault(self._leader_of(*partition), []).append(partition)
         # A partition that is merely without a leader keeps its transaction open:
         # left out, its records would join the next transaction and be committed with it.
         if by_leader.pop(NO_LEADER, None) is not None:
             self._deadlines.put(held.entry.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
-        elif not by_leader:
+        elif not by_leader and not under_way:
             by_leader[None] = []
-        return [
-            write_markers(
-                held.entry,
-                offset=held.offset,
-                leader=leader,
-                coordinator_epoch=self._coordinator_epoch,
-                partitions=tuple(partitions),
-            )
-            for leader, partitions in by_leader.items()
-        ]
+        works: list[WriteMarkers] = []
+        for leader, partitions in by_leader.items():
+            if leader not in under_way:
+                under_way[leader] = sending = tuple(partitions)
+                works += (
+                    write_markers(
+                        held.entry,
+                        offset=held.offset,
+                        leader=leader,
+                        coordinator_epoch=self._coordinator_epoch,
+                        partitions=sending,
+                    ),
+                )
+        return works
 
     def ended(self, work: TxnWork) -> bool:
         """A work is over; what came of it has been reported, or it was in vain and is owed again."""
+        if type(work) is WriteMarkers and work.transactional_id in self._held:
+            held = self._held[work.transactional_id]
+            if held.offset == work.offset and work.leader in held.under_way:
+                del held.under_way[work.leader]
         return self._deadlines.again(work.transactional_id)
 
     def wake_at(self) -> int | None:

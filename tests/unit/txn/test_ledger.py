@@ -8,7 +8,7 @@ from odradek.config.table import Config
 from odradek.log.machine import LogRecord
 from odradek.records.control import end_txn_marker
 from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, ExpireId
-from odradek.txn.markers import NO_LEADER
+from odradek.txn.markers import NO_LEADER, WriteMarkers
 from odradek.txn.states import TxnState
 from odradek.wire.errors import ErrorCode
 
@@ -23,6 +23,11 @@ def ending(*, commit: bool = True) -> Shard:
     shard.leaders = {P: 1, Q: 1, OFFSETS: 2}
     shard.end((X, 0), commit=commit, version=5)
     return shard
+
+
+def sent(shard: Shard) -> list[WriteMarkers]:
+    """What is due to leaders, which is under way from then on."""
+    return [work for work in shard.machine.due(START) if isinstance(work, WriteMarkers)]
 
 
 class TestMarkers:
@@ -112,7 +117,24 @@ class TestMarkers:
         first, second = machine.due(START)
         assert [] == list(machine.due(START))
         assert machine.ended(first)
-        assert [first, second] == list(machine.due(START)), "as many works as the transaction owes"
+        assert [first] == list(machine.due(START)), "and not what is under way"
+        assert machine.ended(second)
+        assert [second] == list(machine.due(START))
+
+    def test_what_a_leader_was_sent_goes_to_no_other_until_it_is_known_what_has_become_of_it(self) -> None:
+        # An older client has its next transaction open with the same epoch when the second one comes, and it ends that.
+        shard = ending()
+        of_offsets, of_records = sent(shard)
+        shard.leaders = {P: 2, Q: 3, OFFSETS: 2}
+        assert shard.machine.ended(of_offsets), "its call was lost"
+        (again,) = sent(shard)
+        assert (2, (OFFSETS,)) == (again.leader, again.partitions)
+        assert shard.machine.ended(of_records)
+        (moved,) = sent(shard)
+        assert (3, (Q,)) == (moved.leader, moved.partitions), "and to one leader not twice at once"
+        assert shard.machine.ended(again)
+        (last,) = sent(shard)
+        assert (2, (OFFSETS, P)) == (last.leader, last.partitions)
 
     def test_nothing_is_due_again_when_it_has_been_reported(self) -> None:
         shard = ending()

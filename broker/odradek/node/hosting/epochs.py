@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from odradek.log.machine import LogRecord
+from odradek.log.machine import LogRecord, Refused
 from odradek.node.hosting.transactions import TransactionShard
 from odradek.txn.entry import encode_id, value_version
 from odradek.txn.states import EXPIRABLE
@@ -15,7 +15,8 @@ __all__ = ["force_epoch"]
 def force_epoch(shard: TransactionShard, transactional_id: str, epoch: int) -> None:
     """Write a record that gives an idle transactional id this epoch.
 
-    Raises LookupError if the coordinator does not know the id, ValueError if a transaction is open.
+    Raises LookupError if the coordinator does not know the id, ValueError if a transaction is open, RuntimeError if the
+    coordinator's log cannot be written now.
     """
     entry = shard.machine.entry(transactional_id)
     if entry is None:
@@ -24,5 +25,7 @@ def force_epoch(shard: TransactionShard, transactional_id: str, epoch: int) -> N
         raise ValueError(f"the transactional id {transactional_id} is in state {entry.state.title}")
     version = value_version(shard.node.image.transaction_version)
     value = shard.node.rules.value.encode(replace(entry, producer_epoch=epoch).fitting(version), version)
-    shard.partition.append_coordinator([LogRecord(encode_id(transactional_id), value)], now=shard.node.now)
+    appended = shard.partition.append_coordinator([LogRecord(encode_id(transactional_id), value)], now=shard.node.now)
+    if isinstance(appended, Refused):
+        raise RuntimeError(f"the coordinator of {transactional_id} cannot write to its log: {appended.error.name}")
     shard.node.replicas.appended(shard.partition)
