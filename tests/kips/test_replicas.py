@@ -648,3 +648,43 @@ def test_offsets_are_committed_when_the_replicas_have_them() -> None:
     cluster.world.advance(LAG)
     assert not done.arrived
     assert OK is done.result()
+
+
+# ---------------------------------------------------------------------- a replica is gone, and its leader hears later
+
+HEARS_MS = 50
+
+
+@pytest.mark.parametrize("min_insync", [1, 2])
+def test_a_leader_that_has_not_heard_who_is_gone_commits_nothing_without_it(min_insync: int) -> None:
+    # Who is eligible has all that is committed (KIP-966), and so has whoever is still in sync for its leader.
+    cluster = Replicated(delay_ms=(HEARS_MS, HEARS_MS), min_insync_replicas=min_insync)
+    cluster.world.advance(1_000)
+    cluster.move(P, 2)
+    cluster.world.advance(1_000)
+    assert ({1, 2, 3}, 2) == (cluster.isr, cluster.leader(P))
+    cluster.fence(3)
+    assert {1, 2} == cluster.isr
+    sent = cluster.produce(b"v")
+    cluster.world.advance(HEARS_MS - 1)
+    assert (False, 0) == (sent.answered, cluster.watermark())
+    cluster.world.advance(1)
+    assert (True, 1) == (sent.answered, cluster.watermark())
+    assert OK is sent.error
+
+
+def test_who_is_eligible_has_all_that_is_committed_however_late_its_leader_has_heard_of_it() -> None:
+    cluster = Replicated(delay_ms=(HEARS_MS, HEARS_MS), min_insync_replicas=2)
+    cluster.world.advance(1_000)
+    cluster.move(P, 2)
+    cluster.world.advance(1_000)
+    for broker in (1, 3):
+        cluster.fence(broker)
+    sent = cluster.produce(b"v")
+    cluster.world.advance(1_000)
+    assert (False, (3,)) == (sent.answered, cluster.partition().eligible_replicas)
+    cluster.fence(2)
+    cluster.unfence(3)
+    cluster.world.advance(1_000)
+    assert (3, 0) == (cluster.leader(P), cluster.watermark())
+    assert not sent.answered or sent.error is not OK

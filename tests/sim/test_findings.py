@@ -30,6 +30,9 @@ FINDINGS = [
     (6023, "rivals"),
     # A marker was sent to a new leader while the old one had not answered, and ended the next transaction of its epoch.
     (20019, "late-acknowledgements"),
+    (20060, "restless-leaders"),
+    # A leader that had not heard yet that a replica was gone committed without it, and that one led later.
+    (20063, "general"),
     # Markers to one broker were held up one behind the other, for so long that they were sent again.
     (20015, "sessions"),
     # An epoch counted as used up of an id that was at work by then.

@@ -221,6 +221,9 @@ class ControllerRole:
             for log, partition in self._logs_of(node_id):
                 if partition.leader != node_id:
                     log.behind.setdefault(node_id, log.end_offset)
+                    if log.mark is None and node_id in partition.isr:
+                        # Its leader counts on this replica, and commits nothing more before it hears who is in sync.
+                        log.mark = log.end_offset
             fenced = _at_once(self.shard.carry_out(self.shard.machine.fence_broker(Fencing(broker.id, broker.epoch))))
             assert not isinstance(fenced, Refused), fenced
 
