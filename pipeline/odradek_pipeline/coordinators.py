@@ -29,6 +29,8 @@ class Coordinators:
     """Whether any of it was found; without it an open transaction cannot be told from a hanging one."""
     missing: frozenset[int] = frozenset()
     """Its partitions that are not there, or not whole: what they say cannot be known."""
+    astray: frozenset[tuple[int, str]] = frozenset()
+    """Transactional ids in a partition that is not the one of their name: that partition, and the id."""
     shortened: frozenset[int] = frozenset()
     """Its partitions from which compaction has removed what is not the newest."""
     last: dict[int, TransactionRecord] = field(default_factory=dict)
@@ -36,6 +38,8 @@ class Coordinators:
     """Producer id and epoch of transactions begun at level 2, whose markers carry the next epoch."""
     begun_at_level_2: dict[tuple[int, int], TransactionRecord] = field(default_factory=dict)
     """The records that say so: the last of each transaction, which names all its partitions."""
+    ended_below: set[tuple[int, int]] = field(default_factory=set)
+    """Producer id and epoch of those that were begun at level 2 and ended at a lower one, where the epoch stays."""
     decisions: list[TransactionRecord] = field(default_factory=list)
     """Every PrepareCommit and PrepareAbort."""
     complete: set[tuple[int, int]] = field(default_factory=set)
@@ -88,16 +92,22 @@ class Coordinators:
         return self
 
     def _note(self, before: TransactionRecord | None, record: TransactionRecord) -> None:
-        if record.state == "Ongoing" and record.client_transaction_version >= _LEVEL_2:
-            self.level_2.add((record.producer_id, record.producer_epoch))
-            self.begun_at_level_2[record.producer_id, record.producer_epoch] = record
+        who = record.producer_id, record.producer_epoch
+        if record.state == "Ongoing" and record.client_transaction_version >= _LEVEL_2 and who not in self.ended_below:
+            self.level_2.add(who)
+            self.begun_at_level_2[who] = record
+        decided = record.state in ("PrepareCommit", "PrepareAbort")
+        if decided and record.client_transaction_version < _LEVEL_2 and who in self.level_2:
+            self.ended_below.add(who)
+            self.level_2.discard(who)
+            self.begun_at_level_2.pop(who, None)
         if (
             record.state.startswith("Complete")
             and before is not None
             and before.state == record.state.replace("Complete", "Prepare")
         ):
             self.complete.add((before.partition, before.offset))
-        if record.state in ("PrepareCommit", "PrepareAbort"):
+        if decided:
             self.decisions.append(record)
         if record.state == "PrepareCommit":
             self._check_age(record, record.last_update)

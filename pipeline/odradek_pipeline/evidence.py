@@ -11,7 +11,7 @@ import pandas as pd
 from odradek_pipeline.layout import find_files
 from odradek_pipeline.scan import CONTROL, TRANSACTIONAL, Scan, scan_segments
 
-__all__ = ["batches_around", "steps_of"]
+__all__ = ["batches_around", "event_times", "steps_of"]
 
 AROUND = 4
 STEPS_MAX = 12
@@ -70,6 +70,17 @@ def _kind(attributes: int, marker: int) -> str:
     if attributes & CONTROL:
         return "control"
     return "transactional" if attributes & TRANSACTIONAL else "data"
+
+
+def event_times(audit: Path, rows: list[dict[str, Any]], clock_ns: int) -> list[dict[str, Any]]:
+    """Incidents of an event log, with the time at which their partition reached the offset that they are about."""
+    ends = pd.read_parquet(audit / "lso.parquet", columns=["ts_ns", "topic", "partition", "hw"])
+    for row in rows:
+        of = ends[(ends["topic"] == row["topic"]) & (ends["partition"] == row["partition"])]
+        reached = of.loc[of["hw"] > row["offset"], "ts_ns"] if row["offset"] >= 0 else of["ts_ns"].iloc[:0]
+        if len(reached):
+            row["since"] = (int(reached.min()) + clock_ns) // 1_000_000
+    return rows
 
 
 def steps_of(audit: Path, incident: Mapping[str, Any]) -> pd.DataFrame:

@@ -10,8 +10,22 @@ from typing import Any
 from odradek_pipeline.graph import components
 from odradek_pipeline.history import History, Operation, Send, text_of
 from odradek_pipeline.result import Severity, anomaly
+from odradek_pipeline.wording import counted, listed
 
-__all__ = ["CHECKS", "Edges", "PollOrder", "SendOrder", "check_history", "cycles_of", "found", "precommitted_reads"]
+__all__ = [
+    "CHECKS",
+    "Edges",
+    "PollOrder",
+    "SendOrder",
+    "check_history",
+    "cycle_through",
+    "cycles_of",
+    "found",
+    "never_read",
+    "precommitted_reads",
+    "value_at_several",
+    "values_at_one",
+]
 
 Anomaly = dict[str, Any]
 BAD, ALLOWED = Severity.BAD, Severity.ALLOWED
@@ -37,18 +51,38 @@ def found(
     return anomaly(name, severity, detail, **where)
 
 
+def values_at_one(values: Iterable[str]) -> str:
+    """What is said of an offset with several values."""
+    return f"values {listed(sorted(values))}"
+
+
+def value_at_several(value: object, offsets: Iterable[int]) -> str:
+    """What is said of a value that is there more than once."""
+    return f"value {value} at offsets {listed(sorted(offsets))}"
+
+
+def never_read(value: object, offset: int, highest: int) -> str:
+    """What is said of a value below the highest offset that was read."""
+    return f"value {value} was acknowledged at offset {offset}; reads went on to offset {highest} and never had it"
+
+
+def cycle_through(operations: int, processes: Iterable[str], how: str) -> str:
+    """What is said of operations that depend on each other."""
+    who = sorted(set(processes))
+    of = f"process {who[0]}" if len(who) == 1 else f"processes {listed(who)}"
+    return f"{operations:,} operations of {of} in a cycle of {how}"
+
+
 def _inconsistent_offsets(history: History) -> Iterator[Anomaly]:
     for (key, offset), values in history.values_at.items():
         if len(values) > 1:
-            yield found(
-                "inconsistent-offsets", BAD, f"values {sorted(map(str, values))} at one offset", key=key, offset=offset
-            )
+            yield found("inconsistent-offsets", BAD, values_at_one(map(str, values)), key=key, offset=offset)
 
 
 def _duplicate(history: History) -> Iterator[Anomaly]:
     for (key, value), offsets in history.offsets_of.items():
         if len(offsets) > 1:
-            yield found("duplicate", BAD, f"value {value} at offsets {sorted(offsets)}", key=key, offset=min(offsets))
+            yield found("duplicate", BAD, value_at_several(value, offsets), key=key, offset=min(offsets))
 
 
 def _g1a(history: History) -> Iterator[Anomaly]:
@@ -85,9 +119,7 @@ def _lost_write(history: History) -> Iterator[Anomaly]:
     highest = _highest_read(history)
     for operation, send in _acknowledged(history):
         if 0 <= send.offset <= highest.get(send.key, -1):
-            detail = (
-                f"value {send.value} was acknowledged at offset {send.offset}; {highest[send.key]} was read, this never"
-            )
+            detail = never_read(send.value, send.offset, highest[send.key])
             yield found("lost-write", BAD, detail, key=send.key, offset=send.offset, operation=operation)
 
 
@@ -169,7 +201,7 @@ def _poll_step(
     detail = f"offset {after[0]} follows {before[0]}"
     where: dict[str, Any] = {"key": key, "offset": after[0], "operation": operation}
     if steps > 1:
-        yield found(f"{prefix}poll-skip", severity, f"{detail}: {steps - 1} values skipped", **where)
+        yield found(f"{prefix}poll-skip", severity, f"{detail}: {counted(steps - 1, 'value')} skipped", **where)
     elif steps < 1:
         yield found(f"{prefix}nonmonotonic-poll", severity, detail, **where)
 
@@ -216,8 +248,7 @@ Edges = dict[int, set[int]]
 def _cycles(history: History) -> Iterator[Anomaly]:
     by_number = {operation.number: operation for operation in history.operations}
     for name, severity, how, cycle in cycles_of(_write_edges(history), _read_edges(history)):
-        processes = sorted({by_number[number].process for number in cycle})
-        detail = f"{len(cycle)} operations of processes {processes} in a cycle of {how}"
+        detail = cycle_through(len(cycle), {by_number[number].process for number in cycle}, how)
         yield found(name, severity, detail, operation=by_number[min(cycle)])
 
 

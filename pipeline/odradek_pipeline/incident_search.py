@@ -189,4 +189,5 @@ def at_partition(key: Partition) -> Callable[[Row], bool]:
 def of_problem(one: Problem) -> Row:
     """Where a problem is, as columns of an incident."""
     topic, partition = key_of(one.path)
-    return {"topic": topic, "partition": partition, "path": one.path, "position": one.position, "detail": one.detail}
+    place = {"topic": topic, "partition": partition, "path": one.path, "position": one.position, "offset": one.offset}
+    return place | {"detail": one.detail}

@@ -63,7 +63,7 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         _COPY_AGAIN,
     ),
     "damaged-segment": (
-        "{path} is damaged at position {position}: {problem}, {detail}.",
+        "{path} is damaged at position {position}: {detail} ({problem}).",
         "Brokers and consumers stop with CORRUPT_MESSAGE there, or skip what follows.",
         _COPY_AGAIN,
     ),
@@ -143,7 +143,7 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "Leave out the older copy; if both run, stop the one that was started last.",
     ),
     "wrong-coordinator": (
-        "{path} is in another one's place: {detail}.",
+        "{path} has what belongs elsewhere: {detail}.",
         "Their producers get a new producer id and fence nobody; what they left open hangs.",
         "Stop the brokers that have __transaction_state and put its partitions back where they were.",
     ),

@@ -119,11 +119,17 @@ def _misnamed(search: Search) -> None:
             detail = f"its name says offset {jump['segment']}, its first batch {jump['base_offset']}"
             where = _place(jump, start, -1) | {"detail": detail}
             beside = [*search.beside(key), *search.checkpoints(key)]
-            search.add("misnamed-segment", search.consequences(key, start, end), beside, **where)
+            gone = search.anomalies(["missing-segment"], _between(key, start, int(jump["segment"])))
+            search.add("misnamed-segment", [*gone, *search.consequences(key, start, end)], beside, **where)
             explained = (search.findings.jumps["path"] == jump["path"]) | search.findings.jumps.index.isin(
                 after.index[:1]
             )
             search.findings.jumps = search.findings.jumps[~explained]
+
+
+def _between(key: Partition, start: int, end: int) -> Callable[[Row], bool]:
+    """Whether a finding is of these offsets: what a name says begins later seems to be missing before."""
+    return lambda row: at_partition(key)(row) and start <= row["offset"] and row["end_offset"] <= end
 
 
 def _misplaced(search: Search) -> None:

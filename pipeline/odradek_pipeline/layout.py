@@ -74,11 +74,15 @@ class Problem:
     detail: str
     severity: str = "bad"
     """`bad` where data cannot be trusted; `info` for what a live or killed broker leaves behind."""
+    offset: int = -1
+    """The first offset that it is about, where it is about batches and has no place in a file."""
 
 
-def problem(path: str | Path, position: int, name: str, detail: str, *, severity: str = "bad") -> Problem:
+def problem(
+    path: str | Path, position: int, name: str, detail: str, *, severity: str = "bad", offset: int = -1
+) -> Problem:
     """A problem, shorter to write."""
-    return Problem(str(path), position, name, detail, severity)
+    return Problem(str(path), position, name, detail, severity, offset)
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 __all__ = ["pictures_of"]
 
@@ -23,7 +24,9 @@ _COLOURS = {
 }
 _NS, _MS = 1e9, 1e6
 TELLING = 20
-"""Of fewer transactions a histogram tells nothing that the table of delays does not."""
+"""Of fewer transactions, verifications or polls a picture tells nothing that a table or a sentence does not."""
+SECONDS_TELLING = 5
+"""Of fewer seconds a throughput is one number."""
 
 
 def _read(audit: Path, name: str) -> pd.DataFrame | None:
@@ -41,6 +44,8 @@ def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
+    if y != "ms":
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     return figure, axes
 
 
@@ -142,7 +147,7 @@ def durations(audit: Path) -> str | None:
 def verification(audit: Path) -> str | None:
     """How long verifications took (KIP-890)."""
     frame = _read(audit, "verification")
-    if frame is None:
+    if frame is None or len(frame) < TELLING:
         return None
     zero = _start(audit)
     figure, axes = _figure("Verification: latency and verdict", "seconds", "ms")
@@ -165,6 +170,8 @@ def throughput(audit: Path) -> str | None:
         return None
     zero = _start(audit)
     seconds = ((frame["end_ns"] - zero) / _NS).astype(int)
+    if seconds.max() - seconds.min() < SECONDS_TELLING:
+        return None
     figure, axes = _figure("Throughput, with faults as bars", "seconds", "transactions per second")
     counts = seconds.value_counts().sort_index()
     axes.bar(counts.index + 0.5, counts.to_numpy(), width=0.9, color="#0969da")
@@ -177,7 +184,7 @@ def throughput(audit: Path) -> str | None:
 def unseen_and_lag(audit: Path) -> str | None:
     """What was acknowledged and not polled yet, and how far polls were behind."""
     unseen, lag = _read(audit, "unseen"), _read(audit, "lag")
-    if unseen is None and lag is None:
+    if sum(len(frame) for frame in (unseen, lag) if frame is not None) < TELLING:
         return None
     figure, axes = _figure("Unseen values and lag over time", "time of the history", "values")
     if unseen is not None:

@@ -213,5 +213,6 @@ def open_memory(folder: Path, clusters: Iterable[str]) -> SegmentMemory:
         else:
             about.write_text(json.dumps({"clusters": known}) + "\n")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{folder} cannot be a memory of audits: {error}.") from None
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise UsageError(f"{folder} cannot be a memory of audits: {why}.") from None
     return SegmentMemory(folder)

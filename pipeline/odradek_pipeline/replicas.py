@@ -82,7 +82,8 @@ def _compare(audited: PartitionDir, ours: pd.DataFrame, other: PartitionDir, the
             holds = audited if lacks is other else other
             batches = f"{len(rows):,} {'batch' if len(rows) == 1 else 'batches'}"
             detail = f"{batches} from offset {offset} on, which {holds.path} has"
-            yield problem(lacks.path, -1, name, detail, severity="bad" if offset < high else "info")
+            severity = "bad" if offset < high else "info"
+            yield problem(lacks.path, -1, name, detail, severity=severity, offset=offset)
     other_bytes = both["crc"] != both["crc_there"]
     # A checksum covers all of a batch but this.
     other_leader = both["leader_epoch"] != both["leader_epoch_there"]
@@ -93,12 +94,13 @@ def _compare(audited: PartitionDir, ours: pd.DataFrame, other: PartitionDir, the
             f", and {len(differ) - 1} more" if len(differ) > 1 else ""
         )
         severity = "bad" if offset < high else "info"
-        yield problem(other.path, int(differ["position_there"].iloc[0]), "replica-differs", detail, severity=severity)
+        position = int(differ["position_there"].iloc[0])
+        yield problem(other.path, position, "replica-differs", detail, severity=severity, offset=offset)
     behind = _end(theirs, other)
     acknowledged = other.log_dir.high_watermarks.get(other.key, 0)
     if behind < acknowledged:
         detail = f"it ends at offset {behind}; its own high watermark is {acknowledged}"
-        yield problem(other.path, -1, "replica-lost-tail", detail)
+        yield problem(other.path, -1, "replica-lost-tail", detail, offset=behind)
 
 
 def _first(rows: pd.DataFrame, replica: PartitionDir) -> int:

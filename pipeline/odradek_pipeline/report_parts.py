@@ -29,7 +29,7 @@ header{border-left:.5rem solid var(--tone);background:var(--tone-soft);padding:1
 header p{margin:.2rem 0 0}.bad{--tone:var(--bad);--tone-soft:var(--bad-soft)}
 .ok{--tone:var(--ok);--tone-soft:var(--ok-soft)}
 header h1,h2.bad,h2.ok{color:var(--tone)}
-ol.all{padding-left:2.6rem;max-height:26rem;overflow-y:auto}ol.all li{margin:.25rem 0}ol.all a{color:inherit}
+ol.all{padding-left:2.6rem;max-height:max(26rem,80vh);overflow-y:auto}ol.all li{margin:.25rem 0}ol.all a{color:inherit}
 .incident{border:1px solid var(--line);border-left:.3rem solid var(--bad);border-radius:.4rem;padding:.8rem 1.1rem;
 margin:1rem 0;background:var(--card);break-inside:avoid-page}
 .incident h3{margin:0 0 .5rem;font-size:1.05rem;line-height:1.4}
@@ -54,8 +54,9 @@ figure{margin:1.5rem 0;break-inside:avoid}svg{max-width:100%;height:auto}svg tex
 @media(max-width:40rem){dl{grid-template-columns:1fr;gap:0}dt{margin-top:.4rem}.incident{padding:.7rem .8rem}}
 @media print{:root{color-scheme:light;--ink:#000;--soft:#444;--line:#bbb;--page:#fff;--card:#fff;--bad:#a00;
 --bad-soft:#fff;--ok:#060;--ok-soft:#fff;--mark:#eee}body{max-width:none;padding:0;font-size:10.5pt}table{font-size:7.5pt}
-td,th{padding:.1rem .3rem;white-space:normal}.wide{overflow:visible}ol.all{max-height:none}td.l{min-width:0}
-details::details-content{content-visibility:visible;block-size:auto}summary{display:none}
+td,th{padding:.1rem .3rem;white-space:normal;overflow-wrap:normal}td.l{min-width:8rem;overflow-wrap:anywhere}
+.wide{overflow:visible}ol.all{max-height:none}h2,h3,h4{break-after:avoid}
+details::details-content{content-visibility:visible;block-size:auto}summary{list-style:none;font-weight:600}
 a{color:inherit;text-decoration:none}}
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -91,7 +92,7 @@ def said_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The sentences of an incident below the first, with their labels."""
     findings = row["anomalies"] + row["problems"]
     parts = [
-        ("Since", time_of(row["since"]) if row["since"] > 0 else ""),
+        ("Since", time_of(row["since"]) if row["since"] > 0 else row.get("begins", "")),
         ("Blocks", row["blocks"]),
         ("Run", row["run"]),
         ("Follows", f"{number(findings)} findings, in the tables below" if findings > 1 else ""),
@@ -114,7 +115,9 @@ def since_of(audit: Path, row: Mapping[str, Any], around: pd.DataFrame) -> int:
     return int(times[0]) if times else -1
 
 
-def card(place: int, audit: Path, row: Mapping[str, Any], around: pd.DataFrame, *, is_open: bool) -> str:
+def card(
+    place: int, audit: Path, row: Mapping[str, Any], around: pd.DataFrame, *, is_open: bool, is_one_of_many: bool
+) -> str:
     """An incident: what is wrong, since when, what it blocks, what to run; then what it rests on."""
     lines = []
     for label, text in said_of(row):
@@ -124,7 +127,7 @@ def card(place: int, audit: Path, row: Mapping[str, Any], around: pd.DataFrame, 
     evidence = _batches(row, around) + _transactions(audit, row)
     if evidence:
         evidence = f"<details{' open' if is_open else ''}><summary>Evidence</summary>{evidence}</details>"
-    kind = html.escape(words(row["incident"]))
+    kind = (f"{place} · " if is_one_of_many else "") + html.escape(words(row["incident"]))
     return (
         f'<section class="incident" id="i{place}"><h3><span class="kind">{kind}</span>{html.escape(row["what"])}</h3>'
         f"<dl>{''.join(lines)}</dl>{evidence}</section>"
@@ -152,7 +155,8 @@ def _batches(row: Mapping[str, Any], around: pd.DataFrame) -> str:
                 f"{number(first)} is not here" if first == last else f"{number(first)} to {number(last)} are not here"
             )
             rows.insert(at + 2, f' class="gap"><td colspan="{len(around.columns)}">{missing}</td></tr>')
-    partition = html.escape(f"{row['topic']}-{row['partition']}")
+    is_of_a_replica = str(row["incident"]).startswith("replica-")
+    partition = html.escape(row["path"] if is_of_a_replica else f"{row['topic']}-{row['partition']}")
     return f'<h4>The batches around it, in {partition}{day}</h4><div class="wide">{"<tr".join(rows)}</div>'
 
 

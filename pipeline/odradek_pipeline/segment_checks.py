@@ -13,6 +13,7 @@ from odradek_pipeline.headers import CONTROL, TRANSACTIONAL
 from odradek_pipeline.layout import problem
 from odradek_pipeline.log_dirs import epochs_of
 from odradek_pipeline.sidecars import TIME_INDEX
+from odradek_pipeline.wording import time_of
 
 if TYPE_CHECKING:
     from odradek_pipeline.scan import ByteRange, Chunk, Scan
@@ -170,7 +171,7 @@ class BesideSegment:
         if len(wrong):
             place = wrong[0]
             what = "which is behind its end" if offsets[place] > last else "whose batch is older"
-            detail = f"time {self.times[place, 0]} at offset {offsets[place]}, says the index, {what}"
+            detail = f"time {time_of(int(self.times[place, 0]))} at offset {offsets[place]}, says the index, {what}"
             path = str(Path(self.file.path).with_suffix(".timeindex"))
             more = f", and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
             self.scan.problems.append(problem(path, int(place) * TIME_INDEX.itemsize, "bad-index", detail + more))

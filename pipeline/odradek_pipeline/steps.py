@@ -80,8 +80,11 @@ def told_of(before: TransactionRecord | None, record: TransactionRecord, known: 
     if record.producer_epoch < before.producer_epoch:
         what = f"{record.state} with epoch {record.producer_epoch} behind {before.state} with {before.producer_epoch}"
         yield record, "txn-epoch-regression", what
-    begun = before.state == "Ongoing" and before.client_transaction_version >= _LEVEL_2
+    # A client may begin at level 2 and end below it, with the newest AddPartitionsToTxn and an older EndTxn:
+    # coordinators bump epochs by the latter alone.
     # Whoever fences a producer gives it the next epoch beforehand, so only commits tell.
+    begun = before.state == "Ongoing" and before.client_transaction_version >= _LEVEL_2
+    begun = begun and record.client_transaction_version >= _LEVEL_2
     if begun and record.state == "PrepareCommit" and record.producer_epoch == before.producer_epoch:
         what = f"begun at level 2, and decided with the same epoch {record.producer_epoch} (KIP-890)"
         yield record, "txn-epoch-not-bumped", what

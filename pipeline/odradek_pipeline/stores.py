@@ -106,6 +106,8 @@ def _sentences(place: str) -> Iterator[None]:
     except FileNotFoundError:
         raise UsageError(f"There is no {place}.") from None
     except (OSError, pa.ArrowException) as error:
+        if "allow_bucket_creation" in str(error):  # it asks for an option that nobody has here
+            raise UsageError(f"The bucket of {place} does not exist.") from None
         raise UsageError(f"{place} cannot be reached: {_first_line(error)}") from None
 
 

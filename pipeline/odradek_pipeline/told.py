@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import datetime
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from odradek_pipeline.layout import Problem
     from odradek_pipeline.result import Result
     from odradek_pipeline.summary import ScanSummary
 
-__all__ = ["BAD", "at", "finish", "print_incidents", "print_scan"]
+__all__ = ["BAD", "at", "finish", "print_incidents", "print_scan", "problem_lines"]
 
 BAD = 1
 SHOWN_MAX = 20
+ALIKE_SHOWN = 3
+"""Problems of one kind that are not bad."""
 
 
 def print_scan(summary: ScanSummary) -> None:
@@ -65,7 +69,7 @@ def print_scan(summary: ScanSummary) -> None:
         )
     for found in summary.problems:
         console.print(
-            f"{found.severity}: {found.problem} {found.path} at {found.position}: {found.detail}",
+            f"{found.severity}: {_said(found)}",
             soft_wrap=True,
             highlight=False,
             markup=False,
@@ -84,7 +88,7 @@ def print_incidents(incidents: pd.DataFrame) -> None:
                 print(f"  {name}: {row[name]}")
         findings = row["anomalies"] + row["problems"]
         if findings > 1:
-            print(f"  {findings} findings follow from it")
+            print(f"  {findings:,} findings follow from it")
 
 
 def at(milliseconds: int) -> str:
@@ -92,9 +96,33 @@ def at(milliseconds: int) -> str:
     return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
+    """What is bad first; of each kind that is not, a few, and how many more there are."""
+    bad = [one for one in problems if one.severity == "bad"]
+    for found in bad[:SHOWN_MAX]:
+        yield f"{found.severity} problem {_said(found)}"
+    if len(bad) > SHOWN_MAX:
+        yield f"and {len(bad) - SHOWN_MAX:,} more that are bad"
+    kinds: dict[tuple[str, str], list[Problem]] = {}
+    for found in problems:
+        if found.severity != "bad":
+            kinds.setdefault((found.severity, found.problem), []).append(found)
+    for (severity, name), of in kinds.items():
+        for found in of[:ALIKE_SHOWN]:
+            yield f"{severity} problem {_said(found)}"
+        if len(of) > ALIKE_SHOWN:
+            yield f"{severity} problem {name}: {len(of) - ALIKE_SHOWN:,} more"
+
+
+def _said(found: Problem) -> str:
+    where = f"{found.path} at {found.position}" if found.position >= 0 else found.path
+    return f"{found.problem} {where}: {found.detail}"
+
+
 def finish(result: Result, out: Path, *, told: str = "") -> NoReturn:
     """Write the tables, say what was found, and end with the exit code."""
     from odradek_pipeline.result import write_result
+    from odradek_pipeline.wording import counted
 
     write_result(result, out)
     if result.incidents is not None:
@@ -106,10 +134,10 @@ def finish(result: Result, out: Path, *, told: str = "") -> NoReturn:
             f"  {row['severity']} {row['anomaly']} {row['topic']}-{row['partition']} offset {row['offset']}: "
             f"{row['detail']}"
         )
-    for found in result.problems[:SHOWN_MAX]:
-        print(f"  {found.severity} problem {found.problem} {found.path} at {found.position}: {found.detail}")
+    for line in problem_lines(result.problems):
+        print(f"  {line}")
     print(
-        f"{result.audit}: {'bad' if result.is_bad else 'ok'}; {result.files} files, {result.bytes:,} bytes, "
+        f"{result.audit}: {'bad' if result.is_bad else 'ok'}; {counted(result.files, 'file')}, {result.bytes:,} bytes, "
         f"{result.seconds:.1f} s; {told.rstrip('/') or out}/summary.json"
     )
     raise SystemExit(BAD if result.is_bad else 0)

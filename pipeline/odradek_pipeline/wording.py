@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import html
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
-__all__ = ["number", "size", "span", "table_of", "time_of", "words"]
+__all__ = ["counted", "listed", "number", "size", "span", "table_of", "time_of", "words"]
 
 _TIMES = frozenset(
     ("since", "begin", "first record", "prepare", "first marker", "last marker", "complete", "timestamp")
@@ -26,6 +27,19 @@ def number(value: float) -> str:
     if isinstance(value, int) or float(value).is_integer():
         return f"{int(value):,}"
     return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def counted(value: float, one: str, many: str = "") -> str:
+    """So many of something: `1 file`, `2 files`."""
+    return f"{number(value)} {one if value == 1 else many or one + 's'}"
+
+
+def listed(items: Iterable[object], most: int = 5) -> str:
+    """As people enumerate: `4, 5 and 6`; of more than so many the first, and how many more there are."""
+    texts = [str(item) for item in items]
+    if len(texts) > most:
+        texts = [*texts[: most - 1], f"{number(len(texts) - most + 1)} more"]
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 def size(value: float) -> str:

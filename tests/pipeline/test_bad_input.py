@@ -142,7 +142,7 @@ def test_damaged_input_is_bad_and_no_trace(tmp_path: Path, master: str, name: st
         (["--tables", "iceberg"], "Tables cannot be Iceberg's yet: it has no runtime for this Spark; use partitioned."),
         (["--state", "other"], "other is of another cluster: somebody's, not "),
         (["--state", "full"], "full is no memory of audits: it has other files."),
-        (["--state", "file"], "file cannot be a memory of audits: "),
+        (["--state", "file"], "file cannot be a memory of audits: File exists."),
         (["--topic", "nope"], "There is no topic nope in these directories."),
         (["--since", "2h", "--until", "3h"], "Nothing lies between 2h and 3h"),
         (["--out", "file"], "file cannot be a folder for tables"),

@@ -10,7 +10,9 @@ from tests.pipeline.corpus.edit import Log, is_commit, is_marker
 from tests.pipeline.corpus.faults import FAULTS, Fault
 from tests.pipeline.corpus.faults_held_out import HELD_OUT
 
+from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.jobs.audit_logs import audit_logs
+from odradek_pipeline.payload import TransactionRecord
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
@@ -104,3 +106,49 @@ def test_a_wrong_outcome_names_the_marker(tmp_path: Path) -> None:
         row[key] for key in ("incident", "topic", "partition", "offset")
     )
     assert "decided PrepareCommit, and the marker here says abort" in row["what"]
+
+
+def test_what_lies_astray_is_told_where_it_lies(tmp_path: Path) -> None:
+    """The directories 1 and 2 have changed places; nothing is wrong with 0."""
+    root = unpack("java_level_2_clean_stop", tmp_path)
+    here = root / "broker-1"
+    one, two, aside = here / "__transaction_state-1", here / "__transaction_state-2", here / "aside"
+    one.rename(aside), two.rename(one), aside.rename(two)
+    result = audited(root)
+    assert result.incidents is not None
+    (what,) = [row["what"] for row in result.incidents.to_dict("records") if row["incident"] == "wrong-coordinator"]
+    assert f"{two} has what belongs elsewhere: shop belongs into __transaction_state-1." == what
+
+
+def test_a_segment_under_a_later_name_is_one_incident(tmp_path: Path) -> None:
+    """What its name makes look missing is in it."""
+    (fault,) = (one for one in FAULTS if one.name == "a segment under another offset's name")
+    assert ("misnamed-segment",) == play(fault, tmp_path).incidents
+
+
+def test_a_client_that_begins_at_level_2_and_ends_below_it(tmp_path: Path) -> None:
+    """Coordinators bump the epoch by the version of EndTxn alone, so none of its markers has the next one."""
+    result = audited(unpack("platformatic_at_level_2", tmp_path))
+    transactions = result.tables["log_txns"]
+    assert (transactions["marker_epoch"] == transactions["epoch"]).any()
+    assert (result.tables["timelines"]["level"] == 2).any()
+    assert "txn-epoch-not-bumped" not in set(result.anomalies["anomaly"])
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_bumped"),
+    [
+        ([("Ongoing", 2)], True),
+        ([("Ongoing", 2), ("PrepareCommit", 2)], True),
+        ([("Ongoing", 2), ("PrepareCommit", 0), ("CompleteCommit", 0), ("Ongoing", 2)], False),
+        ([("Ongoing", 2), ("Ongoing", 0), ("PrepareAbort", 0)], False),
+        ([("Ongoing", 0), ("PrepareCommit", 0), ("CompleteCommit", 0), ("Ongoing", 2)], True),
+    ],
+)
+def test_whose_markers_have_the_next_epoch(steps: list[tuple[str, int]], is_bumped: bool) -> None:
+    """Of the epoch in which a client has ended one transaction below level 2, none has, one under way included."""
+    records = [
+        TransactionRecord("log", at, 0, at, at, "shop", 1, state, 5, 3, 60_000, client_transaction_version=version)
+        for at, (state, version) in enumerate(steps)
+    ]
+    assert ({(5, 3)} if is_bumped else set()) == Coordinators.fold(records, known=True, now=9).level_2

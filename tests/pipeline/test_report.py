@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,11 +14,13 @@ from tests.pipeline.corpus.edit import Log, is_commit, is_data
 from tests.pipeline.corpus.faults import FAULTS
 from tests.pipeline.corpus.faults_of_transactions import stuck
 
+from odradek_pipeline.finding_words import MEANINGS, sentences_of
+from odradek_pipeline.jobs.audit_events import audit_events
 from odradek_pipeline.jobs.audit_history import audit_history
 from odradek_pipeline.jobs.report import write_report
 from odradek_pipeline.pictures import pictures_of
-from odradek_pipeline.result import Result, anomalies_frame, write_result
-from odradek_pipeline.wording import number, size, span, table_of, time_of
+from odradek_pipeline.result import Result, Severity, anomalies_frame, anomaly, write_result
+from odradek_pipeline.wording import counted, listed, number, size, span, table_of, time_of
 
 
 def page_of(root: Path, out: Path) -> str:
@@ -149,10 +152,136 @@ def test_findings_of_histories_are_sentences_too(tmp_path: Path) -> None:
     write_result(audit_history([history]), tmp_path / "out")
     assert write_report(tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "Once an acknowledged write was never read, and later ones were" in page[: page.index("<h2")]
+    head = page[: page.index("<h2")]
+    said = "value 1 was acknowledged at offset 0; reads went on to offset 1 and never had it."
+    assert f"An acknowledged write was never read, and later ones were: t-0 at offset 0; {said}" in head
+    assert f"<dt>Since</dt><dd>operation 1 of {history}, of process 0</dd>" in head
+    assert "odradek audit logs" in head[head.index("<dt>Run</dt>") :]
+    assert "Read: history, 3 operations, 1 file, " in head
+    assert "<svg" not in page, "a few polls are no picture"
+
+
+def found_in_history(*rows: dict[str, object]) -> list[str]:
+    bad = [anomaly(str(row.pop("anomaly")), Severity.BAD, "why", **row) for row in rows]
+    return [row["what"] for row in sentences_of(anomalies_frame(bad))]
+
+
+def test_several_findings_of_a_kind_are_one_sentence_with_the_places_of_a_few() -> None:
+    at = [{"anomaly": "duplicate", "topic": "t", "partition": 0, "offset": offset} for offset in range(1000, 1007)]
+    places = "t-0 at offset 1,000, t-0 at offset 1,001 and 5 more"
+    assert [f"7 values are there at two offsets each: {places}; of the first: why."] == found_in_history(*at)
+    cycle = {"anomaly": "G1c", "process": "3", "position": 4}
+    assert ["Transactions depend on each other in a cycle: why."] == found_in_history(cycle)
+    assert ["Never heard of: t-0 at offset 7; why."] == found_in_history(
+        {"anomaly": "never-heard-of", "topic": "t", "partition": 0, "offset": 7}
+    )
+
+
+def test_every_finding_is_said_in_full() -> None:
+    """What it is, of one and of several, what it costs and what to run."""
+    for kind, texts in MEANINGS.items():
+        assert all(texts), kind
+        for count in (1, 2):
+            at: dict[str, object] = {"topic": "t", "partition": 0, "producer_id": 5, "transactional_id": "shop"}
+            rows = [anomaly(kind, Severity.BAD, "why", **{**at, "offset": offset}) for offset in range(count)]
+            (said,) = sentences_of(anomalies_frame(rows))
+            assert not re.search(r"[{}]|--topic +-|-id *$", said["what"] + said["run"]), said
+            assert said["what"].endswith("why.")
+
+
+def test_a_history_is_told_without_lists_of_a_programming_language(tmp_path: Path) -> None:
+    def line(process: int, f: str, *steps: object) -> str:
+        return json.dumps({"process": process, "type": "ok", "f": f, "value": list(steps), "time": 1}) + "\n"
+
+    history = tmp_path / "history.jsonl"
+    polls = [
+        line(1, "poll", ["poll", {"t-0": [[offset, value]]}]) for offset, value in ((0, 4), (0, 5), (2, 4), (7, 8))
+    ]
+    sends = [line(0, "send", ["send", "t-0", [5, 6]]), line(0, "send", ["send", "t-0", [6, 9]])]
+    history.write_text("".join(sends + polls))
+    details = audit_history([history]).anomalies["detail"].tolist()
+    assert {"values 4 and 5", "value 4 at offsets 0 and 2", "offset 7 follows 2: 2 values skipped"} <= set(details)
+    assert not any("[" in one for one in details)
+
+
+def events_of(tmp_path: Path, *, wall: bool) -> Path:
+    """A transaction that stays open in two partitions, and its coordinator says that it is complete."""
+    id_of: dict[str, object] = {"producer_id": 5, "producer_epoch": 0, "transactional_id": "shop"}
+    started: list[dict[str, object]] = [
+        {"kind": "transaction_opened", "topic": "orders", "partition": at, "offset": 2} for at in (0, 1)
+    ]
+    rest: list[dict[str, object]] = [
+        {"kind": "state_change", "state_to": "CompleteCommit"},
+        {"kind": "lso_moved", "topic": "orders", "partition": 0, "hw": 9, "lso": 2},
+    ]
+    path = tmp_path / "events.jsonl"
+    with path.open("w") as file:
+        for number, event in enumerate([*started, *rest]):
+            now = {"ts_ns": 1_000_000_000 + number * 1_000_000, "seq": number, "node": 1}
+            if wall:
+                now["wall_ns"] = now["ts_ns"] + 1_700_000_000_000_000_000
+            file.write(json.dumps({**now, **id_of, **event}) + "\n")
+    return path
+
+
+def test_a_transaction_that_hangs_in_events_is_one_incident_with_what_it_holds(tmp_path: Path) -> None:
+    write_result(audit_events([events_of(tmp_path, wall=True)]), tmp_path / "out")
+    assert write_report(tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text()
+    head = page[: page.index("<h2")]
+    assert "1 incident: what is wrong" in head
+    said = "of the first: open since offset 2; its coordinator says CompleteCommit."
+    assert f"A transaction of producer 5 (shop) hangs in orders-0 and orders-1: {said}" in head
+    assert "<dt>Since</dt><dd>2023-11-14 22:13:21.000 UTC</dd>" in head
+    assert "abort --topic orders --partition 0 --start-offset 2</code>" in head
+    assert "4 findings, in the tables below" in head, "two that hang, and the stalls of both partitions"
+    assert "monotonic" not in page
+    assert "of shop" not in page
+    assert "held by producer 5 (shop)" in page
+
+
+def test_events_without_a_wall_clock_have_no_since(tmp_path: Path) -> None:
+    write_result(audit_events([events_of(tmp_path, wall=False)]), tmp_path / "out")
+    write_report(tmp_path / "out")
+    assert "<dt>Since" not in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_what_a_replica_lacks_stands_among_its_own_batches(tmp_path: Path) -> None:
+    root = unpack("three_brokers", tmp_path)
+    Log(root, "orders-0", 3).drop(is_data, 2)
+    page = page_of(root, tmp_path / "out")
+    problems = page[page.index("<summary>Problems") :]
+    assert problems.index("replica-lacks") < problems.index("other-replica"), "what is bad is first"
+    assert f"The batches around it, in {root}/broker-3/orders-0, 20" in page
+    assert "4 to 5 are not here" in page
+    assert re.search(r"<dt>Since</dt><dd>20\d\d-", page)
+
+
+def test_incidents_have_the_numbers_of_the_list_and_levels_are_words(tmp_path: Path) -> None:
+    one, two = (unpack("java_level_2_clean_stop", tmp_path / name) for name in ("1", "2"))
+    for root in (one, two):
+        Log(root, "orders-1").change(is_commit, 1, 69, b"\0")
+    assert ">incident<" not in page_of(one, tmp_path / "one"), "there is one"
+    stuck(two, commit=True)
+    page = page_of(two, tmp_path / "two")
+    assert ["1", "2"] == re.findall(r'<span class="kind">(\d) · ', page)
+    (place,) = re.findall(r'id="i(\d)"><h3><span class="kind">\d · wrong outcome', page)
+    table = page[page.index("<summary>Anomalies") :]
+    row = next(one for one in table.split("<tr") if "txn-wrong-outcome" in one)
+    assert row.startswith("><td>txn-wrong-outcome</td>")
+    assert f'<td class="n">{place}</td></tr>' in row
+    assert re.search(r"transaction\.version <b>2 since 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC</b>", page)
 
 
 def test_numbers_and_times() -> None:
+    assert ("1 file", "1,000 files", "2 batches") == (
+        counted(1, "file"),
+        counted(1000, "file"),
+        counted(2, "batch", "batches"),
+    )
+    assert ("", "4", "4 and 5", "4, 5 and 6", "1, 2, 3, 4 and 3 more") == (
+        *map(listed, ([], [4], [4, 5], [4, 5, 6], range(1, 8))),
+    )
     assert ("1,234,567", "0.123", "12.3", "1,235") == tuple(map(number, (1234567, 0.1234, 12.345, 1234.7)))
     assert ("2023-11-14 22:13:20.007 UTC", "") == (time_of(1_700_000_000_007), time_of(-1))
     assert "9,223,372,036,854,775,807 ms after 1970" == time_of(2**63 - 1)

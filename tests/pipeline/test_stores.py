@@ -134,7 +134,7 @@ def test_wrong_calls(store: Store, recorded: Recorded, tmp_path: Path) -> None:
 
 def test_tables_that_cannot_be_placed_are_told_before_the_work(store: Store) -> None:
     with (
-        pytest.raises(UsageError, match=r"^s3://nobucket/x\S* cannot be reached: .*\.$"),
+        pytest.raises(UsageError, match=r"^The bucket of s3://nobucket/x\S* does not exist\.$"),
         placed(store.uri("nobucket/x")),
     ):
         pytest.fail("the audit began")

@@ -16,7 +16,9 @@ import pytest
 
 from odradek.all_commands import commands_for
 from odradek.usage import UsageError
+from odradek_pipeline.layout import problem
 from odradek_pipeline.preflight import sentence
+from odradek_pipeline.told import problem_lines
 
 Recorded = Callable[[str], Path]
 
@@ -163,6 +165,16 @@ def test_without_permission(recorded: Recorded, tmp_path: Path, what: str, monke
 def test_the_codes_of_what_is_healthy_and_of_what_is_bad(recorded: Recorded) -> None:
     codes = [exit_code("audit", "logs", recorded(name), "--master", "none") for name in ("idle", "hang")]
     assert [0, 1] == codes
+
+
+def test_what_is_bad_is_printed_first_and_little_of_what_is_not() -> None:
+    problems = [problem(f"/b/t-{at}", -1, "other-replica", "compared", severity="info") for at in range(1200)]
+    problems += [problem("/b/t-0/0.log", at, "broken", "no batch") for at in range(22)]
+    lines = list(problem_lines(problems))
+    assert "bad problem broken /b/t-0/0.log at 0: no batch" == lines[0]
+    assert ["and 2 more that are bad", "info problem other-replica /b/t-0: compared"] == lines[20:22]
+    assert "info problem other-replica: 1,197 more" == lines[-1]
+    assert 25 == len(lines)
 
 
 def test_the_process_ends_with_2_and_one_line(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def _damaged(codec: Compression, reason: object) -> DecompressionError:
 
 def _too_large(limit: int) -> DecompressionError:
     # The producers of Kafka split a batch that is refused so, and send the halves.
-    return DecompressionError(ErrorCode.MESSAGE_TOO_LARGE, f"The records expand to more than {limit} bytes")
+    return DecompressionError(ErrorCode.MESSAGE_TOO_LARGE, f"The records expand to more than {limit:,} bytes")
 
 
 def _store(data: Data) -> bytes:

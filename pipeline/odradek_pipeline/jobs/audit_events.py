@@ -16,8 +16,10 @@ from odradek_pipeline.layout import Problem, problem
 from odradek_pipeline.lines import json_lines
 from odradek_pipeline.progress import Progress, files_read
 from odradek_pipeline.result import Result, Severity, anomalies_frame, anomaly
+from odradek_pipeline.wording import span
 
 __all__ = [
+    "CLOCK",
     "COLUMNS",
     "STALL_MS",
     "Timeline",
@@ -29,6 +31,8 @@ __all__ = [
     "told_of",
 ]
 
+CLOCK = "wall_minus_monotonic_ns"
+"""In the summary: what makes a time of the wall clock of a `ts_ns`; None where the events do not say it."""
 STALL_MS = 10_000
 """A stall that lasts as long is told as an anomaly: about the time a consumer of committed data would notice."""
 
@@ -93,12 +97,17 @@ class Timeline:
     begun: dict[str, Event] = field(default_factory=dict)
     last_ns: int = 0
     events: int = 0
+    clock_ns: int | None = None
+    """Wall clock minus `ts_ns`, the least there was; None where no event has both."""
     contradictions: Contradictions = field(default_factory=lambda: Contradictions([]))
 
     def add(self, event: Event) -> None:
         """Fold one event."""
         self.events += 1
         self.last_ns = max(self.last_ns, int(event["ts_ns"]))
+        if "wall_ns" in event:
+            clock = int(event["wall_ns"]) - int(event["ts_ns"])
+            self.clock_ns = clock if self.clock_ns is None else min(self.clock_ns, clock)
         at = (event.get("topic"), event.get("partition"))
         opened = self.open.get(at, {}).get(event.get("producer_id"))  # type: ignore[arg-type]
         self.contradictions.add(event, opened)
@@ -245,7 +254,7 @@ def audit_events(paths: Iterable[Path], *, stall_ms: int = STALL_MS, progress: P
     size = sum(path.stat().st_size for path in files if path.is_file())
     result = Result("events", anomalies_frame(rows), problems, files=len(files), bytes=size)
     result.tables = {name: timeline.table(name) for name in COLUMNS}
-    result.facts = {"events": timeline.events, **_figures(result.tables)}
+    result.facts = {"events": timeline.events, CLOCK: timeline.clock_ns, **_figures(result.tables)}
     result.seconds = time.perf_counter() - began
     return result
 
@@ -292,8 +301,9 @@ def stall_rows(
         length = (stall["end_ns"] - stall["begin_ns"]) // _MS
         if not for_good and length < stall_ms:
             continue
-        holder = f"{stall['transactional_id'] or 'producer'} ({stall['producer_id']})"
-        detail = f"the last stable offset stays at {stall['lso']} for {length} ms, held by {holder}"
+        name = stall["transactional_id"]
+        holder = f"producer {stall['producer_id']}" + (f" ({name})" if name else "")
+        detail = f"the last stable offset stays at {stall['lso']} for {span(length)}, held by {holder}"
         keys = ("topic", "partition", "producer_id", "producer_epoch", "transactional_id")
         severity = Severity.BAD if for_good else Severity.ALLOWED
         yield anomaly("lso-stall", severity, detail, offset=stall["lso"], **{key: stall[key] for key in keys})

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from odradek_pipeline.event_checks import CONTRADICTION_COLUMNS, Numbers
 from odradek_pipeline.event_fields import FLAGS, NUMBERS, TEXTS, check_event
 from odradek_pipeline.jobs.audit_events import (
+    CLOCK,
     COLUMNS,
     STALL_MS,
     Timeline,
@@ -118,7 +119,10 @@ class _Audit(SparkAudit):
         for name, kinds in _OF_BROKERS.items():
             columns = [_known(column) for column in COLUMNS[name]]
             self.kept(name, events.where(F.col("kind").isin(*kinds)).select(*columns))
-        totals = events.agg(F.count("*").alias("count"), F.max("ts_ns").alias("last")).first()
+        clock = F.when(F.col("wall_ns") != _ABSENT, F.col("wall_ns") - F.col("ts_ns"))
+        totals = events.agg(
+            F.count("*").alias("count"), F.max("ts_ns").alias("last"), F.min(clock).alias("clock")
+        ).first()
         assert totals is not None
         changes, last_ns = events.where("kind = 'state_change'"), totals["last"] or 0
         self.step("following transactions")
@@ -136,7 +140,7 @@ class _Audit(SparkAudit):
         rows += [*hanging_rows(hanging), *stall_rows(_rows(tables["stalls"].where(long)), hanging, self.stall_ms)]
         size = sum(path.stat().st_size for path in self.files)
         result = Result("events", anomalies_frame(rows), problems, files=len(self.files), bytes=size)
-        result.facts = {"events": int(totals["count"]), **self.figures(tables["txn_durations"])}
+        result.facts = {"events": int(totals["count"]), CLOCK: totals["clock"], **self.figures(tables["txn_durations"])}
         return result
 
     # ------------------------------------------------------------------ events

@@ -23,9 +23,13 @@ from odradek_pipeline.history_checks import (
     Edges,
     PollOrder,
     SendOrder,
+    cycle_through,
     cycles_of,
     found,
+    never_read,
     precommitted_reads,
+    value_at_several,
+    values_at_one,
 )
 from odradek_pipeline.jobs.spark_audit import SparkAudit
 from odradek_pipeline.jobs.spark_lines import numbered, read_lines
@@ -147,13 +151,13 @@ class _Audit(SparkAudit):
         """Several values at one offset."""
         at = self.seen(steps).groupBy("file", "key", "offset").agg(F.collect_set("value").alias("values"))
         for row in at.where(F.size("values") > 1).collect():
-            detail = f"values {sorted(str(_shown(value)) for value in row['values'])} at one offset"
+            detail = values_at_one(str(_shown(value)) for value in row["values"])
             yield row["file"], found("inconsistent-offsets", Severity.BAD, detail, key=row["key"], offset=row["offset"])
 
     def of_values(self, steps: DataFrame, values: DataFrame) -> Iterator[tuple[int, dict[str, Any]]]:
         """One value at several offsets, aborted and read, acknowledged and not read."""
         for row in values.where(F.size("offsets") > 1).collect():
-            detail = f"value {_shown(row['value'])} at offsets {sorted(row['offsets'])}"
+            detail = value_at_several(_shown(row["value"]), row["offsets"])
             yield row["file"], found("duplicate", Severity.BAD, detail, key=row["key"], offset=min(row["offsets"]))
         for row in values.where("reader is not null and writer.type = 'fail'").collect():
             detail = f"value {_shown(row['value'])} of an aborted write (process {row['writer']['process']}) was read"
@@ -166,7 +170,7 @@ class _Audit(SparkAudit):
             high, offset, value = row["high"] if row["high"] is not None else -1, row["offset"], _shown(row["value"])
             where = {"key": row["key"], "offset": offset, "operation": _by(row)}
             if 0 <= offset <= high:
-                detail = f"value {value} was acknowledged at offset {offset}; {high} was read, this never"
+                detail = never_read(value, offset, high)
                 yield row["file"], found("lost-write", Severity.BAD, detail, **where)
             else:
                 detail = f"value {value} was acknowledged and never polled"
@@ -217,7 +221,7 @@ class _Audit(SparkAudit):
         who: Any = members.join(ops.select("file", "number", "process", "txn"), ["file", "number"]).toPandas()
         for (file, _), of in who.groupby(["file", "cycle"]):
             first = of.sort_values("number").iloc[0]
-            detail = f"{len(of)} operations of processes {sorted(set(of['process']))} in a cycle of {first['how']}"
+            detail = cycle_through(len(of), of["process"], first["how"])
             where = _by({"number": int(first["number"]), "process": first["process"], "txn": first["txn"]})
             yield int(file), found(first["name"], Severity(first["severity"]), detail, operation=where)
 

@@ -51,6 +51,7 @@ from odradek_pipeline.sidecars import read_sidecars
 from odradek_pipeline.steps import Known
 from odradek_pipeline.timelines import delays, timelines
 from odradek_pipeline.times import Span
+from odradek_pipeline.wording import counted, listed
 
 __all__ = ["audit_logs", "Evidence"]
 
@@ -246,6 +247,11 @@ def read_coordinators(
     names = {(record.transactional_id, record.partition) for record in records}
     astray = any(partition_for(name, coordinator_count(place)) != partition for name, partition in names)
     coordinators.missing = missing_coordinators(place, scan.problems, astray=astray)
+    coordinators.astray = frozenset(
+        (record.partition, record.transactional_id)
+        for record in coordinators.last.values()
+        if partition_for(record.transactional_id, coordinator_count(place)) != record.partition
+    )
     coordinators.shortened = shortened_coordinators(tree)
     return coordinators
 
@@ -284,8 +290,17 @@ def wrong_coordinators(place: Place, coordinators: Coordinators) -> list[Problem
     segments = place.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)
     if not known or not segments or -1 not in coordinators.missing:
         return []
-    detail = "it has transactional ids that belong into other partitions of it"
-    return [problem(Path(segments[0].path).parent, -1, "wrong-coordinator", detail)]
+    first = min((partition for partition, _ in coordinators.astray), default=segments[0].partition)
+    path = next(Path(file.path).parent for file in segments if file.partition == first)
+    belong = [
+        f"{name} belongs into {TRANSACTION_STATE}-{partition_for(name, coordinator_count(place))}"
+        for partition, name in sorted(coordinators.astray)
+        if partition == first
+    ]
+    detail = listed(belong) or "transactional ids of other partitions"
+    others = len({partition for partition, _ in coordinators.astray} - {first})
+    more = f"; and {counted(others, 'more partition')} like it" if others else ""
+    return [problem(path, -1, "wrong-coordinator", detail + more)]
 
 
 def shortened_coordinators(tree: Tree) -> frozenset[int]:

@@ -435,6 +435,7 @@ class _Audit(SparkAudit):
             last={row["of_producer"]: record_of(row) for row in rows if row["fact"] == "last"},
             level_2=pairs(tables["level_2"]),
             missing=missing_coordinators(self.place, problems, astray=astray),
+            astray=frozenset((row["partition"], row["transactional_id"]) for row in rows if row["fact"] == "astray"),
             shortened=shortened_coordinators(self.tree),
             overdue=[(record_of(row), row["age"]) for row in rows if row["fact"] == "overdue"],
             stuck=[(record_of(row), row["age"]) for row in rows if row["fact"] == "stuck"],

@@ -13,11 +13,12 @@ from typing import Any
 
 import pandas as pd
 
-from odradek_pipeline.evidence import batches_around
-from odradek_pipeline.finding_words import sentence_of
+from odradek_pipeline.evidence import batches_around, event_times
+from odradek_pipeline.finding_words import sentences_of
+from odradek_pipeline.jobs.audit_events import CLOCK
 from odradek_pipeline.pictures import pictures_of
 from odradek_pipeline.report_parts import card, page_of, said_of, since_of
-from odradek_pipeline.wording import number, size, span, table_of, words
+from odradek_pipeline.wording import counted, number, size, span, table_of, time_of, words
 
 __all__ = ["find_audits", "write_report"]
 
@@ -43,7 +44,7 @@ def write_report(folder: Path) -> bool:
     audits = find_audits(folder)
     summaries = {audit: json.loads((audit / "summary.json").read_text()) for audit in audits}
     bad = any(summary["verdict"] == "bad" for summary in summaries.values())
-    causes = [(audit, row) for audit in audits for row in _incidents(audit)]
+    causes = [(audit, row) for audit in audits for row in _incidents(audit, summaries[audit])]
     around = [batches_around(row) for _, row in causes[:CARDS_MAX]]
     causes[:CARDS_MAX] = [
         (audit, row | {"since": since_of(audit, row, near)}) for (audit, row), near in zip(causes, around, strict=False)
@@ -52,14 +53,17 @@ def write_report(folder: Path) -> bool:
     title = f"Exactly-once audit: {verdict}"
     body = f'<header class="{verdict}"><h1>{title}</h1><p>{html.escape(heading)}</p></header>{_contents(causes)}'
     body += "".join(
-        card(place, audit, row, near, is_open=place <= OPEN_MAX)
+        card(place, audit, row, near, is_open=place <= OPEN_MAX, is_one_of_many=len(causes) > 1)
         for place, ((audit, row), near) in enumerate(zip(causes, around, strict=False), start=1)
     )
-    body += "".join(_section(audit, summaries[audit]) for audit in audits)
+    first = {audit: place for place, (audit, _) in reversed(list(enumerate(causes, start=1)))}
+    body += "".join(_section(audit, summaries[audit], first.get(audit, 0), len(causes)) for audit in audits)
     (folder / "report.html").write_text(page_of(title, body), encoding="utf-8")
     lines = [f"# {title}", "", heading, ""]
     lines += [line for _, row in causes[:LISTED_MAX] for line in _incident_lines(row)]
-    lines += [line for audit in audits for line in _section_lines(audit, summaries[audit])]
+    lines += [
+        line for audit in audits for line in _section_lines(audit, summaries[audit], first.get(audit, 0), len(causes))
+    ]
     (folder / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     if folder not in audits:  # whose own summary would be lost
         combined = {"verdict": verdict, "audits": {audit.name: summary for audit, summary in summaries.items()}}
@@ -73,7 +77,7 @@ def _heading(bad: bool, causes: int, summaries: list[dict[str, Any]]) -> str:
         of_kinds.setdefault(str(summary["audit"]), []).append(summary)
     read = "; ".join(_read(kind, of) for kind, of in of_kinds.items())
     if causes:
-        said = f"{number(causes)} {'incident' if causes == 1 else 'incidents'}: what is wrong, and what to do about it."
+        said = f"{counted(causes, 'incident')}: what is wrong, and what to do about it."
     else:
         said = "Something is bad; the findings stand below." if bad else "Nothing that breaks a promise was found."
     return f"{said} Read: {read}."
@@ -86,31 +90,32 @@ def _read(kind: str, summaries: list[dict[str, Any]]) -> str:
     for key, name in _AMOUNTS.items():
         found = [summary[key] for summary in summaries if isinstance(summary.get(key), int)]
         if found:
-            amounts.append(size(sum(found)) if key == "bytes" else f"{number(sum(found))} {name}")
+            amounts.append(size(sum(found)) if key == "bytes" else counted(sum(found), name, _MANY.get(name, "")))
     return ", ".join(amounts)
 
 
 _AMOUNTS = {
-    "batches": "batches",
-    "operations": "operations",
-    "events": "events",
-    "rows": "records",
-    "files": "files",
+    "batches": "batch",
+    "operations": "operation",
+    "events": "event",
+    "rows": "record",
+    "files": "file",
     "bytes": "",
 }
+_MANY = {"batch": "batches"}
 
 
 # ---------------------------------------------------------------------- incidents
 
 
-def _incidents(audit: Path) -> list[dict[str, Any]]:
-    """Those that the audit tells; of one that has only findings, one for each kind of bad ones."""
+def _incidents(audit: Path, summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those that the audit tells; of one that has only findings, what they amount to."""
     path = audit / "incidents.parquet"
     if path.exists():
         return [{str(key): value for key, value in row.items()} for row in pd.read_parquet(path).to_dict("records")]
     frame = pd.read_parquet(audit / "anomalies.parquet")
-    bad = frame[frame["severity"] == "bad"]
-    return [sentence_of(str(kind), rows) for kind, rows in bad.groupby("anomaly", sort=False)]
+    rows = list(sentences_of(frame[frame["severity"] == "bad"]))
+    return event_times(audit, rows, summary[CLOCK]) if summary.get(CLOCK) else rows
 
 
 def _contents(causes: list[Incident]) -> str:
@@ -150,13 +155,13 @@ def _plain(text: object) -> str:
 # ---------------------------------------------------------------------- audits
 
 
-def _section(audit: Path, summary: dict[str, Any]) -> str:
+def _section(audit: Path, summary: dict[str, Any], first: int, causes: int) -> str:
     heading = f"{summary['audit'].capitalize()}: {summary['verdict']}"
     facts = "".join(f"<li>{html.escape(name)} <b>{html.escape(value)}</b></li>" for name, value in _facts(summary))
     tables = "".join(
         f"<details><summary>{title}: {number(len(frame))}</summary>"
         f'<div class="wide">{table_of(frame.head(ROWS_MAX))}</div>{_more(frame)}</details>'
-        for title, frame in _findings(audit)
+        for title, frame in _findings(audit, first, causes)
     )
     figures = "".join(f"<figure>{svg}</figure>" for svg in pictures_of(audit))
     return (
@@ -165,20 +170,25 @@ def _section(audit: Path, summary: dict[str, Any]) -> str:
     )
 
 
-def _section_lines(audit: Path, summary: dict[str, Any]) -> list[str]:
+def _section_lines(audit: Path, summary: dict[str, Any], first: int, causes: int) -> list[str]:
     lines = [f"## {summary['audit'].capitalize()}: {summary['verdict']}", ""]
     lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in _facts(summary)]
     lines.append("")
-    for title, frame in _findings(audit):
+    for title, frame in _findings(audit, first, causes):
         lines += [f"### {title}", "", *_markdown(frame)]
     return lines
 
 
-def _findings(audit: Path) -> list[tuple[str, pd.DataFrame]]:
-    """Anomalies and problems, without columns that say nothing."""
+def _findings(audit: Path, first: int, causes: int) -> list[tuple[str, pd.DataFrame]]:
+    """Anomalies and problems, bad ones first, without columns that say nothing; `incident` is the number that it has in
+    the report, where there are several."""
     found = []
     for title in ("Anomalies", "Problems"):
         frame = pd.read_parquet(audit / f"{title.lower()}.parquet")
+        frame = frame.iloc[(frame["severity"] != "bad").argsort(kind="stable")].reset_index(drop=True)
+        frame["incident"] = frame["incident"].where((frame["incident"] < 0) | (causes < 2), frame["incident"] + first)
+        if causes < 2:
+            frame = frame.drop(columns="incident")
         shown = frame.drop(columns=[column for column in frame if frame[column].isin(("", -1)).all()])
         if len(shown):
             found.append((title, shown))
@@ -189,7 +199,15 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Figures of an audit in words; what is a table of its own is left out."""
     rows: list[tuple[str, str]] = []
     for key, value in summary.items():
-        if key in ("audit", "verdict", "delays_ms"):
+        if key in ("audit", "verdict", "delays_ms", CLOCK):
+            continue
+        if key == "transaction_version":
+            changes = [
+                f"{one['level']} since {time_of(one['since'])}"
+                for before, one in zip([{"level": None}, *value], value, strict=False)
+                if one["level"] != before["level"]
+            ]
+            rows.append(("transaction.version", ", ".join(changes) or "not in the metadata"))
             continue
         if isinstance(value, dict):
             rows += [(f"{words(key)}: {name}", _value(one)) for name, one in value.items()]

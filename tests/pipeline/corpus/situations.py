@@ -26,6 +26,7 @@ from tests.pipeline.corpus.kafkas import (
     started,
     stopped,
 )
+from tests.pipeline.corpus.situations_of_clients import OF_CLIENTS
 from tests.pipeline.corpus.situations_of_clusters import CLUSTERS
 from tests.pipeline.corpus.situations_of_groups import OF_GROUPS
 from tests.pipeline.corpus.situations_of_newer_groups import OF_NEWER_GROUPS
@@ -227,7 +228,7 @@ ALONE = (
 )
 SITUATIONS: dict[str, Situation] = {
     one.__name__: one for one in (*ALONE, *OF_GROUPS, *CLUSTERS, *OF_NEWER_GROUPS, *OF_OPERATION)
-}
+} | OF_CLIENTS
 
 
 def main(names: list[str]) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
+from tests.clients.toolchain import jars
 from tests.oracle.brokers import ask
 from tests.oracle.real_kafka import RealKafka
 from tests.pipeline.corpus.kafkas import admin, cluster, configure, create, done, launched, plain, started, stopped
@@ -16,6 +19,9 @@ from tests.pipeline.record_logs import java_transactions, transactions
 from odradek.wire.registry import ApiKey
 
 __all__ = ["OF_OPERATION"]
+
+KAFKAS_TESTS = Path(__file__).parents[2] / "kafka" / "pom.xml"
+"""Whose jars have a store for segments that is a folder."""
 
 
 class KafkaOfTwoDisks(RealKafka):
@@ -172,7 +178,60 @@ def a_coordinator_dies() -> list[RealKafka]:
     return nodes
 
 
+def tiered() -> list[RealKafka]:
+    """Segments are copied to a store (KIP-405), and removed here before retention asks for it: a log begins here behind
+    where it begins, and its leader epochs, producers and aborted transactions are those of the whole of it."""
+    (store,) = jars(KAFKAS_TESTS).glob("kafka-storage-*-test.jar")
+    folder = tempfile.mkdtemp(prefix="tiered-")
+    properties = {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+        "remote.log.storage.manager.class.path": str(store),
+        "remote.log.storage.manager.impl.prefix": "rsm.config.",
+        "rsm.config.dir": folder,
+        "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "3",
+        "remote.log.manager.task.interval.ms": "500",
+        "log.retention.check.interval.ms": "500",
+        "log.segment.delete.delay.ms": "0",
+    }
+    kafka = launched(RealKafka, 2, properties)
+    settings: dict[str, Any] = {
+        "remote_storage_enable": "true",
+        "local_retention_ms": "1",
+        "retention_ms": "-1",
+        "segment_ms": "300",
+    }
+    create(kafka, "orders", 3, **settings)
+    create(kafka, "plain", **settings)
+    create(kafka, "trimmed", **settings)
+    for _ in range(4):
+        java_transactions(kafka, "shop", 3, leave_open=False)
+        transactions(kafka.bootstrap, "till", count=3)
+        for topic in ("plain", "trimmed"):
+            plain(kafka, topic, 3, **{"enable.idempotence": True})
+        time.sleep(0.5)
+    deadline = time.monotonic() + 60
+    while not _begins_later(kafka, "orders-0") and time.monotonic() < deadline:
+        time.sleep(0.5)
+    client = admin(kafka)
+    done(client.delete_records([TopicPartition("trimmed", 0, 5)]))
+    kafka.stop()
+    kafka.start()
+    java_transactions(kafka, "shop", 3, leave_open=True)
+    kafka.kill()
+    shutil.rmtree(folder)
+    assert _begins_later(kafka, "orders-0"), "the store has taken nothing"
+    return [kafka]
+
+
+def _begins_later(kafka: RealKafka, partition: str) -> bool:
+    return not (kafka.directory / "data" / partition / f"{0:020}.log").exists()
+
+
 OF_OPERATION = (
+    tiered,
     two_disks,
     preallocated,
     times_of_the_broker,
