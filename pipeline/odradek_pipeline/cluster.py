@@ -58,6 +58,10 @@ class Cluster:
         """Whether the topic's own config asks for compaction."""
         return "compact" in self.image.config(ResourceType.TOPIC, topic).get("cleanup.policy", "")
 
+    def is_tiered(self, topic: str) -> bool:
+        """Whether the topic's segments go to a store, and are removed here before the log begins later (KIP-405)."""
+        return self.image.config(ResourceType.TOPIC, topic).get("remote.storage.enable", "") == "true"
+
 
 def read_cluster(tree: Tree) -> Cluster | None:
     """Fold the newest snapshot and the log behind it, of the copy that reaches furthest; None where there is none.

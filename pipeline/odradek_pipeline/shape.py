@@ -30,29 +30,40 @@ from odradek_pipeline.result import Severity, anomaly
 __all__ = ["future_times", "same_batches", "shape_anomalies", "shape_problems", "unknown_producers"]
 
 Partition = tuple[str, int]
+REMOTE_LOG_METADATA = "__remote_log_metadata"
 BATCHES_SAME_MIN = 5
 """So many equal batches are no coincidence of short logs."""
 AHEAD_MS = 86_400_000
 """Brokers take no record that is further ahead than an hour, unless they were told to; clocks differ by less."""
 
 
-def shape_anomalies(audited: Iterable[PartitionDir], ends: Mapping[Partition, int]) -> list[dict[str, Any]]:
+def shape_anomalies(
+    audited: Iterable[PartitionDir], ends: Mapping[Partition, int], cluster: Cluster | None
+) -> list[dict[str, Any]]:
     """Logs that begin too late or end too early; `ends` are the last offsets that were read."""
     found: list[dict[str, Any]] = []
     for one in audited:
         if one.topic != CLUSTER_METADATA:
-            found += _missing_beginning(one)
+            if cluster is None or not cluster.is_tiered(one.topic):
+                found += _missing_beginning(one, may_be_tiered=cluster is None and _has_store(one.log_dir))
             found += _lost_tail(one, max(ends.get(one.key, -1) + 1, one.last_segment))
     return found
 
 
-def _missing_beginning(one: PartitionDir) -> Iterator[dict[str, Any]]:
+def _has_store(log_dir: LogDir) -> bool:
+    """Whether the broker has segments in a store: what is there, it notes in a topic of its own."""
+    return any(Path(log_dir.path).glob(f"{REMOTE_LOG_METADATA}-*"))
+
+
+def _missing_beginning(one: PartitionDir, *, may_be_tiered: bool) -> Iterator[dict[str, Any]]:
     """The first leader epoch of the checkpoint begins where the log does, also after retention."""
     start = max(one.log_dir.log_starts.get(one.key, 0), one.epochs[0][1] if one.epochs else 0)
     if not one.epochs or one.first_segment <= start:
         return
     detail = f"the log begins at offset {start}, say its checkpoints; its first segment at {one.first_segment}"
-    yield anomaly("missing-segment", Severity.BAD, detail, **_where(one, start, one.first_segment))
+    severity = Severity.INFO if may_be_tiered else Severity.BAD
+    more = "; without the metadata log nobody knows whether they are in a store" if may_be_tiered else ""
+    yield anomaly("missing-segment", severity, detail + more, **_where(one, start, one.first_segment))
 
 
 def _lost_tail(one: PartitionDir, end: int) -> Iterator[dict[str, Any]]:

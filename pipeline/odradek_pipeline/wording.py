@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import html
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["counted", "listed", "number", "size", "span", "table_of", "time_of", "words"]
 

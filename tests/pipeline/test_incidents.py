@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,22 @@ def test_whose_markers_have_the_next_epoch(steps: list[tuple[str, int]], is_bump
         for at, (state, version) in enumerate(steps)
     ]
     assert ({(5, 3)} if is_bumped else set()) == Coordinators.fold(records, known=True, now=9).level_2
+
+
+def test_segments_may_be_in_a_store(tmp_path: Path) -> None:
+    """The metadata log says of which topics; without it a broker with a store may have any there."""
+    root = unpack("tiered", tmp_path)
+    here = root / "broker-1"
+    assert len(list(here.glob(f"orders-0/{0:020}.log"))) == 0
+    assert "missing-segment" not in set(audited(root).anomalies["anomaly"])
+    shutil.rmtree(here / "__cluster_metadata-0")
+    unknown = audited(root)
+    assert not unknown.is_bad
+    assert ("missing-segment", "info") in {
+        (row["anomaly"], row["severity"]) for row in unknown.anomalies.to_dict("records")
+    }
+    for notes in here.glob("__remote_log_metadata-*"):
+        shutil.rmtree(notes)
+    gone = audited(root).incidents
+    assert gone is not None
+    assert {"missing-segment"} == set(gone["incident"])

@@ -138,14 +138,15 @@ def test_causes_are_the_same_on_spark(spark: SparkSession, tmp_path: Path) -> No
         assert one == other
 
 
-def test_a_client_that_ends_below_level_2_is_healthy_on_spark_and_what_lies_astray_is_told(
+def test_what_clients_and_stores_do_is_healthy_on_spark_and_what_lies_astray_is_told(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    healthy = unpack("platformatic_at_level_2", tmp_path) / "broker-1"
-    astray = unpack("java_level_2_clean_stop", tmp_path) / "broker-1"
-    one, two, aside = (astray / name for name in ("__transaction_state-1", "__transaction_state-2", "aside"))
-    one.rename(aside), two.rename(one), aside.rename(two)
-    for directory, told in ((healthy, []), (astray, ["wrong-coordinator"])):
+    healthy, tiered = (unpack(name, tmp_path) / "broker-1" for name in ("platformatic_at_level_2", "tiered"))
+    (swapped,) = (one for one in FAULTS if one.name == "partitions of the coordinators' log in each other's place")
+    root = unpack(swapped.base, tmp_path)
+    swapped.plant(root)
+    astray = root / "broker-1"
+    for directory, told in ((healthy, []), (tiered, []), (astray, ["wrong-coordinator"])):
         here, spread = audit_logs([directory]), audit_logs_on_spark(spark, [directory], tmp_path / "out")
         assert here.incidents is not None
         assert spread.incidents is not None

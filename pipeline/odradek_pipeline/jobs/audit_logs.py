@@ -353,7 +353,7 @@ def conclude(
     # What ends before its checkpoints because the rest was left out has lost nothing.
     audited = [one for one in place.audited() if one.key not in place.cut]
     found += split_anomalies(evidence.split, coordinators)
-    found += shape_anomalies(audited, evidence.ends)
+    found += shape_anomalies(audited, evidence.ends, place.cluster)
     ends = {one.path: evidence.ends.get(one.key, -1) for one in audited}
     scan.problems += place.around.problems
     scan.problems += shape_problems(place.around, ends, place.cluster, place.topics)

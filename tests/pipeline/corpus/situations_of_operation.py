@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
@@ -22,6 +23,7 @@ __all__ = ["OF_OPERATION"]
 
 KAFKAS_TESTS = Path(__file__).parents[2] / "kafka" / "pom.xml"
 """Whose jars have a store for segments that is a folder."""
+LOG_CONTEXT = "org/apache/kafka/common/utils/LogContext"
 
 
 class KafkaOfTwoDisks(RealKafka):
@@ -181,14 +183,13 @@ def a_coordinator_dies() -> list[RealKafka]:
 def tiered() -> list[RealKafka]:
     """Segments are copied to a store (KIP-405), and removed here before retention asks for it: a log begins here behind
     where it begins, and its leader epochs, producers and aborted transactions are those of the whole of it."""
-    (store,) = jars(KAFKAS_TESTS).glob("kafka-storage-*-test.jar")
-    folder = tempfile.mkdtemp(prefix="tiered-")
+    folder = Path(tempfile.mkdtemp(prefix="tiered-"))
     properties = {
         "remote.log.storage.system.enable": "true",
         "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
-        "remote.log.storage.manager.class.path": str(store),
+        "remote.log.storage.manager.class.path": _store_of_kafkas_tests(folder / "classes"),
         "remote.log.storage.manager.impl.prefix": "rsm.config.",
-        "rsm.config.dir": folder,
+        "rsm.config.dir": str(folder / "store"),
         "remote.log.metadata.manager.listener.name": "PLAINTEXT",
         "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
         "rlmm.config.remote.log.metadata.topic.num.partitions": "3",
@@ -224,6 +225,17 @@ def tiered() -> list[RealKafka]:
     shutil.rmtree(folder)
     assert _begins_later(kafka, "orders-0"), "the store has taken nothing"
     return [kafka]
+
+
+def _store_of_kafkas_tests(folder: Path) -> str:
+    """The class path of a store that is a folder; it is of an earlier release than the broker, and needs a class that
+    has another name since."""
+    (store,) = jars(KAFKAS_TESTS).glob("kafka-storage-*-test.jar")
+    (clients,) = jars(KAFKAS_TESTS).glob("kafka-clients-?.?.?.jar")
+    with ZipFile(clients) as archive:
+        names = archive.namelist()
+        archive.extractall(folder, [name for name in names if name.startswith(LOG_CONTEXT)])
+    return f"{store}:{folder}"
 
 
 def _begins_later(kafka: RealKafka, partition: str) -> bool:
