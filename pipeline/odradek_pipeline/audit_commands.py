@@ -13,6 +13,7 @@ from odradek.commands import Argument, Commands, Option
 from odradek.usage import UsageError
 from odradek_pipeline.needs import need
 from odradek_pipeline.options import AuditMaster, Directories, Out, ShowProgress, Since, Stage, Tables, Until
+from odradek_pipeline.table_kind import TableKind
 from odradek_pipeline.told import BAD, finish
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def audit_logs_command(
     from odradek_pipeline.stores import fetched, is_far, placed
     from odradek_pipeline.times import Span
 
-    partitioned = check_tables(tables)
+    kind = check_tables(tables, out)
     if master != "none":
         need("pyspark", extra="pipeline")
         check_master(master)
@@ -83,9 +84,9 @@ def audit_logs_command(
                 result = audit_logs(here, not_after=now, progress=shows, **options.given())
         else:
             with shown(ON_SPARK, asked=progress) as shows:
-                more = _OnSpark(master, range_mb << 20, partitioned, shows)
+                more = _OnSpark(master, range_mb << 20, kind, shows)
                 result = _on_spark(here, folder, more, options)
-        result.partitioned = partitioned
+        result.kind = kind
         finish(result, folder, told=out)
 
 
@@ -128,7 +129,7 @@ class _OnSpark:
 
     master: str
     range_bytes: int
-    partitioned: bool
+    kind: TableKind
     progress: Progress | None
 
 
@@ -141,7 +142,7 @@ def _on_spark(directories: list[Path], out: Path, more: _OnSpark, options: _LogO
             directories,
             out,
             range_bytes=more.range_bytes,
-            partitioned=more.partitioned,
+            partitioned=more.kind is TableKind.PARTITIONED,
             progress=more.progress,
             **options.given(),
         )

@@ -17,7 +17,11 @@ Stage = Annotated[
     Path | None, Option(help="Folder for copies of what is in a store; kept, so that only what is new is fetched.")
 ]
 Tables = Annotated[
-    str, Option(help="parquet, or partitioned: what grows with the logs in folders topic=…/partition=….")
+    str,
+    Option(
+        help="parquet; partitioned: what grows with the logs in folders topic=…/partition=…; iceberg: as Parquet, and "
+        "each audit a snapshot of Iceberg tables beside it."
+    ),
 ]
 Out = Annotated[Path, Option(help="Folder for the tables (Parquet) and summary.json.")]
 Since = Annotated[

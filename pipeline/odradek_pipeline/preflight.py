@@ -17,6 +17,9 @@ from pathlib import Path
 from odradek.net.client import split_address
 from odradek.usage import UsageError
 from odradek_pipeline.layout import LogFile, find_files
+from odradek_pipeline.needs import need
+from odradek_pipeline.stores import is_far
+from odradek_pipeline.table_kind import TableKind
 
 __all__ = [
     "check_address",
@@ -32,7 +35,6 @@ __all__ = [
 JAVA_MIN = 17
 _MASTER = re.compile(r"local(\[(\*|\d+)(,\s*\d+)?\])?|yarn|k8s://\S+|spark://[^\s,:]+:\d+(,[^\s,:]+:\d+)*")
 _CONNECT_S = 5.0
-_TABLES = {"parquet": False, "partitioned": True}
 
 
 def check_log_directories(directories: Iterable[Path], topics: Sequence[str] = ()) -> None:
@@ -125,13 +127,16 @@ def check_folder(out: Path) -> None:
         raise UsageError(f"{out} cannot be written to: Permission denied.")
 
 
-def check_tables(kind: str) -> bool:
-    """Whether tables are partitioned; a kind that there is not is said in a sentence."""
-    if kind == "iceberg":
-        raise UsageError("Tables cannot be Iceberg's yet: it has no runtime for this Spark; use partitioned.")
-    if kind not in _TABLES:
-        raise UsageError(f"There are no tables of the kind {kind}: they are {' or '.join(_TABLES)}.")
-    return _TABLES[kind]
+def check_tables(kind: str, out: str) -> TableKind:
+    """The kind of tables of this name; one that there is not, or not there, is said in a sentence."""
+    if kind not in {each.value for each in TableKind}:
+        raise UsageError(f"There are no tables of the kind {kind}: they are {', '.join(TableKind)}.")
+    found = TableKind(kind)
+    if found is TableKind.ICEBERG:
+        need("pyiceberg", "sqlalchemy", extra="iceberg")
+        if is_far(out):
+            raise UsageError("Iceberg's tables name their files by whole paths: --out has to be a folder here.")
+    return found
 
 
 # ---------------------------------------------------------------------- Spark

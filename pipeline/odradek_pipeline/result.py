@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from odradek_pipeline.layout import Problem
+from odradek_pipeline.table_kind import TableKind
 
 __all__ = [
     "ANOMALY_COLUMNS",
@@ -90,8 +92,9 @@ class Result:
     """The causes of what is bad, where an audit looks for them; `anomalies` names each one's by its place here."""
     incident_of: dict[int, int] = field(default_factory=dict)
     """The same for problems."""
-    partitioned: bool = False
-    """The tables that grow with the logs are folders, `topic=…/partition=…`."""
+    written: tuple[str, ...] = ()
+    """Tables that Spark has written."""
+    kind: TableKind = TableKind.PARQUET
 
     @property
     def is_bad(self) -> bool:
@@ -134,12 +137,22 @@ def write_result(result: Result, out: Path) -> None:
         path = out / f"{name}.parquet"
         if path.is_dir():  # an earlier run on Spark, or one of partitioned tables, left its parts there
             shutil.rmtree(path)
-        if result.partitioned and name in GROWING:
+        if result.kind is TableKind.PARTITIONED and name in GROWING:
             path.unlink(missing_ok=True)
             table.to_parquet(path, index=False, partition_cols=list(PARTITIONED_BY))
         else:
-            table.to_parquet(path, index=False)
+            table.to_parquet(path, index=False, schema=_schema(table))
+    if result.kind is TableKind.ICEBERG:
+        from odradek_pipeline.iceberg_tables import publish  # an extra of its own
+
+        publish(out, {*tables, *result.written})
     (out / "summary.json").write_text(json.dumps(result.summary(), indent=2) + "\n")
+
+
+def _schema(table: pd.DataFrame) -> pa.Schema:
+    """The types of its columns; those in which there is nothing are of text, as the others like them."""
+    found = pa.Schema.from_pandas(table, preserve_index=False)
+    return pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in found])
 
 
 def problems_frame(problems: Iterable[Problem]) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+from pyiceberg.table import StaticTable
 from tests.pipeline.corpus.__main__ import unpack
 from tests.pipeline.corpus.edit import Log
 from tests.pipeline.test_wrong_calls import called, exit_code
@@ -138,8 +139,11 @@ def test_damaged_input_is_bad_and_no_trace(tmp_path: Path, master: str, name: st
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--tables", "avro"], "There are no tables of the kind avro: they are parquet or partitioned."),
-        (["--tables", "iceberg"], "Tables cannot be Iceberg's yet: it has no runtime for this Spark; use partitioned."),
+        (["--tables", "avro"], "There are no tables of the kind avro: they are parquet, partitioned, iceberg."),
+        (
+            ["--tables", "iceberg", "--out", "s3://b/p"],
+            "Iceberg's tables name their files by whole paths: --out has to ",
+        ),
         (["--state", "other"], "other is of another cluster: somebody's, not "),
         (["--state", "full"], "full is no memory of audits: it has other files."),
         (["--state", "file"], "file cannot be a memory of audits: File exists."),
@@ -190,6 +194,57 @@ def test_partitioned_tables(tmp_path: Path, master: str) -> None:
     assert 0 == exit_code("report", "out")
     audit(directory, master)
     assert rows.columns.tolist() == pd.read_parquet("out/log_txns.parquet").columns.tolist()
+
+
+def test_iceberg_tables(tmp_path: Path, master: str) -> None:
+    """Each audit is a snapshot of them; the hint leads to the newest, and its files are not the next audit's."""
+    directory = unpack(STOPPED, tmp_path) / "broker-1"
+    audit(directory, master, "--tables", "iceberg")
+    first = iceberg("log_txns")
+    rows = first.scan().to_pandas()
+    assert rows_of(pd.read_parquet("out/log_txns.parquet")) == rows_of(rows) != []
+    names = {path.stem for path in Path("out").glob("*.parquet")}
+    assert names == {path.name for path in Path("out/iceberg/audit").iterdir()}
+    assert 0 == len(iceberg("anomalies").scan().to_pandas())
+    (before,) = first.snapshots()
+
+    shutil.rmtree(directory / "orders-0")
+    audit(directory, master, "--tables", "iceberg")
+    newest = iceberg("log_txns")
+    less = rows_of(newest.scan().to_pandas())
+    assert (
+        rows_of(pd.read_parquet("out/log_txns.parquet")) == less == [row for row in rows_of(rows) if row[:2] != ORDERS]
+    )
+    assert rows_of(rows) == rows_of(newest.scan(snapshot_id=before.snapshot_id).to_pandas())
+    assert newest.schema().column_names == list(pd.read_parquet("out/log_txns.parquet").columns)
+
+
+def test_iceberg_tables_that_were_moved_are_told(tmp_path: Path) -> None:
+    directory = unpack(STOPPED, tmp_path) / "broker-1"
+    audit(directory, "none", "--tables", "iceberg")
+    Path("out").rename("elsewhere")
+    said = called("audit", "logs", directory, "--master", "none", "--tables", "iceberg", "--out", "elsewhere")
+    assert said.startswith(f"The Iceberg tables in {tmp_path}/elsewhere/iceberg cannot be gone on with: ")
+    assert said.endswith("They stay where they were made; name another --out, or remove the folder.")
+    Path("elsewhere/iceberg/catalog.db").write_bytes(b"no catalog")
+    said = called("audit", "logs", directory, "--master", "none", "--tables", "iceberg", "--out", "elsewhere")
+    assert "cannot be gone on with: file is not a database." in said
+
+
+ORDERS = ("orders", 0)
+
+
+def iceberg(name: str) -> StaticTable:
+    """The newest version of a table, as its hint says."""
+    folder = Path("out/iceberg/audit", name, "metadata").resolve()
+    version = (folder / "version-hint.text").read_text()
+    return StaticTable.from_metadata((folder / f"v{version}.metadata.json").as_uri())
+
+
+def rows_of(frame: pd.DataFrame) -> list[tuple[object, ...]]:
+    return sorted(
+        (row.topic, int(row.partition), int(row.producer_id), int(row.first_offset)) for row in frame.itertuples()
+    )
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ class SparkAudit(ABC):
     partitioned: bool = False
     """Those of `GROWING` are folders, `topic=…/partition=…`."""
     progress: Progress | None = None
+    names: list[str] = field(default_factory=list)
+    """Tables that were written for good."""
 
     @property
     def work(self) -> Path:
@@ -40,6 +42,7 @@ class SparkAudit(ABC):
                 result = self.result()
         finally:
             shutil.rmtree(self.work, ignore_errors=True)
+        result.written = tuple(self.names)
         result.seconds = time.perf_counter() - self.began
         return result
 
@@ -54,6 +57,7 @@ class SparkAudit(ABC):
 
     def kept(self, name: str, rows: DataFrame) -> DataFrame:
         """A table of the audit, written, and read again: what is expensive is done once."""
+        self.names.append(name)
         return self._written(self.out, name, rows, PARTITIONED_BY if self.partitioned and name in GROWING else ())
 
     def stored(self, name: str, rows: DataFrame) -> DataFrame:
