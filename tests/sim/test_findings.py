@@ -38,6 +38,11 @@ FINDINGS = [
     # An epoch counted as used up of an id that was at work by then.
     (20007, "worn-epochs"),
     (20011, "worn-epochs"),
+    # A producer whose epoch had been forced retried a bump from before that.
+    (20106, "worn-epochs"),
+    # Of a bump of level 0 that was written, and refused because its log had gone to another coordinator, that one
+    # knows nothing, in Kafka either.
+    (20110, "lagging"),
     # Two deliveries of one millisecond were taken in the wrong order.
     (6105, "sharing"),
 ]

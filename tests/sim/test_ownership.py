@@ -68,6 +68,13 @@ def test_a_bump_that_is_asked_for_again_may_be_forgotten_at_level_0() -> None:
     asked = init("p0", 0), init("p0", 10, epoch=0, lost=True), init("p0", 20, epoch=0, error=FENCED)
     assert names(*asked) == ["fenced owner"]
     assert names(*asked, forgets_bumps=True) == []
+    for error, found in {
+        ErrorCode.NOT_COORDINATOR: [],
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: [],
+        ErrorCode.CONCURRENT_TRANSACTIONS: ["fenced owner"],
+    }.items():
+        said = init("p0", 0), init("p0", 10, epoch=0, error=error), init("p0", 20, epoch=0, error=FENCED)
+        assert names(*said, forgets_bumps=True) == found
     assert names(init("p0", 0), init("p0", 20, epoch=0, error=FENCED), forgets_bumps=True) == ["fenced owner"]
 
 

@@ -34,6 +34,8 @@ TURNED_AWAY = frozenset(
     }
 )
 """What a coordinator says to who does not own the id, or has nothing to end."""
+UNSURE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""What it says when its log has gone to another, or lacks replicas: what it was about to do may come about."""
 _ERROR_OF: Mapping[type, Callable[[Any], int]] = {
     InitProducerIdRequest: lambda answer: answer.error_code,
     AddPartitionsToTxnRequest: lambda answer: (
@@ -169,9 +171,12 @@ def _must_end(asked: Asked, requests: Sequence[Asked]) -> bool:
 
 
 def _repeats_a_bump(asked: Asked, requests: Sequence[Asked]) -> bool:
-    """Whether the same bump was asked for before, and not answered."""
+    """Whether the same bump was asked for before, and may have been done though nobody said so."""
     return isinstance(asked.request, InitProducerIdRequest) and any(
-        each.name == asked.name and each.at < asked.at and each.response is None and each.request == asked.request
+        each.name == asked.name
+        and each.at < asked.at
+        and each.request == asked.request
+        and (each.response is None or each.response.error_code in UNSURE)
         for each in requests
     )
 
