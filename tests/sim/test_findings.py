@@ -40,6 +40,8 @@ FINDINGS = [
     (20011, "worn-epochs"),
     # A producer whose epoch had been forced retried a bump from before that.
     (20106, "worn-epochs"),
+    # The epoch that was forced was the next one, as if the producer had ended a transaction.
+    (20119, "worn-epochs"),
     # Of a bump of level 0 that was written, and refused because its log had gone to another coordinator, that one
     # knows nothing, in Kafka either.
     (20110, "lagging"),

@@ -395,7 +395,8 @@ class Nemesis:
             entry = None if isinstance(shard, Refused) else shard.machine.entry(tid)
             if isinstance(shard, Refused) or entry is None:
                 continue
-            if entry.state in EXPIRABLE and entry.producer_epoch < epoch:
+            # The next epoch is what its producer gets when it ends its transaction, and retries that.
+            if entry.state in EXPIRABLE and entry.producer_epoch + 1 < epoch:
                 before = len(self.forced)
                 self._do(partial(self._force_if_idle, shard, tid, epoch), node_id=node_id)
                 if len(self.forced) > before:
