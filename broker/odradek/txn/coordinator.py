@@ -7,6 +7,7 @@ record is proposed, and `Ledger.apply` adopts it once it is committed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.log.machine import Answered, Decision, Fact, Proposed, Refused
@@ -313,12 +314,16 @@ class TxnCoordinator(Ledger):
             return Refused(ErrorCode.INVALID_REQUEST)
         held = self._held.get(transactional_id)
         if held is None:
-            return Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+            beginning = self.beginning(transactional_id)
+            if beginning is None:
+                return Refused(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+            return Answered(described(beginning, ()))
         return Answered(described(held.entry, held.owing if held.entry.state in PREPARED else held.entry.partitions))
 
     def listed(self, wanted: TransactionFilter, *, now: int) -> Iterator[list_transactions_response.TransactionState]:
         """ListTransactions: what this partition adds to the answer."""
-        return wanted.listed(self.entries(), now=now)
+        beginning = (entry for each in self._pending if (entry := self.beginning(each)) is not None)
+        return wanted.listed(chain(self.entries(), beginning), now=now)
 
 
 def _added_facts(entry: Entry, partitions: Iterable[TopicPartition], tv: int) -> tuple[Fact, ...]:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.log.machine import Fact, LogRecord, Machine, Parked, Proposed
 from odradek.records.record import iterate_records
 from odradek.txn.deadlines import Deadlines, next_tick
-from odradek.txn.entry import Entry, TopicPartition, decode_id, encode_id, value_version
+from odradek.txn.entry import NONE, Entry, TopicPartition, decode_id, encode_id, value_version
 from odradek.txn.markers import NO_LEADER, WriteMarkers, write_markers
 from odradek.txn.rules import rules_of
 from odradek.txn.states import EXPIRABLE, PREPARED, TxnState, completed_state
@@ -121,6 +122,12 @@ class Ledger(Machine["TxnWork"]):
     def entries(self) -> Iterator[Entry]:
         """All committed entries."""
         return (held.entry for held in self._held.values())
+
+    def beginning(self, transactional_id: str) -> Entry | None:
+        """What is shown of an id whose first record waits to be committed: nobody has its first epoch yet."""
+        pending = self._pending.get(transactional_id)
+        entry = None if pending is None or transactional_id in self._held else pending.proposed.entry
+        return None if entry is None else replace(entry, producer_epoch=NONE)
 
     def owing(self, transactional_id: str) -> tuple[TopicPartition, ...]:
         """The partitions whose marker the transaction that this id ends still lacks."""
