@@ -155,16 +155,14 @@ class Partition:
         lags: Mapping[int, int],
         alive: Collection[int],
         new: Collection[int],
-        strict: bool,
         now: int,
     ) -> bool:
         """Adopt who has replicas, and how they are (`Followers.adopt`); whether that has moved the high watermark.
 
-        A topic that was meant for more brokers than there are can be written all the same, unless we are `strict`.
+        More than all replicas need not be in sync, whatever `min.insync.replicas` says.
         """
-        minimum = self.config.min_insync_replicas
-        required = min(minimum, len(replicas))
-        self.is_short = len(in_sync) < (minimum if strict else required)
+        required = min(self.config.min_insync_replicas, len(replicas))
+        self.is_short = len(in_sync) < required
         stable = self.last_stable_offset if self.facts is not None else 0
         moved = self.followers.adopt(
             replicas=replicas, in_sync=in_sync, required=required, lags=lags, alive=alive, new=new, now=now

@@ -157,17 +157,12 @@ def _reassign(
     return _begin(topic, partition, wanted.replicas, image, rules, may_resize=may_resize)
 
 
-def _originals(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas before the reassignment that is under way."""
-    return tuple(each for each in partition.replicas if each not in partition.adding_replicas)
-
-
 def _cancel(
     topic: TopicImage, partition: PartitionImage, image: MetadataImage, rules: ElectionRules
 ) -> PartitionChangeRecord | Failure | None:
     if not partition.adding_replicas and not partition.removing_replicas:
         return Failure(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    kept = _originals(partition)
+    kept = tuple(each for each in partition.replicas if each not in partition.adding_replicas)
     isr = [each for each in partition.isr if each in kept]
     if not isr:
         return Failure(
@@ -190,16 +185,19 @@ def _begin(
     failure = _bad_target(target, image)
     if failure is not None:
         return failure
-    originals = _originals(partition)
-    if not may_resize and len(target) != len(originals):
+    before = partition.replicas
+    staying = [each for each in before if each not in partition.removing_replicas]
+    if not may_resize and len(target) != len(staying):
         return Failure(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor is changed from {len(originals)} to {len(target)}",
+            f"The replication factor is changed from {len(staying)} to {len(target)}",
         )
-    if partition.replicas == tuple(target) and not partition.adding_replicas and not partition.removing_replicas:
+    if before == tuple(target) and not partition.adding_replicas and not partition.removing_replicas:
         return None
-    adding = tuple(each for each in target if each not in originals)
-    removing = tuple(each for each in originals if each not in target)
+    # Of one that is under way all replicas count, those included that are on their way: it is not resumed when the new
+    # one is cancelled.
+    adding = tuple(each for each in target if each not in before)
+    removing = tuple(each for each in before if each not in target)
     merged = (*target, *removing)
     isr = [each for each in partition.isr if each in merged]
     # A replica that acknowledges at once has everything when its leader hears of it, and joins then.

@@ -11,6 +11,48 @@ from odradek.wire.errors import ErrorCode
 
 __all__ = ["invalid_topic_configs"]
 
+_LOOKED_AT = (
+    "segment.bytes",
+    "segment.ms",
+    "segment.jitter.ms",
+    "segment.index.bytes",
+    "flush.messages",
+    "flush.ms",
+    "retention.bytes",
+    "retention.ms",
+    "max.message.bytes",
+    "max.decompressed.message.bytes",
+    "index.interval.bytes",
+    "delete.retention.ms",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "file.delete.delay.ms",
+    "min.cleanable.dirty.ratio",
+    "cleanup.policy",
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
+    "compression.type",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.zstd.level",
+    "preallocate",
+    "message.timestamp.type",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms",
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+    "remote.storage.enable",
+    "local.retention.ms",
+    "local.retention.bytes",
+    "remote.log.copy.disable",
+    "remote.copy.lag.ms",
+    "remote.copy.lag.bytes",
+    "remote.log.delete.on.disable",
+    "errors.deadletterqueue.group.enable",
+)
+"""In which order Kafka looks at values, so which of several wrong ones it names; a key that is not here comes last."""
+_PLACES = {name: place for place, name in enumerate(_LOOKED_AT)}
+
 
 def invalid_topic_configs(overrides: Mapping[str, str | None], config: Config) -> Failure | None:
     """Why a topic cannot have these overrides, or None (`LogConfig.validate`)."""
@@ -22,9 +64,9 @@ def invalid_topic_configs(overrides: Mapping[str, str | None], config: Config) -
     for name in overrides:
         if name not in TOPIC_KEYS or name in config.release.lacks:
             return Failure(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
-    for name, value in overrides.items():
+    for name in sorted(overrides, key=lambda name: _PLACES.get(name, len(_PLACES))):
         try:
-            parsed[name] = TOPIC_KEYS[name].parse(value or "")
+            parsed[name] = TOPIC_KEYS[name].parse(overrides[name] or "")
         except BadValue as error:
             return Failure(ErrorCode.INVALID_CONFIG, str(error))
     return _contradiction(parsed, config)

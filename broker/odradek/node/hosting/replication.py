@@ -91,7 +91,6 @@ class Replication:
             lags={each: self._lag_ms(each) for each in others},
             alive=[each for each in others if image.is_alive(each)],
             new=registered.adding_replicas,
-            strict=node.config.odradek_strict_replication,
             now=node.now,
         )
         self._look_again(partition)

@@ -89,8 +89,8 @@ def _topic(
 
 def _partition(partition: PartitionImage, image: MetadataImage) -> DescribeTopicPartitionsResponsePartition:
     alive = image.is_alive(partition.leader)
+    # No error where nobody leads, unlike Metadata.
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.index,
         leader_id=partition.leader if alive else NO_LEADER,
         leader_epoch=partition.leader_epoch,
