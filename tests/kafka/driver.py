@@ -92,7 +92,7 @@ class Clusters:
                 return await self._start(request)
             case StopBroker():
                 await anyio.sleep(self._serves_on_s)
-                self.cluster(request.cluster).stop_broker(request.broker)
+                self.cluster(request.cluster).stop_broker(request.broker, cleanly=True)
                 return {}
             case Forget():
                 cluster = self._running.pop(request.cluster, None)

@@ -522,7 +522,7 @@ def test_an_eligible_replica_leads_although_it_is_out_of_sync(while_it_runs: boo
     if while_it_runs:
         cluster.set_default("min.insync.replicas", "3")
     cluster.produce(b"a")
-    cluster.world.stop_broker(2)
+    cluster.world.stop_broker(2, cleanly=True)
     assert ((1, 3), (2,)) == (cluster.partition().isr, cluster.partition().eligible_replicas)
     cluster.world.stop_broker(1)
     cluster.world.stop_broker(3)
@@ -531,6 +531,31 @@ def test_an_eligible_replica_leads_although_it_is_out_of_sync(while_it_runs: boo
     assert 2 == cluster.leader(P)
     assert [b"a"] == cluster.values(P)
     assert last is not cluster.partition()
+
+
+def test_a_crash_costs_a_replica_its_eligibility() -> None:
+    """KIP-966: what it had it may have lost; where none is left that is eligible, the last leader leads again."""
+    cluster = Replicated(min_insync_replicas=3)
+    cluster.produce(b"a")
+    for node_id in (2, 1, 3):
+        cluster.world.stop_broker(node_id)
+    for node_id, eligible in ((2, (1, 3)), (1, (3,))):
+        cluster.world.start_broker(node_id)
+        after = cluster.partition()
+        assert (-1, (), eligible, (3,)) == (
+            cluster.leader(P),
+            after.isr,
+            tuple(sorted(after.eligible_replicas)),
+            after.last_known_eligible,
+        )
+    cluster.world.start_broker(3)
+    assert 3 == cluster.leader(P)
+    assert [b"a"] == cluster.values(P)
+    assert ({1, 2, 3}, (), ()) == (
+        cluster.isr,
+        cluster.partition().eligible_replicas,
+        cluster.partition().last_known_eligible,
+    )
 
 
 def test_with_enough_replicas_in_sync_none_is_eligible_beside_them() -> None:

@@ -33,9 +33,10 @@ from odradek.wire.messages.partition_change_record import PartitionChangeRecord
 if TYPE_CHECKING:
     from odradek.wire.messages.unregister_broker_response import UnregisterBrokerResponse
 
-__all__ = ["fence", "may_lead", "move_leader", "register", "registration", "stale", "unfence", "unregister"]
+__all__ = ["NO_EPOCH", "fence", "may_lead", "move_leader", "register", "registration", "stale", "unfence", "unregister"]
 
 FENCE, UNFENCE = 1, -1
+NO_EPOCH = -1
 DEFAULTS = ElectionRules()
 
 
@@ -49,10 +50,12 @@ def registration(
     features: Mapping[str, tuple[int, int]] = WIDEST.features,
     rack: str | None = None,
     endpoints: Sequence[EndpointImage] = (),
+    previous_epoch: int = NO_EPOCH,
 ) -> BrokerRegistrationRequest:
     """What a broker says when it registers; `features` are the lowest and highest level of each that it supports.
 
-    Without endpoints it has one listener without encryption at this host and port.
+    Without endpoints it has one listener without encryption at this host and port. The epoch of its registration before
+    says that it was shut down cleanly since.
     """
     told = endpoints or (EndpointImage("PLAINTEXT", host, port),)
     return BrokerRegistrationRequest(
@@ -68,6 +71,7 @@ def registration(
             for name, (low, high) in features.items()
         ],
         rack=rack,
+        previous_broker_epoch=previous_epoch,
     )
 
 
@@ -79,7 +83,10 @@ def register(
     epoch: int,
     rules: ElectionRules = DEFAULTS,
 ) -> list[Struct] | Failure:
-    """A broker comes (back): it stays fenced until its first heartbeat shows that it has read the log so far."""
+    """A broker comes (back): it stays fenced until its first heartbeat shows that it has read the log so far.
+
+    One that was not shut down cleanly may have lost what it had, and is eligible as a leader no more (KIP-966).
+    """
     if request.cluster_id != cluster_id:
         return Failure(ErrorCode.INCONSISTENT_CLUSTER_ID)
     features = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
@@ -94,7 +101,9 @@ def register(
         rack=request.rack,
         log_dirs=tuple(request.log_dirs),
     )
-    return [broker_record(broker), *_consequences(image, broker, rules)]
+    before = image.brokers.get(broker.id)
+    crashed = before is not None and before.epoch != request.previous_broker_epoch
+    return [broker_record(broker), *_consequences(image, broker, rules, crashed=crashed)]
 
 
 def fence(image: MetadataImage, broker: BrokerImage, rules: ElectionRules = DEFAULTS) -> list[Struct]:
@@ -167,8 +176,10 @@ def _flagged(broker: BrokerImage, fenced: int) -> BrokerRegistrationChangeRecord
     return BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=fenced)
 
 
-def _consequences(image: MetadataImage, broker: BrokerImage, rules: ElectionRules) -> Iterator[PartitionChangeRecord]:
-    """What changes for the partitions of a broker that has become like this."""
+def _consequences(
+    image: MetadataImage, broker: BrokerImage, rules: ElectionRules, *, crashed: bool = False
+) -> Iterator[PartitionChangeRecord]:
+    """What changes for the partitions of a broker that has become like this, and may have lost what it had."""
     after = replace(image, brokers={**image.brokers, broker.id: broker})
     at_once = not broker.fenced and rules.at_once(broker.id)
     for topic in image.topics.values():
@@ -177,6 +188,14 @@ def _consequences(image: MetadataImage, broker: BrokerImage, rules: ElectionRule
                 isr = partition.isr
                 if at_once and broker.id not in isr and partition.leader != NO_LEADER:
                     isr = tuple(each for each in partition.replicas if each in isr or each == broker.id)
-                record = changed(topic, partition, after, rules, isr=isr, election=Election.KEEP)
+                record = changed(
+                    topic,
+                    partition,
+                    after,
+                    rules,
+                    isr=isr,
+                    election=Election.KEEP,
+                    crashed=broker.id if crashed else None,
+                )
                 if record is not None:
                     yield record

@@ -1,7 +1,9 @@
 """Who is in sync and who leads, after whatever has happened to a partition (Kafka's `PartitionChangeBuilder`).
 
 A leader is elected from the in-sync replicas, or from the eligible ones: those that were in sync when fewer than
-`min.insync.replicas` were left, and so have all that is committed (KIP-966). Only an unclean election takes another.
+`min.insync.replicas` were left, and so have all that is committed (KIP-966). A broker that has crashed may have lost
+what it had, and is neither any more; where nobody else is left, the last leader leads again. Only an unclean election
+takes another.
 """
 
 from __future__ import annotations
@@ -77,6 +79,7 @@ class _Partition:
         self.adding = before.adding_replicas
         self.removing = before.removing_replicas
         self.isr = before.isr
+        self.crashed: int | None = None
         self.eligible: tuple[int, ...] = ()
         self.leader = before.leader
         self.epoch_bumped = False
@@ -103,7 +106,9 @@ class _Partition:
             self.eligible = ()
             return
         were = dict.fromkeys((*before.eligible_replicas, *before.isr))
-        self.eligible = tuple(each for each in were if each not in self.isr and each in self.replicas)
+        self.eligible = tuple(
+            each for each in were if each not in self.isr and each in self.replicas and each != self.crashed
+        )
 
     def elect(self, election: Election) -> None:
         """Choose the leader; whoever is not in sync leads alone, and the others have to catch up."""
@@ -112,8 +117,10 @@ class _Partition:
             self.epoch_bumped = True
         self.leader = leader
         if leader != NO_LEADER and leader not in self.isr:
+            # Beside one that was out of sync nobody is eligible: what that one lacks is not committed any more.
+            clean = leader in self.eligible
             self.isr = (leader,)
-            self.eligible = tuple(each for each in self.eligible if each != leader)
+            self.eligible = tuple(each for each in self.eligible if each != leader) if clean else ()
         if leader == self.before.leader != NO_LEADER and set(self.before.replicas) - set(self.replicas):
             # Whoever has left must not be believed any more.
             self.epoch_bumped = True
@@ -123,6 +130,8 @@ class _Partition:
         if election is Election.PREFERRED:
             order = (self.replicas[0], *order)
         may_lead: list[Collection[int]] = [(*self.isr, *self.eligible)]
+        if not may_lead[0] and len(self.before.last_known_eligible) == 1:
+            may_lead.append(self.before.last_known_eligible)
         if election is Election.UNCLEAN or self.rules.unclean(self.topic.name):
             may_lead.append(self.replicas)
         for candidates in may_lead:
@@ -171,12 +180,14 @@ def changed(
     adding: tuple[int, ...] | None = None,
     removing: tuple[int, ...] | None = None,
     election: Election = Election.KEEP,
+    crashed: int | None = None,
 ) -> PartitionChangeRecord | None:
     """What becomes of a partition with these replicas in sync, or with this assignment; brokers are as in the image.
 
     None: nothing.
     """
     after = _Partition(topic, partition, image, rules)
+    after.crashed = crashed
     if replicas is not None:
         after.replicas = replicas
     if adding is not None:

@@ -156,11 +156,14 @@ class RunningCluster:
     def _has_clients(self) -> bool:
         return any(driver.has_clients or driver.has_arriving for driver in self.drivers.values())
 
-    def stop_broker(self, node_id: int) -> None:
-        """End one node, as if its machine were gone: others take over what it led and, if need be, the controller."""
+    def stop_broker(self, node_id: int, *, cleanly: bool = False) -> None:
+        """End one node: others take over what it led and, if need be, the controller.
+
+        If not `cleanly`, it is as if its machine were gone: when it comes back, it is not believed to have what it had.
+        """
         self._halt(node_id)
         self._silent_until.pop(node_id, None)
-        membership.see_off(self.spec, node_id, self._heard or self._running, self._act)
+        membership.see_off(self.spec, node_id, self._heard or self._running, self._act, cleanly=cleanly)
         self._show_all()
 
     def start_broker(self, node_id: int) -> None:

@@ -34,13 +34,15 @@ class BrokerSpec(Struct):
 class ClusterSpec(Struct):
     """Shared by the nodes of a cluster; the driver changes `controller_id` when the controller moves.
 
-    `unheard` are nodes that the driver keeps from acknowledging anything: they are paused.
+    `unheard` are nodes that the driver keeps from acknowledging anything: they are paused. Those that were shut down
+    `cleanly` have what they had when they come back; others may have lost it.
     """
 
     cluster_id: str
     controller_id: int
     brokers: tuple[BrokerSpec, ...]
     unheard: frozenset[int] = frozenset()
+    cleanly: frozenset[int] = frozenset()
 
     def broker(self, node_id: int) -> BrokerSpec:
         """One of the brokers. Raises KeyError if there is none with this id."""

@@ -329,8 +329,11 @@ class World:
             self._running = [node_id for node_id in self.nodes if node_id not in self._dead]
         return self._running
 
-    def stop_broker(self, node_id: int) -> None:
-        """A broker dies with all that it knows and has not written, and with its connections; the others take over."""
+    def stop_broker(self, node_id: int, *, cleanly: bool = False) -> None:
+        """A broker dies with all that it knows and has not written, and with its connections; the others take over.
+
+        If not `cleanly`, it is not believed to have what it had when it comes back.
+        """
         if node_id in self._dead:
             return
         self._dead.add(node_id)
@@ -348,7 +351,7 @@ class World:
                 self._links.pop((peer, peer_conn), None)
                 self._post_to_peer(end, peer, Disconnected(peer_conn))
         self._links = {end: other for end, other in self._links.items() if end[0] != node_id}
-        membership.see_off(self.spec, node_id, self.running, self._act)
+        membership.see_off(self.spec, node_id, self.running, self._act, cleanly=cleanly)
         self.run()
 
     def start_broker(self, node_id: int) -> None:

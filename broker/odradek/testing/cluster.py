@@ -376,9 +376,13 @@ class Cluster:
         self._call(lambda: self._controls.disconnect_clients())
 
     @checked
-    def stop_broker(self, broker: int) -> None:
-        """End a broker as if its machine were gone; others take over what it led. It may be stopped already."""
-        self._call(lambda: self._controls.stop_broker(broker))
+    def stop_broker(self, broker: int, *, cleanly: bool = False) -> None:
+        """End a broker; others take over what it led. It may be stopped already.
+
+        If not `cleanly`, it is as if its machine were gone: as in Kafka, such a broker is not eligible as a leader any
+        more when it comes back (KIP-966), unless it was the last one.
+        """
+        self._call(lambda: self._controls.stop_broker(broker, cleanly=cleanly))
 
     @checked
     def start_broker(self, broker: int) -> None:

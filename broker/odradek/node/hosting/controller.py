@@ -12,7 +12,7 @@ from odradek.config.table import TopicConfig
 from odradek.log.followers import NEVER
 from odradek.log.machine import Proposed, Refused
 from odradek.log.partition import Guard, Partition
-from odradek.metadata.brokers import registration
+from odradek.metadata.brokers import NO_EPOCH, registration
 from odradek.metadata.controller import WRITTEN_AT_ONCE, Activation, Controller, Fencing
 from odradek.metadata.elections import REPLICA_LAG, replica_lag_ms
 from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, PartitionImage, ResourceType
@@ -159,10 +159,11 @@ class ControllerRole:
         self.shard = ControllerShard(node, partition, machine, mark=self._loader.last_offset + 1, show=self.show)
         self.shard.load()
 
-    def admit(self, broker: BrokerSpec) -> None:
+    def admit(self, broker: BrokerSpec, *, shut_down_cleanly: bool = False) -> None:
         """Register a broker that runs in this process; it has read the log, so it is in service at once."""
         assert self.shard is not None, "only the controller registers brokers"
         node, machine = self._node, self.shard.machine
+        before = self.image.brokers.get(broker.node_id) if shut_down_cleanly else None
         request = registration(
             broker_id=broker.node_id,
             cluster_id=node.cluster.cluster_id,
@@ -172,6 +173,7 @@ class ControllerRole:
             features=node.release.features,
             rack=broker.rack,
             endpoints=[EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints],
+            previous_epoch=NO_EPOCH if before is None else before.epoch,
         )
         registered = _at_once(self.shard.carry_out(machine.register_broker(request)))
         if isinstance(registered, Refused) or registered.error_code != ErrorCode.NONE:

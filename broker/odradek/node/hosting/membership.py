@@ -19,8 +19,9 @@ Act: TypeAlias = "Callable[[int, Callable[[ControllerRole], None]], None]"
 """Has a node that runs do something to its part in the metadata, in a step of its own."""
 
 
-def see_off(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act) -> None:
+def see_off(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act, *, cleanly: bool = False) -> None:
     """A node is gone, and these still run: one of them controls the cluster, and gives what the other led to others."""
+    spec.cleanly = spec.cleanly | {node_id} if cleanly else spec.cleanly - {node_id}
     if not running:
         return
     if spec.controller_id not in running:
@@ -47,10 +48,12 @@ def let_in(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act) 
     The last one to go was fenced by nobody, and the new incarnation of a broker leads nothing in the name of the old.
     """
     gone = [broker.node_id for broker in spec.brokers if broker.node_id not in running]
+    cleanly = node_id in spec.cleanly
+    spec.cleanly -= {node_id}
 
     def register(controller: ControllerRole) -> None:
         for each in (*gone, node_id):
             controller.fence(each)
-        controller.admit(spec.broker(node_id))
+        controller.admit(spec.broker(node_id), shut_down_cleanly=cleanly)
 
     act(spec.controller_id, register)
