@@ -143,9 +143,10 @@ class Cluster(View):
         self.do(partial(self.world.nodes[self.world.spec.controller_id].controller.fence, node_id))
 
     def unfence(self, node_id: int) -> None:
-        """It is back."""
+        """It is back, with all that it had."""
         spec = next(broker for broker in self.world.spec.brokers if broker.node_id == node_id)
-        self.do(partial(self.world.nodes[self.world.spec.controller_id].controller.admit, spec))
+        controller = self.world.nodes[self.world.spec.controller_id].controller
+        self.do(partial(controller.admit, spec, shut_down_cleanly=True))
 
     def force_epoch(self, transactional_id: str, epoch: int) -> None:
         """Have an id at an epoch that would take thousands of transactions to reach."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.hub.helpers import Till
-from tests.oracle.brokers import ask
+from tests.oracle.asking import ask
 from tests.oracle.releases.ranges import told
 
 from odradek.parent import FLAG

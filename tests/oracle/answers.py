@@ -35,8 +35,10 @@ NOISE = frozenset({"throttle_time_ms"})
 RUNNING_NUMBERS = frozenset({"finalized_features_epoch", "broker_epoch", "controller_id"})
 # Over which topics a broker hashes is its own affair.
 HASHES = frozenset({"metadata_hash"})
-LEADERSHIP = frozenset({"coordinator_epoch", "leader_epoch", "committed_leader_epoch"})
-ORDERED = frozenset({"records", "aborted_transactions"})
+COORDINATION = frozenset({"coordinator_epoch"})
+LEADERSHIP = COORDINATION | {"leader_epoch", "committed_leader_epoch"}
+ORDERED = frozenset({"records", "aborted_transactions", "replica_nodes", "replicas"})
+"""What is compared as it comes; the first of several replicas is the one that is preferred."""
 
 CLOCK_TIME_IN_TEXT = re.compile(r"\b1[5-9]\d{11}\b")
 UUID_BYTES = 16
@@ -53,10 +55,13 @@ PRODUCER_NAMES = "xyzuvwabcdefghijklm"
 class Aliases:
     """The names that stand for what is different in each run."""
 
-    def __init__(self, prefix: str, *, ports: Mapping[int, str], restarts: bool = False) -> None:
+    def __init__(
+        self, prefix: str, *, ports: Mapping[int, str], restarts: bool = False, coordinators_move: bool = False
+    ) -> None:
         self.prefix = prefix
         self.ports = ports
-        self.restarts = restarts
+        self.terms = LEADERSHIP if restarts else COORDINATION if coordinators_move else frozenset()
+        """The epochs of which only is shown whether it is another one."""
         self.producer_ids: dict[int, str] = {}
         self.topic_ids: dict[bytes, str] = {}
         self.others: dict[object, str] = {}
@@ -67,9 +72,9 @@ class Aliases:
             return str(producer_id)
         return self.producer_ids.setdefault(producer_id, PRODUCER_NAMES[len(self.producer_ids)])
 
-    def leadership(self, epoch: int) -> str:
-        """The epoch of a leader or coordinator: where brokers restart, only whether it is another one."""
-        return self.other("term", ("term", epoch)) if self.restarts and epoch >= 0 else str(epoch)
+    def leadership(self, name: str, epoch: int) -> str:
+        """The epoch of a leader or coordinator: where it follows from other scenarios, only whether it is another."""
+        return self.other("term", ("term", epoch)) if name in self.terms and epoch >= 0 else str(epoch)
 
     def topic(self, name: str, topic_id: bytes) -> None:
         """From now on this id is shown as that of the topic."""
@@ -180,7 +185,8 @@ def scalar(field: Field, content: Any, aliases: Aliases) -> str:
 
 
 def sorted_words(field: Field, content: list[Any], aliases: Aliases) -> list[str]:
-    return [one_value(field, value, aliases) for value in sorted(content)]
+    in_order = content if field.python_name in ORDERED else sorted(content)
+    return [one_value(field, value, aliases) for value in in_order]
 
 
 def one_value(field: Field, content: Any, aliases: Aliases) -> str:
@@ -195,7 +201,7 @@ def one_value(field: Field, content: Any, aliases: Aliases) -> str:
         case int() if name.endswith("producer_id") or field.entity == "producerId":
             return aliases.producer(content)
         case int() if name in LEADERSHIP:
-            return aliases.leadership(content)
+            return aliases.leadership(name, content)
         case int() if CLOCK_TIME.search(name) and content >= CLOCK_TIME_MIN:
             return "now"
         case int() if name == "subscription_id":
@@ -241,7 +247,7 @@ def describe_batch(batch: Batch, aliases: Aliases) -> str:
     if batch.has_producer_id:
         words += [aliases.producer(batch.producer_id), f"epoch={batch.producer_epoch}"]
     if marker is not None:
-        words.append(f"coordinator_epoch={aliases.leadership(marker.coordinator_epoch)}")
+        words.append(f"coordinator_epoch={aliases.leadership('coordinator_epoch', marker.coordinator_epoch)}")
     elif batch.has_producer_id:
         words.append(f"sequence={batch.base_sequence}")
     if batch.is_transactional and marker is None:

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from tests.oracle.client import Client
+from tests.oracle.asking import ask, create_topic, partitions
+from tests.oracle.clusters import BROKERS, COORDINATED, OUR_PROPERTIES, OdradekCluster, RealCluster, addresses
 from tests.oracle.phantom import PHANTOM_ID, PHANTOM_PORT, Phantom
-from tests.oracle.player import COORDINATOR_PARTITIONS, FAR_PARTITION, Broker, Neighbour, wait_until
+from tests.oracle.player import (
+    COORDINATOR_PARTITIONS,
+    FAR_PARTITION,
+    POLL_LIMIT_S,
+    Broker,
+    Neighbour,
+    Nodes,
+    wait_until,
+)
 from tests.oracle.real_kafka import RealKafka
-from tests.oracle.requests import build_request
 
-from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.testing import Armed, Cluster
 
-__all__ = ["ALIKE", "OdradekBroker", "RealBroker", "ask", "odradek", "real", "started"]
+__all__ = ["ALIKE", "OdradekBroker", "RealBroker", "odradek", "real", "started"]
 
 Kafka = TypeVar("Kafka", bound=RealKafka)
 
@@ -47,33 +54,7 @@ TELEMETRY_SINK = Path(__file__).parent / "telemetry" / "TelemetrySink.java"
 """What a real broker has instead: Kafka takes the metrics of clients only if a plug-in does."""
 
 FIRST, SECOND = 1, PHANTOM_ID
-COORDINATED = ("__transaction_state", "__consumer_offsets")
 TOPIC, SET = 2, 0
-
-
-def ask(address: tuple[str, int], api: ApiKey, version: int, fields: dict[str, Any]) -> Any:
-    """One request on a connection of its own."""
-    client = Client(address)
-    try:
-        client.send(api, version, build_request(api, fields))
-        return client.receive()
-    finally:
-        client.close()
-
-
-def create_topic(
-    address: tuple[str, int], name: str, *, replicas: list[list[int]], configs: Mapping[str, str] | None = None
-) -> None:
-    """A topic with a partition on each of these sets of brokers."""
-    topic = {
-        "name": name,
-        "num_partitions": -1,
-        "replication_factor": -1,
-        "assignments": [{"partition_index": index, "broker_ids": ids} for index, ids in enumerate(replicas)],
-        "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
-    }
-    created = ask(address, ApiKey.CREATE_TOPICS, 7, {"topics": [topic], "timeout_ms": 10000}).topics[0]
-    assert created.error_code == ErrorCode.NONE, created.error_message
 
 
 def let_one_suffice(address: tuple[str, int], topic: str) -> None:
@@ -83,22 +64,18 @@ def let_one_suffice(address: tuple[str, int], topic: str) -> None:
     ask(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource]})
 
 
-def partitions(address: tuple[str, int], topic: str) -> list[Any]:
-    """What Metadata tells of a topic's partitions."""
-    found = ask(address, ApiKey.METADATA, 12, {"topics": [{"name": topic}], "allow_auto_topic_creation": False})
-    return sorted(found.topics[0].partitions, key=lambda partition: int(partition.partition_index))
-
-
 class RealBroker:
     """A real Kafka as a scenario sees it."""
 
     settle_s = 0.3
-    neighbour_port = PHANTOM_PORT
+    patience_s = POLL_LIMIT_S
+    nodes: Nodes | None = None
 
     def __init__(self, kafka: RealKafka, neighbour: Neighbour) -> None:
         self.kafka = kafka
         self.neighbour = neighbour
         self.address = ("127.0.0.1", kafka.port)
+        self.ports = {PHANTOM_PORT: "OTHER_PORT", kafka.port: "PORT"}
         self.phantom = self.make_phantom() if neighbour else None
         self.following: dict[str, ExitStack] = {}
         """What keeps the phantom in sync, by topic."""
@@ -172,6 +149,10 @@ class RealBroker:
 def real(level: int, properties: Mapping[str, str], neighbour: Neighbour) -> Iterator[Broker]:
     """A real Kafka with this transaction.version."""
     properties = {**ALIKE, **properties}
+    if neighbour is Neighbour.COME_AND_GO:
+        with RealCluster(level, properties, jvm_options=SHORT_LIVED) as cluster:
+            yield cluster
+        return
     plug_ins: list[Path] = []
     if properties.pop(TELEMETRY, None) == "true":
         plug_ins.append(TELEMETRY_SINK)
@@ -197,18 +178,18 @@ class OdradekBroker:
     """An Odradek inside this process as a scenario sees it: its first broker, leader of all but what is given away."""
 
     settle_s = 0.0
+    patience_s = POLL_LIMIT_S
+    nodes: Nodes | None = None
 
     def __init__(self, cluster: Cluster, neighbour: Neighbour) -> None:
         self.cluster = cluster
         self.neighbour = neighbour
         self.held: dict[str, Armed] = {}
         self.lagging: set[str] = set()
-        hosts = [pair.rsplit(":", 1) for pair in cluster.bootstrap.split(",")]
-        self.addresses = {
-            broker: (host, int(port)) for broker, (host, port) in zip(cluster.broker_ids, hosts, strict=True)
-        }
+        self.addresses = addresses(cluster)
         self.address = self.addresses[FIRST]
-        self.neighbour_port = self.addresses[SECOND][1] if neighbour else PHANTOM_PORT
+        neighbour_port = self.addresses[SECOND][1] if neighbour else PHANTOM_PORT
+        self.ports = {neighbour_port: "OTHER_PORT", self.address[1]: "PORT"}
 
     def address_of(self, topic: str) -> tuple[str, int]:
         return self.addresses[SECOND] if topic in self.held else self.address
@@ -274,8 +255,12 @@ def odradek(level: int, properties: Mapping[str, str], neighbour: Neighbour) -> 
     from odradek.testing import Cluster
 
     config = {**ALIKE, **properties, "odradek.transaction.version": str(level)}
-    if neighbour is Neighbour.FOLLOWS:
+    if neighbour in (Neighbour.FOLLOWS, Neighbour.COME_AND_GO):
         config["odradek.internal.topics.at.start"] = "false"
+    if neighbour is Neighbour.COME_AND_GO:
+        with Cluster(config={**OUR_PROPERTIES, **config}, brokers=len(BROKERS)) as cluster:
+            yield OdradekCluster(cluster)
+        return
     with Cluster(config=config, brokers=2 if neighbour else 1) as cluster:
         broker = OdradekBroker(cluster, neighbour)
         if neighbour is Neighbour.FOLLOWS:

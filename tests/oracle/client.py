@@ -36,7 +36,10 @@ class Client:
     """One connection. Requests may be sent ahead; `receive` gives their answers in the order sent."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self.socket = socket.create_connection(address, timeout=ANSWER_TIMEOUT_S)
+        try:
+            self.socket = socket.create_connection(address, timeout=ANSWER_TIMEOUT_S)
+        except OSError:
+            raise ConnectionClosed from None
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.correlation_id = 0
         self.expected: list[tuple[int, ApiKey, int]] = []

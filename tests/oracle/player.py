@@ -30,9 +30,11 @@ __all__ = [
     "Answer",
     "Broker",
     "Neighbour",
+    "Nodes",
     "Player",
     "Verb",
     "java_hash",
+    "name_at",
     "wait_until",
 ]
 
@@ -64,6 +66,35 @@ class Neighbour(IntEnum):
     HOLDS = 1
     COORDINATES = 2
     FOLLOWS = 3
+    COME_AND_GO = 4
+
+
+class Nodes(Protocol):
+    """Brokers that come and go; the first is the controller, and stays."""
+
+    def broker_address(self, node: int) -> tuple[str, int]:
+        """Where a broker listens, or will again."""
+
+    def create(self, topic: str, replicas: list[list[int]], configs: Mapping[str, str]) -> None:
+        """Create a topic with a partition on each of these lists of brokers; it can be written then."""
+
+    def kill(self, node: int) -> None:
+        """End a broker as a crash does."""
+
+    def start(self, node: int) -> None:
+        """Start it again on its own data; every broker knows then that it is there."""
+
+    def freeze(self, node: int) -> None:
+        """Have it hear and do nothing, and fetch nothing more."""
+
+    def thaw(self, node: int) -> None:
+        """Let it go on."""
+
+    def expire(self, node: int) -> None:
+        """Wait until every other broker knows that it is gone."""
+
+    def restore(self) -> None:
+        """Have all of them there and in sync, and lead what they led at first."""
 
 
 class Broker(Protocol):
@@ -78,8 +109,16 @@ class Broker(Protocol):
         """Whether there is another broker."""
 
     @property
-    def neighbour_port(self) -> int:
-        """Where the other broker is said to listen."""
+    def ports(self) -> Mapping[int, str]:
+        """What ports are called in answers."""
+
+    @property
+    def nodes(self) -> Nodes | None:
+        """Where there are brokers that come and go."""
+
+    @property
+    def patience_s(self) -> float:
+        """How long to wait for what has to come."""
 
     def address_of(self, topic: str) -> tuple[str, int]:
         """Where the leader of a topic's only partition is."""
@@ -155,8 +194,9 @@ class Player:
         }
         self.scope = Scope(scenario.prefix, {**functions, "assignment": assignment})
         restarts = scenario.has("seed", "restart", "crash", "hold")
-        ports = {broker.neighbour_port: "OTHER_PORT", broker.address[1]: "PORT"}
-        self.aliases = Aliases(scenario.prefix, ports=ports, restarts=restarts)
+        self.aliases = Aliases(
+            scenario.prefix, ports=broker.ports, restarts=restarts, coordinators_move=broker.nodes is not None
+        )
         self.topic_ids: dict[str, bytes] = {}
         self.clients: dict[str, Client] = {}
         self.sent: dict[str, list[Step]] = {}
@@ -239,7 +279,7 @@ class Player:
             return all(self.shows(answer, condition) for condition in step.until)
 
         # Without a condition the first answer will do.
-        held = wait_until(holds, limit_s=limit_s or POLL_LIMIT_S)
+        held = wait_until(holds, limit_s=limit_s or self.broker.patience_s)
         self.capture(step, answer)
         lines = self.lines(answer, without=settings.get("without", ""))
         return lines if held else [*lines, "never"]
@@ -296,9 +336,19 @@ class Player:
 
     def client(self, connection: str) -> Client:
         if connection not in self.clients:
-            # A connection that is called like a held topic leads to that topic's leader.
-            self.clients[connection] = Client(self.broker.address_of(self.scope.unique(connection)))
+            self.clients[connection] = Client(self.address_of(connection))
         return self.clients[connection]
+
+    def address_of(self, connection: str) -> tuple[str, int]:
+        """A connection that is called like a held topic leads to that topic's leader, `2` to the second broker."""
+        if self.broker.nodes is not None and connection[0].isdigit():
+            return self.broker.nodes.broker_address(int(connection[0]))
+        return self.broker.address_of(self.scope.unique(connection))
+
+    def hang_up(self) -> None:
+        """Close every connection on which no answer is owed."""
+        for connection in [each for each in self.clients if not self.sent.get(each)]:
+            self.clients.pop(connection).close()
 
     # ------------------------------------------------------------------ requests of the runner itself
 

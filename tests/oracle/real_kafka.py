@@ -28,13 +28,13 @@ from types import TracebackType
 
 from tests.clients.toolchain import java_classes, resolved
 
-__all__ = ["KAFKA_VERSION", "RealKafka", "class_path", "free_port"]
+__all__ = ["CONTROLLER_ID", "KAFKA_VERSION", "PROPERTIES", "RealKafka", "class_path", "free_port"]
 
 POM = Path(__file__).parent / "kafka" / "pom.xml"
 
+CONTROLLER_ID = 1
+
 PROPERTIES: Mapping[str, str] = {
-    "node.id": "1",
-    "process.roles": "broker,controller",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
     "num.partitions": "1",
@@ -112,10 +112,16 @@ def answers(port: int) -> bool:
     return reply[4:] == bytes.fromhex("00000001 0000")
 
 
+def new_cluster_id() -> str:
+    """A random one, which no option of a command could be."""
+    return base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
+
+
 class RealKafka:
     """One node of the real broker, with its data in a directory of its own.
 
-    `plug_ins` are Java sources of classes that its properties name.
+    `plug_ins` are Java sources of classes that its properties name. One that `joins` another is a broker of that
+    one's cluster, and no controller; it is started after it.
     """
 
     def __init__(
@@ -129,24 +135,30 @@ class RealKafka:
         jvm_options: Sequence[str] = ("-Xms256m", "-Xmx1g"),
         start_timeout_s: float = 90,
         plug_ins: Sequence[Path] = (),
+        node_id: int = CONTROLLER_ID,
+        joins: RealKafka | None = None,
     ) -> None:
         self.plug_ins = plug_ins
+        self.node_id = node_id
+        self.cluster_id: str = joins.cluster_id if joins else new_cluster_id()
         self.features = {"transaction.version": transaction_version, **(features or {})}
         self.port = port or free_port()
-        self.controller_port = free_port()
+        self.controller_port: int = joins.controller_port if joins else free_port()
         self.own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="real-kafka-"))
-        self.properties = {**PROPERTIES, **self.addresses(), **(properties or {})}
+        roles = {"node.id": str(node_id), "process.roles": "broker" if joins else "broker,controller"}
+        self.properties = {**PROPERTIES, **roles, **self.addresses(), **(properties or {})}
         self.jvm_options = tuple(jvm_options)
         self.start_timeout_s = start_timeout_s
         self.process: subprocess.Popen[bytes] | None = None
 
     def addresses(self) -> dict[str, str]:
         """The properties that name ports and directories."""
+        controller = f",CONTROLLER://127.0.0.1:{self.controller_port}" if self.node_id == CONTROLLER_ID else ""
         return {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}{controller}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{self.controller_port}",
             "log.dirs": str(self.directory / "data"),
         }
 
@@ -180,9 +192,8 @@ class RealKafka:
 
     def format(self) -> None:
         """Write the first metadata records, with the wanted feature levels."""
-        cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
         features = [word for name, level in self.features.items() for word in ("--feature", f"{name}={level}")]
-        arguments = ["format", "--cluster-id", cluster_id, "--config", str(self.directory / "server.properties")]
+        arguments = ["format", "--cluster-id", self.cluster_id, "--config", str(self.directory / "server.properties")]
         done = subprocess.run(
             self.command("kafka.tools.StorageTool", *arguments, *features, level="WARN"),
             capture_output=True,
@@ -219,6 +230,18 @@ class RealKafka:
                 self.kill()
                 raise RuntimeError(f"the broker does not answer: {self.log.read_text()[-2000:]}")
             time.sleep(0.05)
+
+    def freeze(self) -> None:
+        """Have it do nothing until it is thawed; its connections stay open."""
+        self.send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self.send(signal.SIGCONT)
+
+    def send(self, which: signal.Signals) -> None:
+        assert self.process is not None, "it does not run"
+        self.process.send_signal(which)
 
     def stop(self) -> None:
         """End it cleanly; its data stays until `remove`."""

@@ -4,6 +4,7 @@
     with transaction.max.timeout.ms=1000          the file's brokers have this property
     fresh                                         each scenario of the file meets a broker that nobody has used yet
     two brokers                                   the last partition of the coordinators' topics is at another broker
+    three brokers                                 of them the second and the third can be ended, and come back
 
     == A title, from which the scenario's own prefix of names is made
     levels 1 2                                    only at these transaction.versions
@@ -31,6 +32,7 @@ SCENARIOS = Path(__file__).parent / "scenarios"
 
 CONDITION = re.compile(r"(?P<field>\w+)(?P<operator>!?=)(?P<text>.+)")
 VERSION = re.compile(r"v(\d+)")
+BROKERS: Mapping[str, int] = {"two": 2, "three": 3}
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Scenario:
     levels: tuple[int, ...] = LEVELS
     properties: Mapping[str, str] = field(default_factory=dict)
     fresh: bool = False
-    two_brokers: bool = False
+    brokers: int = 1
     differs: str | None = None
 
     @property
@@ -93,7 +95,7 @@ class Scenario:
         timed = any(
             word.startswith(("within=", "transaction_timeout_ms=")) for step in self.steps for word in step.words
         )
-        return timed or bool(self.properties) or self.has("pause", "restart", "crash")
+        return timed or bool(self.properties) or self.has("pause", "restart", "crash", "freeze", "start")
 
     def at(self, level: int) -> Iterator[Step]:
         """The steps to take at this transaction.version."""
@@ -131,7 +133,7 @@ def parse_text(topic: str, text: str) -> list[Scenario]:
     """The scenarios of a text, as those of a file of this topic."""
     properties: dict[str, str] = {}
     drafts: list[Draft] = []
-    levels, fresh, two_brokers = LEVELS, False, False
+    levels, fresh, brokers = LEVELS, False, 1
     for number, line in logical_lines(text):
         try:
             verb, _, rest = line.partition(" ")
@@ -142,8 +144,8 @@ def parse_text(topic: str, text: str) -> list[Scenario]:
                     properties.update(split_option(word) for word in split_words(rest))
                 case "fresh":
                     fresh = True
-                case "two":
-                    two_brokers = True
+                case "two" | "three":
+                    brokers = BROKERS[verb]
                 case "levels" if drafts:
                     drafts[-1].levels = parse_levels(rest)
                 case "levels":
@@ -154,10 +156,10 @@ def parse_text(topic: str, text: str) -> list[Scenario]:
                     drafts[-1].steps.append(parse_step(number, line))
         except (LanguageError, IndexError) as error:
             raise LanguageError(f"{topic}.txt:{number}: {error}") from None
-    return [finished(draft, topic, properties, fresh=fresh, two_brokers=two_brokers) for draft in drafts]
+    return [finished(draft, topic, properties, fresh=fresh, brokers=brokers) for draft in drafts]
 
 
-def finished(draft: Draft, topic: str, properties: Mapping[str, str], *, fresh: bool, two_brokers: bool) -> Scenario:
+def finished(draft: Draft, topic: str, properties: Mapping[str, str], *, fresh: bool, brokers: int) -> Scenario:
     return Scenario(
         topic=topic,
         title=draft.title,
@@ -165,7 +167,7 @@ def finished(draft: Draft, topic: str, properties: Mapping[str, str], *, fresh: 
         levels=draft.levels,
         properties=properties,
         fresh=fresh,
-        two_brokers=two_brokers,
+        brokers=brokers,
         differs=" ".join(draft.differs) or None,
     )
 

@@ -32,8 +32,8 @@ def needs(scenario: Scenario) -> tuple[str, ...]:
 
 def neighbour_of(scenario: Scenario) -> Neighbour:
     """What the scenario needs another broker for."""
-    if scenario.two_brokers:
-        return Neighbour.COORDINATES
+    if scenario.brokers > 1:
+        return Neighbour.COORDINATES if scenario.brokers == 2 else Neighbour.COME_AND_GO
     if scenario.has("follower"):
         return Neighbour.FOLLOWS
     return Neighbour.HOLDS if scenario.has("hold") else Neighbour.NONE

@@ -20,6 +20,11 @@ from tests.oracle.transcript import Entry, difference, merge, parse
 from tests.oracle.verbs import VERBS
 
 from odradek.records.batch import parse_batch
+from odradek.wire.messages.describe_topic_partitions_response import (
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
 from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.messages.fetch_response import (
     AbortedTransaction,
@@ -261,3 +266,22 @@ def test_every_request_of_stories_is_known(kind: str) -> None:
 
 def test_a_story_is_cut_down_to_what_differs() -> None:
     assert shrunk(list("defghij"), lambda shorter: {"e", "i"} <= set(shorter)) == ["e", "i"]
+
+
+@pytest.mark.parametrize(("head", "count"), [("", 1), ("two brokers\n", 2), ("three brokers\n", 3)])
+def test_how_many_brokers_a_scenario_needs(head: str, count: int) -> None:
+    (scenario,) = parse_text("topic", f"{head}== Title\nkill 2\n")
+    assert count == scenario.brokers
+
+
+def test_the_order_of_replicas_is_kept_and_that_of_those_in_sync_is_not() -> None:
+    partition = DescribeTopicPartitionsResponsePartition(replica_nodes=[3, 1, 2], isr_nodes=[3, 1, 2])
+    topic = DescribeTopicPartitionsResponseTopic(name="t", partitions=[partition])
+    text = "\n".join(render(DescribeTopicPartitionsResponse(topics=[topic]), 0, make_aliases()))
+    assert "replica_nodes=[3, 1, 2] isr_nodes=[1, 2, 3]" in text
+
+
+@pytest.mark.parametrize(("moving", "shown"), [(False, "7"), (True, "term1")])
+def test_where_coordinators_move_their_epochs_are_named(moving: bool, shown: str) -> None:
+    aliases = Aliases("story-", ports={}, coordinators_move=moving)
+    assert (shown, "7") == (aliases.leadership("coordinator_epoch", 7), aliases.leadership("leader_epoch", 7))

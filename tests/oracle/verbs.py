@@ -12,9 +12,10 @@ from tests.oracle.language import is_option, split_option
 from tests.oracle.player import (
     COORDINATOR_PARTITIONS,
     FAR_PARTITION,
-    POLL_LIMIT_S,
     TRANSIENT,
+    Answer,
     Neighbour,
+    Nodes,
     Player,
     Verb,
     java_hash,
@@ -88,6 +89,33 @@ def follower(player: Player, step: Step) -> Iterable[str]:
     return []
 
 
+def nodes_of(player: Player) -> Nodes:
+    """Those of a scenario of three brokers; whatever it does to them is undone."""
+    nodes = player.broker.nodes
+    assert nodes is not None, "the file does not say `three brokers`"
+    if nodes.restore not in player.undo:
+        player.undo.append(nodes.restore)
+    return nodes
+
+
+def replicas(player: Player, step: Step) -> Iterable[str]:
+    """replicas r [2, 3] [3, 2] min.insync.replicas=2: a topic with a partition on each of these lists of brokers"""
+    name, *lists = (word for word in step.words if not is_option(word))
+    configs = dict(split_option(word) for word in step.words if is_option(word))
+    nodes_of(player).create(player.scope.unique(name), [player.scope.value(each) for each in lists], configs)
+    learn_id(player, name)
+    return []
+
+
+def come_or_go(player: Player, step: Step) -> Iterable[str]:
+    """kill 2, start 2, freeze 2, thaw 2; expire 2: until the other brokers know that it is gone"""
+    nodes, node = nodes_of(player), int(step.words[0])
+    deed = {"kill": nodes.kill, "start": nodes.start, "freeze": nodes.freeze, "thaw": nodes.thaw}
+    deed.get(step.verb, nodes.expire)(node)
+    player.hang_up()
+    return []
+
+
 def release(player: Player, step: Step) -> Iterable[str]:
     """release h: the markers go through; release r: one replica is enough"""
     player.broker.release(player.scope.unique(step.words[0]))
@@ -122,17 +150,23 @@ def is_led(player: Player, name: str, count: int) -> bool:
 def await_state(player: Player, step: Step) -> Iterable[str]:
     """await tid CompleteCommit [within=1000]: until DescribeTransactions says so"""
     transactional_id, state = player.scope.value(step.words[0]), step.words[1]
-    limit_s = next((int(split_option(word)[1]) / 1000 for word in step.words if is_option(word)), POLL_LIMIT_S)
+    limit_s = next(
+        (int(split_option(word)[1]) / 1000 for word in step.words if is_option(word)), player.broker.patience_s
+    )
     request = build_request(api_key("DescribeTransactions"), {"transactional_ids": [transactional_id]})
-    if player.ask("DescribeTransactions", 0, request).message is None:
+
+    def asked() -> Answer:
+        return player.ask("DescribeTransactions", 0, request, connection=step.connection)
+
+    if asked().message is None:
         # A release that cannot be asked: its log tells.
         held = wait_until(lambda: state_in_log(player, transactional_id) == state, limit_s=limit_s)
         return [f"{state_in_log(player, transactional_id)} in the log", *([] if held else ["never"])]
     held = wait_until(
-        lambda: player.ask("DescribeTransactions", 0, request).message.transaction_states[0].transaction_state == state,
+        lambda: asked().message.transaction_states[0].transaction_state == state,
         limit_s=limit_s,
     )
-    return [*player.lines(player.ask("DescribeTransactions", 0, request)), *([] if held else ["never"])]
+    return [*player.lines(asked()), *([] if held else ["never"])]
 
 
 def state_in_log(player: Player, transactional_id: str) -> str | None:
@@ -169,25 +203,50 @@ def log(player: Player, step: Step) -> Iterable[str]:
 
 
 def read_partition(player: Player, name: str, index: int, *, isolation: int) -> Any:
-    """One partition from its start."""
-    start = first_offset(player, name, index)
-    partition = {"partition": index, "fetch_offset": start, "partition_max_bytes": 1 << 24}
-    topics = [{"topic": name, "partitions": [partition]}]
-    request = build_request(api_key("Fetch"), {"max_wait_ms": 0, "isolation_level": isolation, "topics": topics})
+    """One partition from its start, all of its segments; the rest as the first answer tells it."""
     # The connection that leads to the partition's leader is called like its topic.
     connection = name.removeprefix(player.scope.prefix)
-    answer = player.ask("Fetch", 12, request, connection=connection).message.responses[0].partitions[0]
-    assert answer.error_code == ErrorCode.NONE, f"{name}-{index}: {ErrorCode(answer.error_code).name}"
-    return answer
+    records = b""
+    offset, first = first_offset(player, name, index), None
+    while True:
+        partition = {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 24}
+        topics = [{"topic": name, "partitions": [partition]}]
+        request = build_request(api_key("Fetch"), {"max_wait_ms": 0, "isolation_level": isolation, "topics": topics})
+        answer = player.ask("Fetch", 12, request, connection=connection).message.responses[0].partitions[0]
+        assert answer.error_code == ErrorCode.NONE, f"{name}-{index}: {ErrorCode(answer.error_code).name}"
+        if first is None:
+            first = answer
+        elif first.aborted_transactions is not None:
+            known = first.aborted_transactions
+            known += [each for each in answer.aborted_transactions or () if each not in known]
+        found = bytes(answer.records or b"")
+        if not found:
+            break
+        records += found
+        *_, last = batches(memoryview(found))
+        offset = last.next_offset
+    first.records = records
+    return first
 
 
 def first_offset(player: Player, name: str, index: int) -> int:
-    """Where the partition begins."""
+    """Where the partition begins, as its leader says: where brokers come and go, that may be another one by now."""
     partition = {"partition_index": index, "timestamp": EARLIEST}
-    request = {"replica_id": -1, "topics": [{"name": name, "partitions": [partition]}]}
+    fields = {"replica_id": -1, "topics": [{"name": name, "partitions": [partition]}]}
+    request = build_request(api_key("ListOffsets"), fields)
     connection = name.removeprefix(player.scope.prefix)
-    answer = player.ask("ListOffsets", 5, build_request(api_key("ListOffsets"), request), connection=connection)
-    return int(answer.message.topics[0].partitions[0].offset)
+    found: list[int] = []
+
+    def is_told() -> bool:
+        if player.broker.nodes is not None:
+            player.lost(connection, "")
+        answer = player.ask("ListOffsets", 5, request, connection=connection).message
+        told = None if answer is None else answer.topics[0].partitions[0]
+        found[:] = [] if told is None or told.error_code != ErrorCode.NONE else [int(told.offset)]
+        return bool(found)
+
+    assert wait_until(is_told, limit_s=player.broker.patience_s), f"nobody leads {name}-{index}"
+    return found[0]
 
 
 def group_log(player: Player, step: Step) -> Iterable[str]:
@@ -320,7 +379,7 @@ def warm_up(player: Player) -> None:
         ready(player, "FindCoordinator", 1, {"key_type": key_type, "key": "a"})
     player.broker.settle()
     # One-letter names, whose hashes are consecutive, fall on every partition.
-    given_away = player.broker.neighbour is Neighbour.COORDINATES
+    given_away = player.broker.neighbour in (Neighbour.COORDINATES, Neighbour.COME_AND_GO)
     names = [name for name in "abc" if not given_away or java_hash(name) % COORDINATOR_PARTITIONS != FAR_PARTITION]
     # Versions that every release serves; nobody has the producer id of the aborts, so they change nothing.
     for name in names:
@@ -415,18 +474,24 @@ VERBS: Mapping[str, Verb] = {
     "config": config,
     "crash": restart,
     "elsewhere": give_away,
+    "expire": come_or_go,
     "feature": feature,
     "follower": follower,
+    "freeze": come_or_go,
     "group_log": group_log,
     "hold": hold,
+    "kill": come_or_go,
     "let": let,
     "log": log,
     "pause": pause,
     "receive": receive,
     "release": release,
+    "replicas": replicas,
     "restart": restart,
     "seed": seeded,
     "settle": settle,
     "share_log": share_log,
+    "start": come_or_go,
+    "thaw": come_or_go,
     "topic": topic,
 }

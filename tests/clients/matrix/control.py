@@ -6,7 +6,7 @@ import dataclasses
 import subprocess
 from collections.abc import Callable
 
-from tests.oracle.brokers import ask
+from tests.oracle.asking import ask
 from tests.oracle.real_kafka import RealKafka
 
 from odradek.metadata.feature_updates import UpgradeType

@@ -73,7 +73,7 @@ def fits(scenario: Scenario, release: str) -> bool:
         return has_groups_of_every_kind(release)
     if scenario.has("feature"):
         return has_transaction_version(release)
-    return has_controller(release) or not (scenario.two_brokers or scenario.has(*NEEDS_CONTROLLER))
+    return has_controller(release) or not (scenario.brokers > 1 or scenario.has(*NEEDS_CONTROLLER))
 
 
 def in_versions_of(release: str, steps: tuple[Step, ...]) -> Iterator[Step]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from tests.oracle.brokers import ALIKE, OdradekBroker, RealBroker, ask, started
+from tests.oracle.asking import ask
+from tests.oracle.brokers import ALIKE, OdradekBroker, RealBroker, started
 from tests.oracle.phantom import Phantom
 from tests.oracle.player import Broker, Neighbour
 from tests.oracle.releases.columns import Column

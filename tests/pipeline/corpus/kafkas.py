@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Mapping
@@ -46,22 +45,6 @@ _ZEROS_KEPT = 65_536
 _LEFT_OUT = (".lock", ".deleted", ".tmp")
 Kafka = TypeVar("Kafka", bound=RealKafka)
 Situation = Callable[[], "list[RealKafka]"]
-
-
-class OtherNode(RealKafka):
-    """A broker beside the first, which is the controller."""
-
-    def __init__(self, first: RealKafka, node_id: int, cluster_id: str, properties: Mapping[str, str]) -> None:
-        self.first, self.cluster_id = first, cluster_id
-        properties = {**properties, "node.id": str(node_id), "process.roles": "broker"}
-        super().__init__(properties=properties, jvm_options=SMALL_JVM, start_timeout_s=240)
-        STARTED.append(self)
-        self.properties["controller.quorum.voters"] = first.properties["controller.quorum.voters"]
-        self.properties["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port}"
-
-    def format(self) -> None:
-        arguments = ["format", "--cluster-id", self.cluster_id, "--config", str(self.directory / "server.properties")]
-        subprocess.run(self.command("kafka.tools.StorageTool", *arguments, level="WARN"), check=True)
 
 
 def started(level: int = 2, **properties: str) -> RealKafka:
@@ -130,11 +113,12 @@ def cluster(**properties: str) -> list[RealKafka]:
         **{name.replace("_", "."): value for name, value in properties.items()},
     }
     first = started(2, **{name.replace(".", "_"): value for name, value in named.items()})
-    properties_file = first.directory / "data" / "meta.properties"
-    settings = dict(line.split("=", 1) for line in properties_file.read_text().splitlines() if "=" in line)
     nodes = [first]
     for node_id in (2, 3):
-        node = OtherNode(first, node_id, settings["cluster.id"], QUIET | named)
+        node = RealKafka(
+            properties=QUIET | named, jvm_options=SMALL_JVM, start_timeout_s=240, node_id=node_id, joins=first
+        )
+        STARTED.append(node)
         node.start()
         nodes.append(node)
     deadline = time.monotonic() + 60

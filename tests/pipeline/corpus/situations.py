@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from tests.oracle.brokers import ask
+from tests.oracle.asking import ask
 from tests.oracle.real_kafka import RealKafka
 from tests.pipeline.corpus.kafkas import (
     STARTED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.oracle.brokers import ask
+from tests.oracle.asking import ask
 from tests.oracle.real_kafka import RealKafka
 from tests.pipeline.corpus.kafkas import admin, cluster, create, plain
 from tests.pipeline.record_logs import java_transactions

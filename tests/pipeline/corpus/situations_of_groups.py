@@ -12,7 +12,7 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
-from tests.oracle.brokers import ask
+from tests.oracle.asking import ask
 from tests.oracle.real_kafka import RealKafka, free_port
 from tests.pipeline.corpus.kafkas import admin, create, done, launched, plain, started, stopped
 from tests.pipeline.record_logs import java_transactions, tool, transactions

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 from tests.clients.toolchain import jars
-from tests.oracle.brokers import ask
+from tests.oracle.asking import ask
 from tests.oracle.real_kafka import RealKafka
 from tests.pipeline.corpus.kafkas import admin, cluster, configure, create, done, launched, plain, started, stopped
 from tests.pipeline.record_logs import java_transactions, transactions
