@@ -42,6 +42,8 @@ FINDINGS = [
     (20106, "worn-epochs"),
     # The epoch that was forced was the next one, as if the producer had ended a transaction.
     (20119, "worn-epochs"),
+    # A leader that began with a snapshot had forgotten which transactions wait for their markers to be committed.
+    (20136, "lagging"),
     # Of a bump of level 0 that was written, and refused because its log had gone to another coordinator, that one
     # knows nothing, in Kafka either.
     (20110, "lagging"),

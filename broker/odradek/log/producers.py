@@ -93,13 +93,6 @@ class Producer(Struct):
             self.last_sequence = NO_SEQUENCE
 
 
-class Snapshot(Struct, frozen=True):
-    """The state as of an offset: a replay may begin there."""
-
-    offset: int
-    producers: tuple[Producer, ...]
-
-
 class Completed(Struct, frozen=True):
     """A transaction that its marker has ended."""
 
@@ -107,6 +100,15 @@ class Completed(Struct, frozen=True):
     first_offset: int
     last_offset: int
     commit: bool
+
+
+class Snapshot(Struct, frozen=True):
+    """The state as of an offset: a replay may begin there."""
+
+    offset: int
+    producers: tuple[Producer, ...]
+    unreplicated: tuple[Completed, ...] = ()
+    """Transactions whose marker is not committed yet; the next leader begins while they still hold something back."""
 
 
 class ProducerState:
@@ -302,7 +304,8 @@ class ProducerState:
 
     def snapshot(self, offset: int) -> Snapshot:
         """The durable part, as of this offset; guards are not."""
-        return Snapshot(offset, tuple(producer.copy() for producer in self.producers.values()))
+        producers = tuple(producer.copy() for producer in self.producers.values())
+        return Snapshot(offset, producers, tuple(self.unreplicated))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Begin with this state."""
@@ -310,6 +313,7 @@ class ProducerState:
         firsts = [producer for producer in self.producers.values() if producer.first_offset != NO_OFFSET]
         firsts.sort(key=lambda producer: producer.first_offset)
         self.ongoing = {producer.first_offset: producer.producer_id for producer in firsts}
+        self.unreplicated = list(snapshot.unreplicated)
 
 
 def described(producer: Producer) -> ProducerDescription:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.unit.log.helpers import NOW, batch, error, new_log, new_partition
+from tests.unit.log.helpers import NOW, Leader, batch, error, new_log, new_partition
 
 from odradek.log.compaction import Compaction
+from odradek.log.followers import NEVER
 from odradek.log.guards import Guard
 from odradek.log.machine import Refused
 from odradek.log.partition import Appended, Duplicate, Partition
@@ -321,3 +322,22 @@ def test_what_holds_after_every_step(steps: list[tuple[str, int, int, int, bool]
         assert opened == state.ongoing
         assert all(len(one.batches) <= CACHED_BATCHES for one in state.producers.values())
         assert [] == state.unreplicated
+
+
+def test_what_waits_for_its_marker_to_be_committed_does_so_under_the_next_leader() -> None:
+    leader = Leader(new_partition(segment_bytes=1))
+    assert 0 == leader.produce(0, 0)
+    replicate(leader.partition, NEVER)
+    assert ErrorCode.NONE is leader.marker(2, 1)
+    assert (0, 1) == leader.stable
+    leader.partition.append_client(batch(), now=NOW)
+    moved = Leader(new_partition(leader.partition.log, leader_epoch=1))
+    assert 2 == leader.partition.log.snapshots[-1].offset
+    assert (0, 1) == moved.stable
+    assert replicate(moved.partition, 0)
+    assert (3, 3) == moved.stable
+
+
+def replicate(partition: Partition, lag_ms: int) -> bool:
+    """A replica in sync that takes so long; whether the high watermark has moved."""
+    return partition.replicate(replicas=(0, 1), in_sync=(0, 1), lags={1: lag_ms}, alive=[1], new=(), now=NOW)
