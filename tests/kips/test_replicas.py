@@ -9,6 +9,7 @@ from tests.kips.helpers import COMMIT, OK, Cluster, P, Producer
 from tests.kips.view import Pending, TopicPartition
 
 from odradek.metadata.image import PartitionImage
+from odradek.node.rules.one_line import rule
 from odradek.records.record import Record, build_batch
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records_request import (
@@ -399,6 +400,51 @@ def test_a_replica_that_joins_counts_for_the_mark_before_the_news_is_back() -> N
     cluster.world.advance(LAG)
     assert {1, 2, 3} == cluster.isr
     assert not partition.followers.joining
+
+
+def test_whoever_was_proposed_in_vain_and_is_silent_since_holds_nobody_up() -> None:
+    """Nobody knows whether the controller has taken it in: it is proposed until that is known, as by Kafka's leader."""
+    cluster = Replicated(replica_lag_time_max_ms=1_000)
+    cluster.lag(None, 3)
+    cluster.produce(b"a")
+    cluster.world.advance(1_001)
+    assert {1, 2} == cluster.isr
+    cluster.world.arm(rule("ALTER_PARTITION", disconnect="before", times=1))
+    cluster.lag(LAG, 3)
+    cluster.world.advance(LAG)
+    partition = cluster.world.nodes[1].partitions[P]
+    assert {1, 2} == cluster.isr
+    assert {3} == partition.followers.joining
+    cluster.lag(None, 3)
+    sent = cluster.produce(b"b")
+    assert not sent.answered
+    cluster.world.advance(2_000)
+    assert OK is sent.error
+    assert {1, 2} == cluster.isr
+    assert not partition.followers.joining
+
+
+def test_whoever_has_joined_counts_until_the_leader_hears_of_it() -> None:
+    """The controller refuses what is proposed of an older state; it has taken in whom it was asked to before."""
+    cluster = Replicated(replica_lag_time_max_ms=1_000)
+    cluster.move(P, 2)
+    cluster.lag(None, 3)
+    cluster.produce(b"a")
+    cluster.world.advance(1_001)
+    assert {1, 2} == cluster.isr
+    cluster.lag(LAG, 3)
+    leader = cluster.world.nodes[2]
+    hear = leader.controller.advance
+    leader.controller.advance = lambda offset: None  # type: ignore[method-assign]
+    cluster.world.advance(LAG)
+    assert {1, 2, 3} == cluster.isr
+    for _ in range(10):
+        sent = cluster.produce(b"b")
+        cluster.world.advance(LAG - 1)
+        assert not sent.answered
+        cluster.world.advance(1)
+        assert OK is sent.error
+    leader.controller.advance = hear  # type: ignore[method-assign]
 
 
 # ---------------------------------------------------------------------- a leader that goes

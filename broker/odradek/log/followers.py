@@ -47,7 +47,13 @@ class Followers:
         self.in_sync: tuple[int, ...] = ()
         """The ISR, the leader in it."""
         self.joining: frozenset[int] = frozenset()
-        """Those that the controller was asked to take in: they count for the high watermark from then on."""
+        """Those that the controller was asked to take in: they count for the high watermark from then on.
+
+        Until a newer state of the partition is told, or the controller has said that they cannot be: it may have taken
+        them in although its answer was lost, or was that it knows a newer state.
+        """
+        self._epoch = -1
+        """Of the partition's state, as it is known here."""
 
     # ------------------------------------------------------------------ what the metadata says
 
@@ -60,10 +66,12 @@ class Followers:
         lags: Mapping[int, int],
         alive: Collection[int],
         new: Collection[int],
+        epoch: int,
         now: int,
     ) -> bool:
         """Adopt what has changed; whether that has moved the high watermark.
 
+        `epoch` is that of the partition's state: what was proposed of an older one is taken in by now, or never will be.
         `lags` has the milliseconds of each other replica; those that are not alive acknowledge nothing until they are
         back. `new` ones, which a reassignment adds, begin with nothing. `required` replicas have to be in sync.
         """
@@ -72,7 +80,8 @@ class Followers:
         self._replicas, self._required = replicas, required
         self._alive = frozenset(alive)
         self.in_sync = in_sync
-        self.joining = (self.joining & self._alive) - frozenset(in_sync)
+        self.joining = frozenset() if epoch > self._epoch else self.joining - frozenset(in_sync)
+        self._epoch = epoch
         slow: dict[int, Follower] = {}
         for replica, lag_ms in lags.items():
             if lag_ms == 0 and replica in self._alive:
@@ -152,13 +161,16 @@ class Followers:
         """The ISR as it should be: without those that lag for too long, with those that have caught up.
 
         Who lacks something that is there for more than `lag_max_ms` (replica.lag.time.max.ms) is out of sync, and stays
-        out. Who comes back has to have all that is committed, and what this leader began with.
+        out. Who comes back has to have all that is committed, and what this leader began with. Who was proposed is so
+        until it is known whether that was done.
         """
         log = self._log
         enough = max(log.end_offset if log.mark is None else log.mark, first_offset)
         isr = [each for each in self.in_sync if each == self._leader or not self._lags(each, now, lag_max_ms)]
         for replica in self._replicas:
-            if replica in self._alive and replica not in self.in_sync:
+            if replica in self.joining:
+                isr.append(replica)
+            elif replica in self._alive and replica not in self.in_sync:
                 follower = self._slow.get(replica)
                 caught_up = log.behind.get(replica, log.end_offset) >= enough
                 # Where too few are in sync the high watermark stands still, and so has it who falls out: it waits till

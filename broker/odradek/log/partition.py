@@ -155,6 +155,7 @@ class Partition:
         lags: Mapping[int, int],
         alive: Collection[int],
         new: Collection[int],
+        epoch: int,
         now: int,
     ) -> bool:
         """Adopt who has replicas, and how they are (`Followers.adopt`); whether that has moved the high watermark.
@@ -165,7 +166,14 @@ class Partition:
         self.is_short = len(in_sync) < required
         stable = self.last_stable_offset if self.facts is not None else 0
         moved = self.followers.adopt(
-            replicas=replicas, in_sync=in_sync, required=required, lags=lags, alive=alive, new=new, now=now
+            replicas=replicas,
+            in_sync=in_sync,
+            required=required,
+            lags=lags,
+            alive=alive,
+            new=new,
+            epoch=epoch,
+            now=now,
         )
         if moved:
             self._mark_moved(stable)

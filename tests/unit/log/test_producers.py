@@ -340,4 +340,4 @@ def test_what_waits_for_its_marker_to_be_committed_does_so_under_the_next_leader
 
 def replicate(partition: Partition, lag_ms: int) -> bool:
     """A replica in sync that takes so long; whether the high watermark has moved."""
-    return partition.replicate(replicas=(0, 1), in_sync=(0, 1), lags={1: lag_ms}, alive=[1], new=(), now=NOW)
+    return partition.replicate(replicas=(0, 1), in_sync=(0, 1), lags={1: lag_ms}, alive=[1], new=(), epoch=0, now=NOW)

@@ -91,6 +91,7 @@ class Replication:
             lags={each: self._lag_ms(each) for each in others},
             alive=[each for each in others if image.is_alive(each)],
             new=registered.adding_replicas,
+            epoch=registered.partition_epoch,
             now=node.now,
         )
         self._look_again(partition)
@@ -227,7 +228,7 @@ class Replication:
         node = self._node
         for partition, isr in proposed:
             followers = partition.followers
-            followers.joining |= frozenset(isr) - frozenset(followers.in_sync)
+            followers.joining = frozenset(isr) & node.image.brokers.keys() - frozenset(followers.in_sync)
         request = alter_partition_request(node.image, node.node_id, proposed)
         response = await node.peers.call_controller(
             ApiKey.ALTER_PARTITION, request, node.router.newest(ApiKey.ALTER_PARTITION), AlterPartitionResponse
@@ -235,13 +236,12 @@ class Replication:
         results = {} if response is None else isr_results(response)
         for partition, _ in proposed:
             error = results.get((partition.topic_id, partition.index))
-            if error is None or error is ErrorCode.NONE:
-                # What was taken comes with the metadata; of what was lost nobody knows whether it was taken.
-                if error is None:
-                    self._retry(partition)
-            elif self._leads(partition):
+            # What was taken comes with the metadata, and so does what is newer than what was proposed of.
+            if error is ErrorCode.NONE or not self._leads(partition):
+                continue
+            if error is ErrorCode.INELIGIBLE_REPLICA:
                 partition.followers.joining = frozenset()
-                self._retry(partition)
+            self._retry(partition)
 
     def _retry(self, partition: Partition) -> None:
         at = self._node.now + RETRY_MS
