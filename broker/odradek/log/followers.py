@@ -71,7 +71,7 @@ class Followers:
     ) -> bool:
         """Adopt what has changed; whether that has moved the high watermark.
 
-        `epoch` is that of the partition's state: what was proposed of an older one is taken in by now, or never will be.
+        `epoch` is that of the partition's state: who was proposed of an older one is in by now, or never will be.
         `lags` has the milliseconds of each other replica; those that are not alive acknowledge nothing until they are
         back. `new` ones, which a reassignment adds, begin with nothing. `required` replicas have to be in sync.
         """

@@ -41,7 +41,7 @@ from odradek.node.hosting.replication import Replication
 from odradek.node.housekeeping import Housekeeping
 from odradek.node.kernel.aside import Aside
 from odradek.node.kernel.flow import Kernel, Purgatory
-from odradek.node.kernel.timers import Pumps, Timers
+from odradek.node.kernel.timers import PUMPED_AT_ONCE, Pumps, Timers
 from odradek.node.kernel.turns import Turns
 from odradek.node.loggers import Loggers
 from odradek.node.metrics import Metrics
@@ -187,6 +187,7 @@ class Node:
         except Exception as error:
             self._broken(error)
         ready, pumped, turns = self.kernel.ready, self.pumps.waiting, self.turns
+        self.pumps.left = PUMPED_AT_ONCE
         while ready or pumped:
             try:
                 self.kernel.run_ready()

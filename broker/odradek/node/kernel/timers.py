@@ -12,9 +12,12 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Protocol
 
-__all__ = ["Pumped", "Pumps", "Timers"]
+__all__ = ["PUMPED_AT_ONCE", "Pumped", "Pumps", "Timers"]
 
 _STALE_MAX = 64
+_REST = "rest"
+PUMPED_AT_ONCE = 100
+"""How often anything is pumped in one step; nearly always it is once or twice."""
 
 
 class Timers:
@@ -95,6 +98,8 @@ class Pumps:
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
+        self.left = PUMPED_AT_ONCE
+        """How many may still be pumped in this step."""
         self.waiting: deque[Pumped] = deque()
 
     def soon(self, pumped: Pumped) -> None:
@@ -113,7 +118,16 @@ class Pumps:
                 self._timers.set(pumped, at, partial(self.waiting.append, pumped))
 
     def run(self) -> None:
-        """Pump all that wait, and those that they ask for."""
+        """Pump all that wait, and those that they ask for; in a step that has pumped very many, the rest in the next.
+
+        Something that is owed again as soon as it is done would keep the broker in one step for ever.
+        """
         waiting = self.waiting
         while waiting:
+            if not self.left:
+                rest = list(waiting)
+                waiting.clear()
+                self._timers.set(_REST, 0, partial(waiting.extend, rest))
+                return
+            self.left -= 1
             waiting.popleft().pump()
