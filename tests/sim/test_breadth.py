@@ -17,7 +17,10 @@ from odradek.sim.schedule import Deed, Schedule
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.fetch_request import FetchRequest
+from odradek.wire.messages.heartbeat_request import HeartbeatRequest
+from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.messages.produce_request import ProduceRequest
+from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
 pytestmark = pytest.mark.slow
 
@@ -115,3 +118,34 @@ def test_segments_end_and_logs_are_compacted() -> None:
     logs = run.world.store.logs()
     assert any(log.first_dirty_offset > 0 for log in logs)
     assert any(len(log.segments) > 1 for log in logs)
+
+
+def test_ids_that_are_not_known_any_more_are_asked_for_with_what_their_producer_had() -> None:
+    run = played("slow-logs", 2)
+    who = {producer.name for producer in run.producers if producer.plan.recovers}
+    of_them = [each.request for each in run.asked if each.name in who]
+    assert any(request.producer_id >= 0 for request in of_them if isinstance(request, InitProducerIdRequest))
+
+
+def test_two_processes_have_the_name_of_one_static_member() -> None:
+    run = played("static-members")
+    errors = [
+        each.response.error_code for each in run.asked if isinstance(each.request, HeartbeatRequest) and each.response
+    ]
+    assert ErrorCode.FENCED_INSTANCE_ID in errors
+    assert {worker.plan.instance_id for worker in run.workers} == {"static-0", "static-1"}
+
+
+def test_work_goes_to_another_member_while_the_one_before_stays() -> None:
+    run = played("moving-work")
+    committed = [
+        each for each in run.asked if isinstance(each.request, TxnOffsetCommitRequest) and each.request.member_id
+    ]
+    refused = [each for each in committed if each.response and each.response.topics[0].partitions[0].error_code]
+    assert refused, "nobody was told that the work is somebody else's by now"
+
+
+def test_leaders_are_refused_what_they_propose_too_late() -> None:
+    run = played("late-proposals")
+    assert any("ALTER_PARTITION" in what for _, what in run.nemesis.deeds)
+    assert run.schedule.lag_ms > 0

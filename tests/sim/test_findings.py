@@ -49,6 +49,15 @@ FINDINGS = [
     (20110, "lagging"),
     # Two deliveries of one millisecond were taken in the wrong order.
     (6105, "sharing"),
+    # Markers that a rule delayed waited for one another for longer than a request may take, and were sent again: the
+    # late one ended the next transaction of an older client, which KIP-890 does not cure.
+    (32, "working"),
+    # Epochs were used up by force, and who asked again for its last bump was told of the forced one.
+    (13, "last-epochs"),
+    # An epoch was called used up of an id that had begun a transaction just then.
+    (23, "last-epochs"),
+    # Who asks for the next epoch of an id that was forgotten is its first owner.
+    (14, "slow-logs"),
 ]
 
 

@@ -8,15 +8,22 @@ from msgspec.structs import replace
 from odradek.sim.actors import Asked
 from odradek.sim.checks import Checks
 from odradek.sim.draw import draw
-from odradek.sim.group_checks import WORK_MS, rebalance_problems
+from odradek.sim.group_checks import WORK_MS, offset_problems, rebalance_problems
 from odradek.sim.run import Run
 from odradek.sim.share_checks import share_problems
-from odradek.sim.sharers import DELIVERIES_MAX, LOCK_MS, SESSION_MS, Given, Sharer
+from odradek.sim.sharers import DELIVERIES_MAX, LOCK_MS, NEVER, SESSION_MS, Given, Sharer
 from odradek.sim.world import World
+from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.heartbeat_request import HeartbeatRequest
 from odradek.wire.messages.heartbeat_response import HeartbeatResponse
 from odradek.wire.messages.join_group_request import JoinGroupRequest
 from odradek.wire.messages.join_group_response import JoinGroupResponse
+from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from odradek.wire.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
 
 JOIN = JoinGroupRequest(group_id="workers", session_timeout_ms=1_500, rebalance_timeout_ms=400, member_id="")
 CALM_MS = 10_000
@@ -40,10 +47,39 @@ def test_who_had_no_answer_and_who_asks_for_something_else_says_nothing_of_it() 
     assert joined(3_000, request=heartbeat, response=HeartbeatResponse()) == []
 
 
+def fetched(at: int, took_ms: int, offset: int, error: ErrorCode = ErrorCode.NONE) -> Asked:
+    request = OffsetFetchRequest(group_id="workers", topics=[OffsetFetchRequestTopic("t", [0])])
+    partition = OffsetFetchResponsePartition(committed_offset=offset, error_code=error)
+    response = OffsetFetchResponse(topics=[OffsetFetchResponseTopic("t", [partition])])
+    return Asked("w0", at, 1, request, 7, at + took_ms, response)
+
+
+def went_back(*asked: Asked) -> bool:
+    return [each.name for each in offset_problems(asked, "workers")] == ["wrong group offset"]
+
+
+def test_an_offset_that_was_told_is_not_taken_back() -> None:
+    assert went_back(fetched(0, 10, 3), fetched(11, 1, 2))
+    assert went_back(fetched(0, 10, 3), fetched(11, 1, -1))
+    assert not went_back(fetched(0, 10, 3), fetched(11, 1, 3))
+    # Both are on their way: nobody knows which was served first.
+    assert not went_back(fetched(0, 10, 3), fetched(10, 1, 2))
+    assert not went_back(fetched(0, 10, 3), fetched(11, 1, -1, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+
+
 def kept(given: Given, *, in_vain: int, lost: int = 0) -> list[str]:
     sharer = Sharer(World(topics=["t:3:1"]), "s0", seed="1")
     sharer.given, sharer.in_vain[0], sharer.lost[0] = [given], in_vain, lost
     return [each.name for each in share_problems([sharer], {("t", 0): [b"a"]}, [], CALM_MS)]
+
+
+def test_who_has_no_lock_does_not_accept_what_another_one_has() -> None:
+    slow = Given("s0-0", 0, 5, b"a", 1, 0, 5, said_at=LOCK_MS + 30, accepted_at=LOCK_MS + 40)
+    other = Given("s1-0", 0, 5, b"a", 2, LOCK_MS + 10, LOCK_MS + 20)
+    for let_go_at, names in ((NEVER, ["broken lock"]), (LOCK_MS + 40, [])):
+        sharers = Sharer(World(topics=["t:3:1"]), "s0", seed="1"), Sharer(World(topics=["t:3:1"]), "s1", seed="1")
+        sharers[0].given, sharers[1].given = [slow], [replace(other, let_go_at=let_go_at)]
+        assert [each.name for each in share_problems(sharers, {("t", 0): [b"a"]}, [], CALM_MS)] == names
 
 
 GIVEN = Given("s1-0", 0, 5, b"a", 1, 4_000, 4_010)

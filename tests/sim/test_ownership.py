@@ -32,6 +32,19 @@ def names(*asked: Asked, **how: Any) -> list[str]:
     return [each.name for each in owners_problems(asked, timeout_ms=1_000, **how)]
 
 
+def found_nobody(name: str, at: int) -> Asked:
+    asked = init(name, at, epoch=0)
+    asked.response.producer_id = 8
+    return asked
+
+
+def test_who_asks_for_the_next_epoch_of_a_forgotten_id_is_the_first_one_again() -> None:
+    requests = init("p0", 0), init("p1", 10), found_nobody("p0", 20)
+    assert names(*requests, end("p0", 30), forgets=True) == []
+    assert names(*requests, end("p1", 30), forgets=True) == ["zombie"]
+    assert names(*requests) == ["zombie"]
+
+
 def test_who_was_succeeded_does_nothing_any_more() -> None:
     assert names(init("p0", 0), init("p1", 10), end("p0", 20)) == ["zombie"]
     assert names(init("p0", 0), init("p1", 10), init("p0", 20, epoch=0)) == ["zombie"]

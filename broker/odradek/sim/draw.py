@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 
 from msgspec import Struct
@@ -63,10 +62,7 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
             settings=settings,
         )
         for number in range(PRODUCERS + WORKERS - habits.workers)
-    ] + [
-        _player(f"w{number}", f"work-{number}", dice, habits, levels=levels, settings=settings, works=True)
-        for number in range(habits.workers)
-    ]
+    ] + [_worker(number, dice, habits, levels=levels, settings=settings) for number in range(habits.workers)]
     if habits.succeeds:
         players = _succeeding(players)
     return Schedule(
@@ -85,16 +81,22 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
         producer_expiration_ms=world.choice(focus.producer_expiration_ms),
         segments_ms=world.choice(focus.segments_ms),
         min_insync=min(world.choice(focus.min_insync), replicas),
+        lag_ms=focus.lag_ms,
         sessions=habits.sessions,
+        dawdles=habits.dawdles,
         heartbeats=habits.heartbeats,
+        ranges=habits.ranges,
+        session_ms=habits.session_ms,
         watchers=habits.watchers,
+        aborters=habits.aborters,
+        watches_members=habits.watches_members,
         sharers=habits.sharers,
         duration_ms=TROUBLE_MS,
         players=tuple(players),
         consumers=tuple(range(PARTITIONS)),
         deeds=(
             *(Deed(at_ms=0, kind="rule", rule=rule, lasts_ms=TROUBLE_MS) for rule in settings.rules),
-            *_deeds(dice, weights, brokers=settings.brokers, follow_ups=focus.follow_ups),
+            *_deeds(dice, weights, focus, brokers=settings.brokers),
         ),
     )
 
@@ -142,6 +144,7 @@ def _player(
     idempotent = not works and habits.idempotent > 0 and own.random() < habits.idempotent
     transactions = tuple(_transaction(own, habits, works=works) for _ in range(TRANSACTIONS))
     seed = own.getrandbits(32)
+    recovers = habits.recovers > 0 and not works and own.random() < habits.recovers
     # All of one id: what one of them has prepared the others have to keep.
     speaks = settings.dialect is not None and not works and not idempotent and tid not in PLAIN_IDS
     return Player(
@@ -152,9 +155,17 @@ def _player(
         idempotent=idempotent,
         works=works,
         dies=habits.dies if works else 0.0,
+        rejoins=habits.rejoins,
+        away_ms=habits.away_ms if works else 0,
+        recovers=recovers,
         seed=seed,
         transactions=transactions,
     )
+
+
+def _worker(number: int, dice: Random, habits: Habits, *, levels: tuple[int, ...], settings: Settings) -> Player:
+    worker = _player(f"w{number}", f"work-{number}", dice, habits, levels=levels, settings=settings, works=True)
+    return replace(worker, instance_id=f"static-{number // 2}") if habits.shares_names else worker
 
 
 def _transaction(dice: Random, habits: Habits, *, works: bool) -> Txn:
@@ -206,7 +217,7 @@ def _send(dice: Random, habits: Habits, partition: int, *, pause_ms: int) -> Sen
     )
 
 
-def _deeds(dice: Random, weights: dict[str, int], *, brokers: int, follow_ups: Sequence[str]) -> list[Deed]:
+def _deeds(dice: Random, weights: dict[str, int], focus: Focus, *, brokers: int) -> list[Deed]:
     deeds: list[Deed] = []
     at_ms = 0
     while at_ms < TROUBLE_MS and weights:
@@ -214,7 +225,7 @@ def _deeds(dice: Random, weights: dict[str, int], *, brokers: int, follow_ups: S
         seed, lasts_ms, broker = dice.getrandbits(32), dice.randint(50, 3_000), dice.randint(1, brokers)
         make = RULES.get(kind)
         rule = None if make is None else make(Random(seed), broker)
-        then = dice.choice(follow_ups) if follow_ups and rule is not None else ""
+        then = dice.choice(focus.follow_ups) if focus.follow_ups and rule is not None else ""
         deeds.append(Deed(at_ms=at_ms, kind=kind, seed=seed, rule=rule, lasts_ms=lasts_ms, then=then))
-        at_ms += dice.randint(20, 250)
+        at_ms += dice.randint(*focus.gaps_ms)
     return deeds

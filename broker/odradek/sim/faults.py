@@ -17,6 +17,8 @@ Draw = Callable[[Random, int], Rule]
 SLOWED_MARKERS_MS = 1_000
 """For how long one rule holds up a connection with markers; a coordinator waits for two seconds (`Run`)."""
 
+CONTROLLER = 1
+"""At the start of every run."""
 ANSWERED = (
     "WRITE_TXN_MARKERS",
     "ADD_PARTITIONS_TO_TXN",
@@ -76,6 +78,23 @@ def _delay_records(dice: Random, broker: int) -> Rule:
     return rule("PRODUCE", broker=broker, delay_ms=dice.choice((60, 200, 800)), times=dice.randint(2, 5))
 
 
+def _delay_records_for_long(dice: Random, broker: int) -> Rule:
+    # Longer than ids and producers are remembered in some workloads.
+    return rule("PRODUCE", broker=broker, delay_ms=dice.choice((900, 1_800, 3_000)), times=dice.randint(1, 3))
+
+
+def _delay_proposals(dice: Random, broker: int) -> Rule:
+    # Of leaders, about who is in sync; what has happened since must not be undone by them.
+    delay_ms = dice.choice((50, 300, 1_200))
+    return rule("ALTER_PARTITION", broker=CONTROLLER, delay_ms=delay_ms, times=dice.randint(1, 4))
+
+
+def _delay_states(dice: Random, broker: int) -> Rule:
+    # Of share partitions: the leader that says what has become of records may have a successor by then.
+    delay_ms = dice.choice((50, 200, 600))
+    return rule("WRITE_SHARE_GROUP_STATE", broker=broker, delay_ms=delay_ms, times=dice.randint(1, 4))
+
+
 def _lose_verdicts(dice: Random, broker: int) -> Rule:
     lost = dice.choice(("before", "after"))
     return rule("ADD_PARTITIONS_TO_TXN", broker=broker, disconnect=lost, times=dice.randint(1, 4), sender="broker")
@@ -113,6 +132,9 @@ RULES: Mapping[str, Draw] = MappingProxyType(
         "delay answers of records": _delay_answers_of_records,
         "delay requests": _delay_requests,
         "delay records": _delay_records,
+        "delay records for long": _delay_records_for_long,
+        "delay proposals": _delay_proposals,
+        "delay states": _delay_states,
         "delay verdicts": _delay_verdicts,
         "lose verdicts": _lose_verdicts,
         "delay acknowledgements": _delay_acknowledgements,

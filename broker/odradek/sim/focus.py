@@ -37,6 +37,10 @@ class Focus(Struct, frozen=True):
     """After how long a leader forgets a producer; 0: not in a run."""
     min_insync: tuple[int, ...] = (1,)
     """How many replicas have to have what is written."""
+    lag_ms: int = 0
+    """How long each replica takes to acknowledge what is written."""
+    gaps_ms: tuple[int, int] = (20, 250)
+    """From one thing that goes wrong to the next: at least, and at most."""
     follow_ups: tuple[str, ...] = ()
     """What is done when a rule has hit for the first time, one of them for each rule."""
     swarm: bool = False
@@ -326,6 +330,13 @@ SHARING = _focus(
 )
 """Members of a share group (KIP-932) take what is committed, and say what becomes of it, or nothing, or die."""
 
+MOVING_SHARES = _focus(
+    {"delay states": 8, "move a leader": 6, "delay markers": 1},
+    habits=Habits(sharers=3, dawdles=0.6, commits=0.8, workers=0, ids=2, pauses_ms=(50, 200)),
+    slowest_ms=(0, 5, 40),
+)
+"""What leaders say of records of a share group arrives when others lead their partitions, and have given them out."""
+
 REMADE = _focus(
     {"remake a topic": 8, "delay markers": 3, "delay records": 2, "delay verdicts": 2, "deafen a broker": 2},
     habits=Habits(remade=0.7, gives_up=0.1, workers=0),
@@ -364,6 +375,136 @@ HURRIED = _focus(
 )
 """Batches are sent again on other connections while the first ones are on their way, or are written."""
 
+LAST_EPOCHS = _focus(
+    {"use up epochs": 4, "lose answers of coordinators": 8, "delay markers": 1},
+    habits=Habits(newer=0.5, commits=0.4, gives_up=0.1, recovers=1.0, pauses_ms=(0, 0, 5, 50)),
+    levels=((2,), (1,), (1, 2)),
+    slowest_ms=(0, 5, 40),
+)
+"""Epochs come to their end while answers are lost, and producers ask for the next one with the id that they had."""
+
+LAST_BUMPS = _focus(
+    {"use up epochs": 8, "lose answers of coordinators": 8, "delay records": 8},
+    habits=Habits(newer=0.0, commits=0.4, gives_up=0.8, pauses_ms=(20, 60), workers=0, ids=7),
+    levels=((1,),),
+    slowest_ms=(0, 5),
+)
+"""Older clients abort, and ask for the next epoch when there is none left."""
+
+LINGERING = _focus(
+    {"delay verdicts": 1, "delay records": 1},
+    habits=Habits(lingers=0.8, timeout_ms=1_500, gives_up=0.1, newer=0.8),
+    levels=((2,), (1, 2), (0,)),
+    slowest_ms=(0, 5),
+)
+"""Producers rest in the middle of transactions, for longer than these may be open."""
+
+SLOW_LOGS = _focus(
+    {"change a lag": 6, "delay records": 1},
+    habits=Habits(
+        lingers=0.4, pauses_ms=(0, 50, 400, 600), timeout_ms=1_500, expires_ms=400, gives_up=0.1, recovers=0.5
+    ),
+    slowest_ms=(0, 5, 40),
+    min_insync=(1, 2),
+)
+"""What coordinators decide is not replicated yet when a transaction times out, or an id is to be forgotten."""
+
+REJOINING = _focus(
+    {
+        "remove a broker": 6,
+        "return a broker": 8,
+        "deafen a broker": 8,
+        "delay proposals": 6,
+        "move a leader": 4,
+        "change a lag": 5,
+    },
+    habits=Habits(pauses_ms=(50, 200, 400), gives_up=0.1, workers=0),
+    slowest_ms=(0, 5, 40),
+    lag_ms=30,
+)
+"""Replicas come back in sync while their leader has not heard of it, and lead before they have everything."""
+
+LATE_PROPOSALS = _focus(
+    {
+        "remove a broker": 6,
+        "return a broker": 8,
+        "deafen a broker": 8,
+        "delay proposals": 6,
+        "move a leader": 4,
+        "silence a replica": 1,
+    },
+    habits=Habits(pauses_ms=(50, 200, 400), gives_up=0.1, workers=0),
+    slowest_ms=(0, 5, 40),
+    lag_ms=30,
+)
+"""What a leader proposes about its replicas arrives when the controller has changed them since."""
+
+SILENT_REPLICAS = _focus(
+    {"silence a replica": 1},
+    habits=Habits(gives_up=0.0),
+    slowest_ms=(0, 5, 40),
+    gaps_ms=(300, 2_500),
+)
+"""Replicas acknowledge nothing for a while, and nothing else goes wrong."""
+
+FORGOTTEN_PRODUCERS = _focus(
+    {"lose answers of records": 6, "delay records": 2, "move a leader": 1},
+    habits=Habits(idempotent=0.7, gives_up=0.1, in_flight=2, pauses_ms=(0, 50, 200, 1_500)),
+    levels=((2,), (1, 2)),
+    slowest_ms=(0, 5),
+    producer_expiration_ms=(3_000,),
+)
+"""Producers are silent for nearly as long as leaders remember them, and batches are sent again meanwhile."""
+
+MOVING_WORK = _focus(
+    {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(
+        workers=5,
+        newer=0.5,
+        gives_up=0.0,
+        dies=0.1,
+        heartbeats=True,
+        ranges=True,
+        session_ms=1_500,
+        watchers=1,
+        watches_members=True,
+    ),
+    slowest_ms=(0, 5, 40),
+)
+"""As `heartbeats`, where who joins takes the work of another member, which stays, and silent ones are left out."""
+
+SILENT_MEMBERS = _focus(
+    {"delay markers": 4, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(
+        workers=4,
+        newer=0.5,
+        gives_up=0.0,
+        dies=0.02,
+        rejoins=0.01,
+        away_ms=3_000,
+        watchers=1,
+        watches_members=True,
+    ),
+    slowest_ms=(0, 5, 40),
+)
+"""As `working`, with members that vanish for longer than their session, while hardly anybody joins again."""
+
+STATIC_MEMBERS = _focus(
+    {"delay markers": 4, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(workers=4, newer=0.5, gives_up=0.0, rejoins=0.03, shares_names=True, pauses_ms=(0, 200, 600)),
+    slowest_ms=(0, 5, 40),
+)
+"""Static members (KIP-345) are started while another process has their name, which goes on with its transaction."""
+
+ABORTING_ADMINS = _focus(
+    {"delay markers": 4, "delay records": 1, "move a coordinator": 1, "lose answers of records": 1},
+    # Of an older client's transactions an admin cannot tell which one it has seen.
+    habits=Habits(newer=1.0, gives_up=0.1, aborters=3, pauses_ms=(0, 0, 5)),
+    levels=((2,),),
+    slowest_ms=(0, 5, 40),
+)
+"""Admins abort what seems to hang, and arrive when the next transaction of its producer is open."""
+
 FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {
         "general": GENERAL,
@@ -394,10 +535,23 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "sessions": SESSIONS,
         "heartbeats": HEARTBEATS,
         "sharing": SHARING,
+        "moving-shares": MOVING_SHARES,
         "remade-topics": REMADE,
         "deposed-coordinators": DEPOSED_COORDINATORS,
         "restless-leaders": RESTLESS_LEADERS,
         "late-offsets": LATE_OFFSETS,
         "hurried": HURRIED,
+        "last-epochs": LAST_EPOCHS,
+        "last-bumps": LAST_BUMPS,
+        "lingering": LINGERING,
+        "slow-logs": SLOW_LOGS,
+        "rejoining": REJOINING,
+        "late-proposals": LATE_PROPOSALS,
+        "silent-replicas": SILENT_REPLICAS,
+        "forgotten-producers": FORGOTTEN_PRODUCERS,
+        "moving-work": MOVING_WORK,
+        "silent-members": SILENT_MEMBERS,
+        "static-members": STATIC_MEMBERS,
+        "aborting-admins": ABORTING_ADMINS,
     }
 )

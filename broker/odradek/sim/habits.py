@@ -53,7 +53,25 @@ class Habits(Struct, frozen=True):
     """To write to the topic that is deleted and made again as well."""
     watchers: int = 0
     """Admins who ask what transactions there are."""
+    aborters: int = 0
+    """Admins who abort what hangs in a partition, or seems to."""
+    watches_members: bool = False
+    """They ask who is in the group that works as well."""
+    rejoins: float = 0.15
+    """Members of a group have something new to say, for which the others have to join again."""
+    away_ms: int = 0
+    """How long it takes until another member comes in the place of one that has vanished between heartbeats."""
+    shares_names: bool = False
+    """Two members of a group each are one static member (KIP-345): who comes later takes the place of the other."""
     sharers: int = 0
     """Members of a share group."""
+    dawdles: float = 0.25
+    """Members of a share group do not accept at once what they are given."""
     heartbeats: bool = False
     """To be members of the newer protocol of groups."""
+    recovers: float = 0.0
+    """To ask for the next epoch of an id that its coordinator does not know any more, and then begin anew (KIP-360)."""
+    ranges: bool = False
+    """Members of the newer protocol are assigned ranges: work goes to whoever joins, and who had it stays a member."""
+    session_ms: int = 0
+    """Of a member of the newer protocol; 0: as by default, longer than a run."""

@@ -28,6 +28,9 @@ VERSION = 1
 class Member(Worker):
     """A producer whose transactions are the work of such a group; `consume` is its consumer."""
 
+    ranges = False
+    """Whether it wants the group to be assigned ranges."""
+
     def consume(self) -> Script:
         """Be a member, and another one after that, until there is nothing to do any more."""
         for number in count():
@@ -71,6 +74,7 @@ class Member(Worker):
             member_epoch=epoch,
             rebalance_timeout_ms=REBALANCE_MS if epoch == JOINING else -1,
             subscribed_topic_names=[TOPIC] if epoch == JOINING else None,
+            server_assignor="range" if epoch == JOINING and self.ranges else None,
             topic_partitions=partitions if owned is not None or epoch == JOINING else None,
         )
 

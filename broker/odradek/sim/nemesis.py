@@ -27,6 +27,7 @@ from odradek.sim.schedule import REMADE, Deed
 from odradek.sim.world import World
 from odradek.txn.entry import EPOCH_LAST_USABLE
 from odradek.txn.states import EXPIRABLE
+from odradek.txn.transitions import BUMPING
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.create_topics_response import CreateTopicsResponse
@@ -252,7 +253,19 @@ class Nemesis:
     def change_a_lag(self) -> str:
         """The replicas of a broker take their time, or for a while acknowledge nothing."""
         node_id = self.random.choice(sorted(self.world.nodes))
-        lag_ms = self.random.choice((0, 5, 50, 400, None))
+        return self._take(node_id, self.random.choice((0, 5, 50, 400, None)))
+
+    def silence_a_replica(self) -> str:
+        """The replicas of a broker acknowledge nothing; one that was silenced before acknowledges everything first.
+
+        With two of three silent a topic that wants two in sync could not be written.
+        """
+        for silent in sorted(self._slow):
+            self._take(silent, 0)
+        self._slow.clear()
+        return self._take(self.random.choice(sorted(self.world.nodes)), None)
+
+    def _take(self, node_id: int, lag_ms: int | None) -> str:
         self.world.set_replica_lag(node_id, lag_ms)
         self._slow.add(node_id)
         return f"replicas of broker {node_id} take {lag_ms} ms"
@@ -269,7 +282,7 @@ class Nemesis:
         node_id = self.random.choice(self.world.running)
         times = self.random.randint(1, 3)
         return self._arm(
-            rule(ApiKey.WRITE_TXN_MARKERS, broker=node_id, hold=True, times=times, matches=_is_new),
+            rule(ApiKey.WRITE_TXN_MARKERS, broker=node_id, hold=True, times=times, matches=self._is_new),
             lasts_ms=self.random.randint(50, 3_000),
         )
 
@@ -313,7 +326,7 @@ class Nemesis:
         late: list[Call] = []
 
         def is_late(call: Call) -> bool:
-            if not _is_new(call):
+            if not self._is_new(call):
                 return False
             late.append(call)
             return True
@@ -337,6 +350,26 @@ class Nemesis:
             for marker in call.request.markers
             for topic in marker.topics
             for index in topic.partition_indexes
+        )
+
+    def _is_new(self, call: Call) -> bool:
+        """Whether all of its markers are of clients that the epoch protects, whatever the markers say of themselves."""
+        return all(
+            marker.transaction_version >= BUMPING or self._version_of(marker.producer_id) >= BUMPING
+            for marker in call.request.markers
+        )
+
+    def _version_of(self, producer_id: int) -> int:
+        """Of the client, as its coordinator knows it."""
+        return max(
+            (
+                entry.client_transaction_version
+                for node_id in self.world.running
+                for shard in self.world.nodes[node_id].coordinators.of_transactions()
+                for entry in shard.machine.entries()
+                if entry.producer_id == producer_id
+            ),
+            default=0,
         )
 
     def _is_open_again(self, marker: WritableTxnMarker, key: tuple[str, int]) -> bool:
@@ -484,10 +517,6 @@ def _hear_nothing(offset: int) -> None:
     pass
 
 
-def _is_new(call: Call) -> bool:
-    return all(marker.transaction_version >= 2 for marker in call.request.markers)
-
-
 DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
     {
         "move a leader": Nemesis.move_a_leader,
@@ -503,6 +532,7 @@ DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
         "repeat a marker late": Nemesis.repeat_a_marker_late,
         "pause a broker": Nemesis.pause_a_broker,
         "change a lag": Nemesis.change_a_lag,
+        "silence a replica": Nemesis.silence_a_replica,
         "change the level": Nemesis.change_the_level,
         "use up epochs": Nemesis.use_up_epochs,
         "fence a producer": Nemesis.fence_a_producer,

@@ -74,11 +74,13 @@ def owners_problems(
     forced: Sequence[Forced] = (),
     forgets: bool = False,
     forgets_bumps: bool = False,
+    is_prompt: bool = False,
 ) -> Iterator[Problem]:
     """What was asked and answered of ids; `timeout_ms` is that of their transactions, `forgets`: ids expire.
 
     `forgets_bumps`: a coordinator that takes over does not know the epoch before, as the log of level 0 has no room
     for it, so that it fences who asks again for a bump that it had no answer to, as Kafka's does.
+    `is_prompt`: no broker stands still, so that what was asked for is done by then, or never, if it was not answered.
     """
     of_ids: dict[str, list[Asked]] = {}
     for each in asked:
@@ -86,7 +88,11 @@ def owners_problems(
         if name:
             of_ids.setdefault(name, []).append(each)
     for name, requests in of_ids.items():
-        takes = {id(each): _taken(each) for each in requests if _takes(each.request)}
+        takes = {
+            id(each): _taken(each, is_prompt=is_prompt)
+            for each in requests
+            if _takes(each.request) or (forgets and _finds_nobody(each))
+        }
         taken = [*takes.values()]
         taken += [_Taken("force", each.at, each.at, True) for each in forced if each.transactional_id == name]
         owned: dict[str, _Taken] = {}
@@ -104,7 +110,9 @@ def owners_problems(
             if error == ErrorCode.NONE:
                 yield from _of_a_zombie(name, each, own.done_at or 0, taken)
             elif not forgets and not (forgets_bumps and _repeats_a_bump(each, requests)):
-                yield from _of_an_owner(name, each, ErrorCode(error), own, taken, requests, timeout_ms)
+                yield from _of_an_owner(
+                    name, each, ErrorCode(error), own, taken, requests, timeout_ms=timeout_ms, is_prompt=is_prompt
+                )
 
 
 def _given(taken: Sequence[_Taken]) -> Iterator[tuple[_Taken, int]]:
@@ -126,14 +134,16 @@ def _of_an_owner(
     own: _Taken,
     taken: Sequence[_Taken],
     requests: Sequence[Asked],
+    *,
     timeout_ms: int,
+    is_prompt: bool,
 ) -> Iterator[Problem]:
     request = asked.request
     if error not in TURNED_AWAY or not isinstance(request, _JUDGED) or asked.ended_at is None:
         return
     if error is ErrorCode.INVALID_TXN_STATE and isinstance(request, EndTxnRequest) and not _must_end(asked, requests):
         return
-    # What was not answered may have been done long after it was sent.
+    # What was not answered may have been done long after it was sent, where brokers stand still.
     until = asked.ended_at
     if any(one is not own and one.at <= until and (one.done_at is None or one.done_at >= own.at) for one in taken):
         return
@@ -142,7 +152,9 @@ def _of_an_owner(
         for each in requests
         if each.name != asked.name and each.at <= until and isinstance(each.request, InitProducerIdRequest)
     )
-    if any(each.ended_at is None or each.response is None or each.ended_at >= own.at for each in others):
+    if any(
+        each.ended_at is None or each.ended_at >= own.at or (each.response is None and not is_prompt) for each in others
+    ):
         return
     begun = max(
         (each.ended_at or 0 for each in requests if each.name == asked.name and each.at < asked.at and _ends(each)),
@@ -193,9 +205,17 @@ def _takes(request: Struct) -> bool:
     return isinstance(request, InitProducerIdRequest) and request.producer_id == NONE
 
 
-def _taken(asked: Asked) -> _Taken:
+def _finds_nobody(asked: Asked) -> bool:
+    """Whether the id was forgotten when its next epoch was asked for: whoever asks then is the first one again."""
+    request = asked.request
+    if not isinstance(request, InitProducerIdRequest) or asked.response is None:
+        return False
+    return bool(asked.response.error_code == ErrorCode.NONE and asked.response.producer_id != request.producer_id)
+
+
+def _taken(asked: Asked, *, is_prompt: bool) -> _Taken:
     if asked.response is None:
-        return _Taken(asked.name, asked.at, None, False)
+        return _Taken(asked.name, asked.at, asked.ended_at if is_prompt else None, False)
     return _Taken(asked.name, asked.at, asked.ended_at, asked.response.error_code == ErrorCode.NONE)
 
 

@@ -70,7 +70,7 @@ ABORTABLE = frozenset(
 """What a Produce may hear that costs the transaction only; every other error costs the producer."""
 
 
-NOT_A_MEMBER = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+NOT_A_MEMBER = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
 """What a TxnOffsetCommit hears whose work has been given to another member."""
 
 
@@ -117,6 +117,10 @@ class WalksAway(Exception):
 
 class MustRestart(Exception):
     """The producer is fenced."""
+
+
+class MustRecover(MustRestart):
+    """Its coordinator does not know the producer any more: it may ask for the next epoch (KIP-360)."""
 
 
 class Producer:
@@ -178,11 +182,22 @@ class Producer:
             except WalksAway:
                 transaction.outcome = "aborted"
                 return
-            except MustRestart:
+            except MustRestart as lost:
                 if not transaction.commit_asked:
                     transaction.outcome = "aborted"
+                if isinstance(lost, MustRecover):
+                    yield from self._recover()
+                    continue
                 yield Sleep(self.random.randrange(500))
                 yield from self._restart()
+
+    def _recover(self) -> Script:
+        """As real ones do: an EndTxn would be refused too, so that the next epoch is asked for at once."""
+        try:
+            yield from self._init(self.pair)
+        except MustRestart:
+            yield Sleep(self.random.randrange(500))
+            yield from self._restart()
 
     def _get_ready(self) -> Script:
         """Wait for what the next transaction needs."""
@@ -363,6 +378,7 @@ class Producer:
         offset: int,
         member_id: str = "",
         generation: int = -1,
+        instance_id: str | None = None,
         patience_ms: int = 0,
     ) -> Script:
         if not self.new:
@@ -388,6 +404,7 @@ class Producer:
             producer_epoch=self.pair[1],
             generation_id_or_member_epoch=generation,
             member_id=member_id,
+            group_instance_id=instance_id,
             topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[committed])],
         )
         response = yield from self._until_done(
@@ -484,6 +501,8 @@ class Producer:
                 error = ErrorCode(error_of(response))
                 if error is ErrorCode.NONE or error in fine:
                     return response
+                if error is ErrorCode.INVALID_PRODUCER_ID_MAPPING and self.plan.recovers:
+                    raise MustRecover
                 if error not in AGAIN:
                     raise MustAbort if error in abortable else MustRestart
                 if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not self.goes_on():

@@ -15,11 +15,13 @@ from msgspec.msgpack import encode
 from odradek.dialects.load import load, producer_class
 from odradek.dialects.producer import Producer as Core
 from odradek.log.machine import Fact
+from odradek.log.partition import Partition
+from odradek.sim.aborters import Aborter
 from odradek.sim.actors import Asked, Stage
 from odradek.sim.checks import PARTITIONS, TIMEOUT_CHECKS_MS, Checks
 from odradek.sim.consumers import Consumer
 from odradek.sim.dice import Dice
-from odradek.sim.group_checks import rebalance_problems
+from odradek.sim.group_checks import offset_problems, rebalance_problems
 from odradek.sim.idempotent import Idempotent
 from odradek.sim.members import Member
 from odradek.sim.model import Model, ReadBatch
@@ -31,9 +33,10 @@ from odradek.sim.schedule import REMADE, Player, Schedule
 from odradek.sim.share_checks import share_problems
 from odradek.sim.sharers import SHARE_CONFIG, Sharer, share_group_settings
 from odradek.sim.speakers import Speaker, Store
-from odradek.sim.watchers import Watcher, watchers_problems
-from odradek.sim.workers import Worker
+from odradek.sim.watchers import Group, Watcher, silent_problems, watchers_problems
+from odradek.sim.workers import SESSION_MS, WORK_GROUP, Worker
 from odradek.sim.world import Livelock, World
+from odradek.sim.write_checks import LAG_MAX_MS, write_problems
 from odradek.wire.registry import ApiKey
 
 __all__ = ["Report", "Run", "run"]
@@ -78,7 +81,7 @@ class Run:
             "offsets.topic.replication.factor": schedule.replicas,
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": TIMEOUT_CHECKS_MS,
             "request.timeout.ms": 2_000,
-            "replica.lag.time.max.ms": 700,
+            "replica.lag.time.max.ms": LAG_MAX_MS,
             "transaction.partition.verification.enable": schedule.verification,
             "group.min.session.timeout.ms": 500,
             "group.initial.rebalance.delay.ms": 0,
@@ -88,6 +91,13 @@ class Run:
             config |= SHARE_CONFIG | {"share.coordinator.state.topic.replication.factor": schedule.replicas}
         if schedule.heartbeats:
             config["group.consumer.assignment.interval.ms"] = 0
+        if schedule.session_ms:
+            config |= {
+                "group.consumer.session.timeout.ms": schedule.session_ms,
+                "group.consumer.min.session.timeout.ms": schedule.session_ms,
+                "group.consumer.heartbeat.interval.ms": schedule.session_ms // 5,
+                "group.consumer.min.heartbeat.interval.ms": schedule.session_ms // 5,
+            }
         if schedule.producer_expiration_ms:
             config["producer.id.expiration.ms"] = schedule.producer_expiration_ms
             config["producer.id.expiration.check.interval.ms"] = schedule.producer_expiration_ms // 2
@@ -98,6 +108,8 @@ class Run:
                 "log.cleaner.min.cleanable.ratio": 0,
                 "log.cleaner.delete.retention.ms": schedule.segments_ms,
             }
+        if schedule.lag_ms:
+            config["odradek.replica.lag.ms"] = schedule.lag_ms
         if schedule.min_insync > 1:
             config["min.insync.replicas"] = schedule.min_insync
         if schedule.id_expiration_ms:
@@ -139,6 +151,8 @@ class Run:
             self.producers.append(producer)
             if isinstance(producer, Worker):
                 self.workers.append(producer)
+            if isinstance(producer, Member):
+                producer.ranges = schedule.ranges
         self.consumers = [
             Consumer(
                 self.world,
@@ -151,19 +165,31 @@ class Run:
             for index in schedule.consumers
         ]
         self.sharers = [
-            Sharer(self.world, f"s{number}", seed=f"{schedule.seed} sharer {number}")
+            Sharer(self.world, f"s{number}", seed=f"{schedule.seed} sharer {number}", dawdles=schedule.dawdles)
             for number in range(schedule.sharers)
         ]
         if self.sharers:
             self.world.client(self.world.spec.controller_id).ask(share_group_settings(), 1)
+        self.group = Group(WORK_GROUP, schedule.heartbeats, schedule.session_ms or SESSION_MS)
+        """What its members have agreed on, as far as a run lasts long enough for it."""
         self.watchers = [
             Watcher(
                 self.world,
                 random=Dice(f"{schedule.seed} watcher {number}"),
                 transactional_ids=sorted({plan.transactional_id for plan in schedule.players}) or [""],
                 goes_on=lambda: not self.calm,
+                group=self.group if schedule.watches_members else None,
             )
             for number in range(schedule.watchers)
+        ]
+        self.aborters = [
+            Aborter(
+                self.world,
+                random=Dice(f"{schedule.seed} aborter {number}"),
+                transactional_ids=sorted({plan.transactional_id for plan in schedule.players}),
+                goes_on=lambda: not self.calm,
+            )
+            for number in range(schedule.aborters)
         ]
         self.nemesis = Nemesis(
             self.world,
@@ -240,6 +266,8 @@ class Run:
             stage.add(f"sharer-{sharer.name}", sharer.script())
         for number, watcher in enumerate(self.watchers):
             stage.add(f"watcher-{number}", watcher.script())
+        for number, aborter in enumerate(self.aborters):
+            stage.add(f"aborter-{number}", aborter.script())
         nemesis = stage.add("nemesis", self.nemesis.script())
         if not stage.play([nemesis], within_ms=self.schedule.duration_ms + PEACE_MS):
             raise self._violation(Problem("no progress", "what goes wrong does not come to its end"))
@@ -275,6 +303,9 @@ class Run:
             self._owners_problems(),
             () if _holds_joins_up(self.schedule) else rebalance_problems(self.asked, until=calm_at),
             watchers_problems(self.watchers, self.facts),
+            self._silent_problems(calm_at),
+            offset_problems(self.asked, WORK_GROUP),
+            write_problems(self.asked, until=calm_at) if _one_is_silent(self.schedule) else (),
         )
         self._watch()
         self.model.end()
@@ -284,6 +315,12 @@ class Run:
         self._watch()
         if problems or self.model.problems:
             raise self._violation(*problems)
+
+    def _silent_problems(self, calm_at: int) -> Iterator[Problem]:
+        """Members rest when the trouble is over."""
+        if self.schedule.watches_members and not _stands_still(self.schedule):
+            asked = (each for each in self.asked if each.at <= calm_at)
+            yield from silent_problems(self.watchers, asked, self.facts, self.group)
 
     def _owners_problems(self) -> Iterator[Problem]:
         """What becomes of ids in a dialect is its own affair."""
@@ -295,6 +332,7 @@ class Run:
                 forced=self.nemesis.forced,
                 forgets=schedule.id_expiration_ms > 0,
                 forgets_bumps=0 in schedule.levels,
+                is_prompt=not _stands_still(schedule),
             )
 
     # ------------------------------------------------------------------ what must hold at every moment
@@ -322,11 +360,31 @@ class Run:
                 partition = partitions.get(key)
                 if partition is None or not partition.is_leader:
                     continue
+                if partition.log.mark is not None:
+                    self._watch_replicas(partition)
                 stable = partition.last_stable_offset
                 if not self._stable.get(key, 0) <= stable <= partition.high_watermark:
                     seen = f"that of {key[0]}-{key[1]} is {stable} after {self._stable.get(key)}"
                     raise self._violation(Problem("last stable offset", seen))
                 self._stable[key] = stable
+
+    def _watch_replicas(self, partition: Partition) -> None:
+        """Whoever the controller has in sync in this leader's term has what is committed, and the leader waits for it.
+
+        Who acknowledges at once has everything.
+        """
+        registered = self.world.nodes[self.world.spec.controller_id].image.partition(*partition.key)
+        if registered is None or registered.leader_epoch != partition.leader_epoch:
+            return
+        followers, behind = partition.followers, partition.log.behind
+        for replica in registered.isr:
+            if replica not in behind:
+                continue
+            is_counted = replica in followers.in_sync or replica in followers.joining
+            if not is_counted or behind[replica] < partition.high_watermark:
+                where = f"{partition.topic}-{partition.index}"
+                seen = f"{replica} is in sync in {where}, and its leader {registered.leader} does not wait for it"
+                raise self._violation(Problem("uncounted replica", seen))
 
 
 def _refuses(schedule: Schedule) -> bool:
@@ -335,10 +393,15 @@ def _refuses(schedule: Schedule) -> bool:
     return any(rule.match.api == ApiKey.PRODUCE.name and rule.act.error is not None for rule in rules)
 
 
+def _one_is_silent(schedule: Schedule) -> bool:
+    """Whether nothing else goes wrong, and enough replicas are left."""
+    return schedule.min_insync == 1 and {deed.kind for deed in schedule.deeds} <= {"silence a replica"}
+
+
 def _stands_still(schedule: Schedule) -> bool:
     """Whether a broker does nothing for a while, or waits for replicas that do nothing."""
     kinds = {each for deed in schedule.deeds for each in (deed.kind, deed.then)}
-    return not kinds.isdisjoint({"pause a broker", "change a lag"})
+    return not kinds.isdisjoint({"pause a broker", "change a lag", "silence a replica"})
 
 
 def _holds_joins_up(schedule: Schedule) -> bool:

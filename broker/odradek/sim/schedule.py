@@ -41,6 +41,7 @@ KINDS = (
     "restart a broker",
     "deafen a broker",
     "change a lag",
+    "silence a replica",
     "replace a coordinator amid markers",
     "repeat a marker late",
     "pause a broker",
@@ -105,6 +106,14 @@ class Player(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     """It is a member of a group, and its transactions are consume, transform, produce."""
     dies: float = 0.0
     """How often, as such, it vanishes without a word, and another member comes in its place."""
+    instance_id: str = ""
+    """It is this static member, as such (KIP-345): who comes later with its name takes its place."""
+    rejoins: float = 0.15
+    """How often, as such, it has something new to say, for which the others have to join again."""
+    away_ms: int = 0
+    """So long it takes until another one comes in its place; it vanishes between heartbeats then."""
+    recovers: bool = False
+    """Whose id is not known any more asks for its next epoch, and begins anew only when that is refused (KIP-360)."""
     seed: int = 0
     transactions: tuple[Txn, ...] = ()
 
@@ -163,14 +172,26 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     """Segments of logs end after so long, and coordinators' logs are compacted at once; 0: as by default, hardly."""
     min_insync: int = 1
     """So many replicas have to have what is written."""
+    lag_ms: int = 0
+    """So long each replica takes to acknowledge, as long as nothing else is said."""
     sessions: bool = False
     """Consumers read in fetch sessions (KIP-227)."""
     watchers: int = 0
     """Admins who ask what transactions there are."""
+    aborters: int = 0
+    """Admins who abort what hangs in a partition, or seems to."""
+    watches_members: bool = False
+    """They ask who is in the group that works as well."""
     sharers: int = 0
     """Members of a share group, which reads all of it (KIP-932)."""
+    dawdles: float = 0.25
+    """How often such a member does not accept at once what it is given."""
     heartbeats: bool = False
     """Members belong to a group of the newer protocol (KIP-848)."""
+    ranges: bool = False
+    """Members of such a group are assigned ranges, by their names: who joins may get what another one has."""
+    session_ms: int = 0
+    """So long a member of such a group may be silent; 0: as by default, longer than a run."""
     duration_ms: int = 4_000
     """Of the trouble; what is begun is ended after that, and everything has to come to rest."""
     players: tuple[Player, ...] = ()
@@ -196,7 +217,7 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     def steps(self) -> int:
         """How many steps it has: what clients send and end, and what goes wrong."""
         sent = sum(len(txn.sends) + txn.offset + 1 for player in self.players for txn in player.transactions)
-        return sent + len(self.deeds) + len(self.consumers) + self.sharers + self.watchers
+        return sent + len(self.deeds) + len(self.consumers) + self.sharers + self.watchers + self.aborters
 
 
 def schedule_text(schedule: Schedule) -> str:

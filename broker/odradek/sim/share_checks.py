@@ -62,6 +62,10 @@ def share_problems(
 def _between(where: str, earlier: Given, later: Given, moved: Sequence[int]) -> Iterator[Problem]:
     if earlier.accepted_at < NEVER and later.asked_at > earlier.accepted_at:
         yield Problem("delivered again", f"{where} was accepted by {earlier.member}, and given to {later.member}")
+    if earlier.accepted_at < NEVER and earlier.said_at > later.told_at and earlier.member != later.member:
+        had_until = min(later.asked_at + LOCK_MS, later.let_go_at)
+        if earlier.accepted_at < had_until and not _moved(later, earlier.accepted_at, moved):
+            yield Problem("broken lock", f"{where} was accepted by {earlier.member} while {later.member} had it")
     # Locks are the leader's own: with it they are gone.
     if later.told_at < min(earlier.asked_at + LOCK_MS, earlier.let_go_at) and not _moved(earlier, later.told_at, moved):
         yield Problem("broken lock", f"{where} was given to {later.member} while {earlier.member} had it")

@@ -87,6 +87,8 @@ class Given(Struct):
     told_at: int
     let_go_at: int = NEVER
     """From then on others may have it, whatever the lock says."""
+    said_at: int = NEVER
+    """It was accepted then, as far as the member is concerned."""
     accepted_at: int = NEVER
     """The leader has said that it knows."""
     refused_at: int = NEVER
@@ -102,12 +104,13 @@ class _Session(Struct):
 class Sharer:
     """One member after the other, on one partition after the other."""
 
-    def __init__(self, world: World, name: str, *, seed: str) -> None:
+    def __init__(self, world: World, name: str, *, seed: str, dawdles: float = 0.25) -> None:
         self.world = world
         self.name = name
         self.given: list[Given] = []
         self.stopping = False
         self._random = Dice(seed)
+        self._dawdles = dawdles
         self._member = ""
         self._epoch = JOINING
         self._assigned: set[int] = set()
@@ -245,7 +248,7 @@ class Sharer:
     def _use(self, leader: int, topic_id: bytes, given: list[Given]) -> Script:
         if not given:
             return
-        if self.stopping or self._random.random() < 0.75:
+        if self.stopping or self._random.random() < 1 - self._dawdles:
             yield from self._say(leader, topic_id, given, ACCEPT)
         elif self._random.random() < 0.5:
             yield from self._say(leader, topic_id, given, RELEASE)
@@ -300,6 +303,7 @@ class Sharer:
         self._let_go(given)
         for each in given:
             each.is_unsure = kind == ACCEPT
+            each.said_at = self.world.now if kind == ACCEPT else NEVER
         response: ShareAcknowledgeResponse | None = yield Ask(leader, request, VERSION)
         if response is None or response.error_code != ErrorCode.NONE:
             self._begin_anew(leader)

@@ -27,9 +27,8 @@ __all__ = ["WORK_GROUP", "Worker"]
 
 WORK_GROUP = "workers"
 WORK = b"work"
+RESTARTS_MS = (300, 1_200)
 SESSION_MS, REBALANCE_MS = 1_500, 400
-REJOINS = 0.15
-"""How often a member has something new to say, for which the others have to join again."""
 
 
 class Membership(Struct, frozen=True):
@@ -74,6 +73,7 @@ class Worker(Producer):
                 offset=number + 1,
                 member_id=self._own.member_id,
                 generation=self._own.generation,
+                instance_id=self.plan.instance_id or None,
             )
             yield Sleep(plan.pause_ms)
         except MustAbort:
@@ -100,35 +100,45 @@ class Worker(Producer):
         """Join, share out the work if it leads, and say that it lives, until it is to join again."""
         member_id = ""
         while self.goes_on():
-            if self.plan.dies and self._dice.random() < self.plan.dies:
+            if self.plan.dies and not self.plan.away_ms and self._dice.random() < self.plan.dies:
                 # As a process does that is killed: nobody is told, and whoever comes after it is another member.
                 member_id = ""
             response = yield from self._ask_group(self._joining(member_id), 5)
             error = None if response is None else ErrorCode(response.error_code)
-            if error is ErrorCode.UNKNOWN_MEMBER_ID:
+            if error is ErrorCode.FENCED_INSTANCE_ID:
+                # Somebody else has its name. A process ends then, and may be started again.
+                yield Sleep(self._dice.randint(*RESTARTS_MS))
+            if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
                 member_id = ""
             elif error in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.NONE):
                 member_id = response.member_id
-            if error is ErrorCode.NONE:
-                yield from self._take_part(response)
+            if error is ErrorCode.NONE and (yield from self._take_part(response)):
+                member_id = ""
+                yield Sleep(self.plan.away_ms)
             yield Sleep(self._dice.randint(5, 50))
 
     def _take_part(self, joined: Any) -> Script:
+        """Whether it has vanished; else it is to join again."""
         assignments = []
         if joined.leader == joined.member_id:
             chosen = self._dice.choice(joined.members).member_id
             assignments = [SyncGroupRequestAssignment(member_id=chosen, assignment=WORK)]
         me: dict[str, Any] = {"member_id": joined.member_id, "generation_id": joined.generation_id}
+        if self.plan.instance_id:
+            me["group_instance_id"] = self.plan.instance_id
         request = SyncGroupRequest(group_id=WORK_GROUP, assignments=assignments, **me)
         response = yield from self._ask_group(request, 3)
         if response is None or response.error_code != ErrorCode.NONE:
-            return
+            return False
         self.membership = Membership(joined.member_id, joined.generation_id, response.assignment == WORK)
-        while self.goes_on() and self._dice.random() >= REJOINS:
+        while self.goes_on() and self._dice.random() >= self.plan.rejoins:
+            if self.plan.away_ms and self._dice.random() < self.plan.dies:
+                return True
             yield Sleep(self._dice.randint(20, 120))
             response = yield from self._ask_group(HeartbeatRequest(group_id=WORK_GROUP, **me), 3)
             if response is not None and response.error_code not in (ErrorCode.NONE, *AGAIN):
-                return
+                return False
+        return False
 
     def _joining(self, member_id: str) -> JoinGroupRequest:
         news = self._dice.randbytes(2)
@@ -137,6 +147,7 @@ class Worker(Producer):
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=member_id,
+            group_instance_id=self.plan.instance_id or None,
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="one", metadata=news)],
         )
