@@ -44,6 +44,8 @@ FINDINGS = [
     (20119, "worn-epochs"),
     # A leader that began with a snapshot had forgotten which transactions wait for their markers to be committed.
     (20136, "lagging"),
+    # A coordinator found a decision in its log that the one before had been unable to tell of.
+    (20148, "general"),
     # Of a bump of level 0 that was written, and refused because its log had gone to another coordinator, that one
     # knows nothing, in Kafka either.
     (20110, "lagging"),

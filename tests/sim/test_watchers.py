@@ -27,6 +27,7 @@ FACTS = [
     fact(20, "state_change", transactional_id="a", state_to="Ongoing"),
     fact(25, "transaction_opened", topic="t", partition=0, producer_id=7, offset=3),
     fact(30, "state_change", transactional_id="a", state_to="PrepareCommit"),
+    fact(50, "state_change", transactional_id="a", state_from="PrepareAbort", state_to="CompleteAbort"),
     fact(40, "transaction_closed", topic="t", partition=0, producer_id=7, first_offset=3),
     fact(40, "marker_written", topic="t", partition=0, producer_id=7, producer_epoch=5),
 ]
@@ -69,6 +70,11 @@ def heard(at: int, *, answered: bool = True) -> Asked:
 @pytest.mark.parametrize("told", [state(12, 12, "Empty"), state(15, 25, "Ongoing"), span(25, 25), span(35, 60)])
 def test_what_was_so_at_some_time_meanwhile_may_be_told(told: Told) -> None:
     assert problems(told) == []
+
+
+def test_what_a_coordinator_found_in_its_log_is_so_though_nobody_told_of_it() -> None:
+    assert problems(state(42, 45, "PrepareAbort")) == []
+    assert problems(state(52, 53, "PrepareAbort")) == ["wrong description"]
 
 
 @pytest.mark.parametrize("told", [state(35, 36, "Ongoing"), state(12, 12, "Ongoing"), span(10, 20), span(45, 50)])

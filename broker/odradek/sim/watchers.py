@@ -145,7 +145,7 @@ def watchers_problems(watchers: Iterable[Watcher], facts: Iterable[tuple[int, in
     told = [each for watcher in watchers for each in watcher.told]
     if not told:
         return
-    states: dict[str, list[tuple[int, str]]] = {}
+    states: dict[str, list[tuple[int, str, str]]] = {}
     epochs: dict[tuple[int, int], list[tuple[int, int]]] = {}
     """Of the markers of a producer in a partition."""
     truncated: set[int] = set()
@@ -155,7 +155,8 @@ def watchers_problems(watchers: Iterable[Watcher], facts: Iterable[tuple[int, in
     for at, _, fact in facts:
         fields: Fields = fact.fields
         if fact.kind == "state_change":
-            states.setdefault(fields["transactional_id"], []).append((at, fields["state_to"]))
+            change = at, fields.get("state_from", ""), fields["state_to"]
+            states.setdefault(fields["transactional_id"], []).append(change)
         elif fact.kind == "transaction_opened" and fields["topic"] == TOPIC:
             opened.setdefault((fields["partition"], fields["producer_id"], fields["offset"]), at)
         elif fact.kind == "transaction_closed" and fields["topic"] == TOPIC:
@@ -168,9 +169,11 @@ def watchers_problems(watchers: Iterable[Watcher], facts: Iterable[tuple[int, in
     for each in told:
         if each.transactional_id:
             changes = states.get(each.transactional_id, [])
-            before = [state for at, state in changes if at < each.asked_at][-1:]
-            meanwhile = [state for at, state in changes if each.asked_at <= at <= each.told_at]
-            if each.state not in (*before, *meanwhile):
+            before = [state for at, _, state in changes if at < each.asked_at][-1:]
+            meanwhile = [state for at, _, state in changes if each.asked_at <= at <= each.told_at]
+            # What a coordinator finds in its log when it loads is no change, and told by the next one.
+            found = [state for at, state, _ in changes if at >= each.asked_at][:1]
+            if each.state not in (*before, *meanwhile, *found):
                 yield Problem("wrong description", f"{each.transactional_id} was told to be in {each.state}")
         elif each.partition >= 0:
             marked = [epoch for at, epoch in epochs.get((each.partition, each.producer_id), ()) if at < each.asked_at]
