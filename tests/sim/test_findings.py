@@ -46,6 +46,8 @@ FINDINGS = [
     (20136, "lagging"),
     # A coordinator found a decision in its log that the one before had been unable to tell of.
     (20148, "general"),
+    # An id was described whose first record waited to be committed.
+    (20160, "walking-away"),
     # Of a bump of level 0 that was written, and refused because its log had gone to another coordinator, that one
     # knows nothing, in Kafka either.
     (20110, "lagging"),

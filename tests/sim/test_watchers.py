@@ -67,7 +67,9 @@ def heard(at: int, *, answered: bool = True) -> Asked:
     return Asked("w", at, 1, HeartbeatRequest("workers", 1, "m"), 3, at + 100, response)
 
 
-@pytest.mark.parametrize("told", [state(12, 12, "Empty"), state(15, 25, "Ongoing"), span(25, 25), span(35, 60)])
+@pytest.mark.parametrize(
+    "told", [state(5, 6, "Empty"), state(12, 12, "Empty"), state(15, 25, "Ongoing"), span(25, 25), span(35, 60)]
+)
 def test_what_was_so_at_some_time_meanwhile_may_be_told(told: Told) -> None:
     assert problems(told) == []
 

@@ -169,7 +169,8 @@ def watchers_problems(watchers: Iterable[Watcher], facts: Iterable[tuple[int, in
     for each in told:
         if each.transactional_id:
             changes = states.get(each.transactional_id, [])
-            before = [state for at, _, state in changes if at < each.asked_at][-1:]
+            # An id is empty from the moment its first record is written, and a change when that is committed.
+            before = [state for at, _, state in changes if at < each.asked_at][-1:] or ["Empty"]
             meanwhile = [state for at, _, state in changes if each.asked_at <= at <= each.told_at]
             # What a coordinator finds in its log when it loads is no change, and told by the next one.
             found = [state for at, state, _ in changes if at >= each.asked_at][:1]
