@@ -101,6 +101,8 @@ class Pumps:
         self.left = PUMPED_AT_ONCE
         """How many may still be pumped in this step."""
         self.waiting: deque[Pumped] = deque()
+        self._rest: list[Pumped] = []
+        """Those that are left for the next step."""
 
     def soon(self, pumped: Pumped) -> None:
         """Ask it again what it owes, before this step ends."""
@@ -125,9 +127,13 @@ class Pumps:
         waiting = self.waiting
         while waiting:
             if not self.left:
-                rest = list(waiting)
+                self._rest += waiting
                 waiting.clear()
-                self._timers.set(_REST, 0, partial(waiting.extend, rest))
+                self._timers.set(_REST, 0, self._go_on)
                 return
             self.left -= 1
             waiting.popleft().pump()
+
+    def _go_on(self) -> None:
+        self.waiting.extend(self._rest)
+        self._rest.clear()

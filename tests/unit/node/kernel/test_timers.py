@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.node.kernel.timers import Timers
+from odradek.node.kernel.timers import PUMPED_AT_ONCE, Pumps, Timers
 
 
 def test_a_call_is_made_once_at_its_time() -> None:
@@ -95,3 +95,34 @@ def test_times_that_no_longer_count_take_no_room_for_ever() -> None:
     assert len(timers._heap) < 100
     timers.run(1_000_001)
     assert [1] == calls
+
+
+def test_whoever_is_left_for_the_next_step_is_pumped_in_it() -> None:
+    timers = Timers()
+    pumps = Pumps(timers)
+    pumped: list[int] = []
+    machines = [Machine(number, pumped) for number in range(PUMPED_AT_ONCE + 20)]
+    for machine in machines[:-10]:
+        pumps.soon(machine)
+    pumps.run()
+    assert list(range(PUMPED_AT_ONCE)) == pumped
+    # A flow that goes on in the same step asks for more.
+    for machine in machines[-10:]:
+        pumps.soon(machine)
+    pumps.run()
+    assert (PUMPED_AT_ONCE, 0) == (len(pumped), timers.wake_at())
+    pumps.left = PUMPED_AT_ONCE
+    timers.run(5)
+    pumps.run()
+    assert list(range(PUMPED_AT_ONCE + 20)) == pumped
+    assert timers.wake_at() is None
+
+
+class Machine:
+    """Tells that it was pumped."""
+
+    def __init__(self, number: int, pumped: list[int]) -> None:
+        self._number, self._pumped = number, pumped
+
+    def pump(self) -> None:
+        self._pumped.append(self._number)
