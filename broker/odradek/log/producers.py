@@ -303,7 +303,7 @@ class ProducerState:
     # ------------------------------------------------------------------ snapshots
 
     def snapshot(self, offset: int) -> Snapshot:
-        """The durable part, as of this offset; guards are not."""
+        """What the next leader begins with, as of this offset; guards are not of it."""
         producers = tuple(producer.copy() for producer in self.producers.values())
         return Snapshot(offset, producers, tuple(self.unreplicated))
 

@@ -60,8 +60,7 @@ class Aborter:
             yield Sleep(self._random.randint(5, 80))
 
     def _leader(self, topic: str, index: int) -> int:
-        registered = self.world.nodes[self._random.choice(self.world.running)].image.partition(topic, index)
-        return -1 if registered is None else registered.leader
+        return self.world.leader_known_to(self._random.choice(self.world.running), topic, index)
 
     def _open_in(self, index: int) -> Script:
         """The producers that have a transaction open in this partition."""

@@ -529,8 +529,7 @@ class Producer:
         return leader
 
     def _leader(self, partition: TopicPartition) -> int:
-        registered = self._image().partition(*partition)
-        return -1 if registered is None else int(registered.leader)
+        return self.world.leader_known_to(self.random.choice(self.world.running), *partition)
 
     def _image(self) -> Any:
         """Any broker may be asked, and not all of them know the latest."""

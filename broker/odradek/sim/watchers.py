@@ -92,8 +92,7 @@ class Watcher:
             yield Sleep(self._random.randint(20, 120))
 
     def _leader(self, topic: str, index: int) -> int:
-        registered = self.world.nodes[self._random.choice(self.world.running)].image.partition(topic, index)
-        return -1 if registered is None else registered.leader
+        return self.world.leader_known_to(self._random.choice(self.world.running), topic, index)
 
     def _ask_of_an_id(self, name: str) -> Script:
         leader = self._leader(CoordinatorKind.TRANSACTION.topic, partition_for(name, 3))

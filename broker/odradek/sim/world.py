@@ -260,6 +260,11 @@ class World:
             self._clients.pop((node_id, client.conn)).hung_up()
         return client
 
+    def leader_known_to(self, node_id: int, topic: str, index: int) -> int:
+        """Who leads a partition, as this broker has heard; -1: nobody, or there is none."""
+        registered = self.nodes[node_id].image.partition(topic, index)
+        return -1 if registered is None else registered.leader
+
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """The event sink of every node."""
         now = self.now
