@@ -3,6 +3,7 @@
 import itertools
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -134,6 +135,10 @@ def franz_go_transactions() -> list[str]:
     return [str(go_program(HERE / "transactions" / "franz-go"))]
 
 
+def confluent_transactions() -> list[str]:
+    return [sys.executable, str(HERE / "transactions" / "confluent.py")]
+
+
 def transacts(
     program: Callable[[], list[str]], *more: str, records: int, partitions: int
 ) -> Callable[[Running, float], Figures]:
@@ -171,7 +176,11 @@ def of_many_producers() -> list[Measure]:
 
 
 def transactions() -> list[Measure]:
-    clients = {"Java": java_transactions, "franz-go": franz_go_transactions}
+    clients = {
+        "Java": java_transactions,
+        "franz-go": franz_go_transactions,
+        "confluent-kafka": confluent_transactions,
+    }
     return [
         Measure(f"{client}, {title}", PER_SECOND, transacts(program, records=records, partitions=partitions))
         for title, records, partitions in (("1 record", 1, 1), ("100 records over 5 partitions", 100, 5))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from msgspec import Struct
 
 from odradek.records.record import Record, build_batch
-from odradek.txn.entry import TIMEOUT_NEVER
+from odradek.txn.entry import TIMEOUT_NEVER, by_topic
 from odradek.txn.rules import rules_of
 from odradek.wire.codecs import PLAIN
 from odradek.wire.errors import ErrorCode
@@ -50,7 +50,6 @@ __all__ = [
     "Role",
     "Steps",
     "TopicPartition",
-    "by_topic",
     "error_of",
     "first_error",
 ]
@@ -247,7 +246,9 @@ class Producer:
             v3_and_below_transactional_id=self.tid,
             v3_and_below_producer_id=self.pair[0],
             v3_and_below_producer_epoch=self.pair[1],
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in by_topic(new)],
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in by_topic(new).items()
+            ],
         )
         version = min(self.version(ApiKey.ADD_PARTITIONS_TO_TXN), 3)
         yield from self.insist(
@@ -431,11 +432,3 @@ def error_of(answer: Any) -> int:
 def first_error(errors: Iterable[int]) -> int:
     """The first error of some, or none."""
     return next((error for error in errors if error), 0)
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
-    """Partitions as requests list them."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(index)
-    return topics.items()

@@ -10,7 +10,7 @@ however much is owed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -127,7 +127,7 @@ class Machine(Generic[W]):
     def awaits(self, proposed: Proposed[object], base_offset: int) -> None:
         """What this machine has proposed lies at this offset and is not committed yet; `apply` gets it when it is."""
 
-    def due(self, now: int) -> Iterable[W]:
+    def due(self, now: int) -> Sequence[W]:
         """What the present state owes the world at `now` (ms), but for works that were listed and have not `ended`.
 
         Each work has a hashable `key`; one that is under way may be listed again.

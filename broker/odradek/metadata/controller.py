@@ -9,7 +9,7 @@ Abort before anything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from msgspec import Struct
@@ -159,10 +159,9 @@ class Controller(Machine[Activation]):
         if not self.loader.in_transaction:
             self._writing = False
 
-    def due(self, now: int) -> Iterable[Activation]:
+    def due(self, now: int) -> Sequence[Activation]:
         """What the log leaves to be done before this controller may serve."""
-        if not self._writing and not self._is_active():
-            yield Activation()
+        return () if self._writing or self._is_active() else (Activation(),)
 
     def perform(self, work: Activation) -> Decision[None]:
         """Decide the work that was due."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from struct import Struct as Layout
 
 from msgspec import Struct
 
 from odradek.records.batch import CONTROL, TRANSACTIONAL, Batch, InvalidBatch
-from odradek.records.plain import plain_batch
+from odradek.records.plain import batch_of, payload_of
 from odradek.records.record import Record, iterate_records
 
 __all__ = ["ControlType", "Marker", "control_type", "end_txn_marker", "read_marker"]
@@ -16,6 +17,8 @@ __all__ = ["ControlType", "Marker", "control_type", "end_txn_marker", "read_mark
 _KEY = Layout(">hh")  # version, type
 _MARKER = Layout(">hi")  # version, coordinator epoch
 _VERSION = 0
+PAYLOADS_REMEMBERED = 256
+"""Of markers: two for each epoch of a coordinator."""
 
 
 class ControlType(IntEnum):
@@ -53,14 +56,21 @@ def end_txn_marker(
     *, producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, timestamp: int
 ) -> Batch:
     """A control batch that ends the producer's transaction."""
-    record = _MarkerRecord(_COMMIT_KEY if commit else _ABORT_KEY, _MARKER.pack(_VERSION, coordinator_epoch))
-    return plain_batch(
-        (record,),
+    return batch_of(
+        _marker_payload(commit, coordinator_epoch),
+        1,
         timestamp=timestamp,
         attributes=TRANSACTIONAL | CONTROL,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
     )
+
+
+@lru_cache(maxsize=PAYLOADS_REMEMBERED)
+def _marker_payload(commit: bool, coordinator_epoch: int) -> bytes:
+    """What the markers of one coordinator have in common."""
+    key = _COMMIT_KEY if commit else _ABORT_KEY
+    return payload_of((_MarkerRecord(key, _MARKER.pack(_VERSION, coordinator_epoch)),))
 
 
 def control_type(record: Record) -> ControlType:

@@ -26,7 +26,7 @@ from odradek.records.batch import (
 from odradek.records.compression import Compression, compress
 from odradek.records.varint import write_zigzag
 
-__all__ = ["KeyValue", "plain_batch"]
+__all__ = ["KeyValue", "batch_of", "payload_of", "plain_batch"]
 
 _LEADER_EPOCH = -1
 """Stamped by the log."""
@@ -64,6 +64,22 @@ def plain_batch(
     compression: Compression = Compression.NONE,
 ) -> Batch:
     """One batch with these records at offset 0, none of them earlier or later than `timestamp` (ms)."""
+    payload = payload_of(records)
+    if compression:
+        attributes |= compression
+        payload = compress(compression, payload)
+    return batch_of(
+        payload,
+        len(records),
+        timestamp=timestamp,
+        attributes=attributes,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+
+
+def payload_of(records: Sequence[KeyValue]) -> bytes:
+    """The records as they lie in a batch."""
     pieces: list[bytes] = []
     for delta, record in enumerate(records):
         key, value = record.key, record.value
@@ -82,24 +98,23 @@ def plain_batch(
         body = b"".join((b"\0\0", place, key_length, key, value_length, value, b"\0"))
         size = len(body)
         pieces += ((_VARINTS[size] if size < _SMALL else _varint(size)) + body,)
-    count = len(records)
-    payload = pieces[0] if count == 1 else b"".join(pieces)
-    if compression:
-        attributes |= compression
-        payload = compress(compression, payload)
-    covered = _COVERED.pack(
-        attributes, count - 1, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, count
-    )
-    checksum = crc32c(covered + payload)
-    batch_length = HEADER_BYTES - LENGTH_BASE + len(payload)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def batch_of(
+    payload: bytes, count: int, *, timestamp: int, attributes: int, producer_id: int, producer_epoch: int
+) -> Batch:
+    """One batch with this many records, whose bytes are these."""
+    last = count - 1
+    covered = _COVERED.pack(attributes, last, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, count)
     header = (
         0,
-        batch_length,
+        HEADER_BYTES - LENGTH_BASE + len(payload),
         _LEADER_EPOCH,
         MAGIC,
-        checksum,
+        crc32c(covered + payload),
         attributes,
-        count - 1,
+        last,
         timestamp,
         timestamp,
         producer_id,

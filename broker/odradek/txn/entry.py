@@ -10,7 +10,7 @@ Kafka's skip tags that they do not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from struct import Struct as Layout
 
@@ -33,6 +33,7 @@ __all__ = [
     "TIMEOUT_NEVER",
     "Entry",
     "TopicPartition",
+    "by_topic",
     "decode_entry",
     "decode_id",
     "encode_entry",
@@ -145,6 +146,17 @@ class Entry(Struct, frozen=True, gc=False):
 def sorted_partitions(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
     """Partitions as an entry holds them."""
     return tuple(sorted(set(partitions)))
+
+
+def by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
+    """The partitions of each topic, as messages list them."""
+    if len(partitions) == 1:
+        [(topic, index)] = partitions
+        return {topic: [index]}
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return topics
 
 
 def value_version(transaction_version: int) -> int:
@@ -280,10 +292,7 @@ def decode_entry(transactional_id: str, data: bytes) -> Entry | None:
 
 
 def _by_topic(partitions: tuple[TopicPartition, ...]) -> list[PartitionsSchema]:
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(index)
-    return [PartitionsSchema(topic=topic, partition_ids=indexes) for topic, indexes in topics.items()]
+    return [PartitionsSchema(topic=topic, partition_ids=indexes) for topic, indexes in by_topic(partitions).items()]
 
 
 def _flat(topics: list[PartitionsSchema] | None) -> tuple[TopicPartition, ...]:

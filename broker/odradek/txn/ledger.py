@@ -11,7 +11,7 @@ must not count for the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -251,7 +251,7 @@ class Ledger(Machine["TxnWork"]):
 
     # ------------------------------------------------------------------ what is owed
 
-    def due(self, now: int) -> Iterable[TxnWork]:
+    def due(self, now: int) -> Sequence[TxnWork]:
         """Markers of prepared transactions, aborts of those that are open for too long, ids to forget."""
         works: list[TxnWork] = []
         for transactional_id in self._deadlines.due(now):

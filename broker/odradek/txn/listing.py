@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
+from odradek.txn.entry import by_topic
 from odradek.txn.states import STATE_NAMES
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import describe_transactions_response, list_transactions_response
@@ -60,11 +61,8 @@ class TransactionFilter:
         return self._matches is None or self._matches(entry.transactional_id)
 
 
-def described(entry: Entry, partitions: Iterable[TopicPartition]) -> describe_transactions_response.TransactionState:
+def described(entry: Entry, partitions: Sequence[TopicPartition]) -> describe_transactions_response.TransactionState:
     """An entry as DescribeTransactions shows it, with the partitions it still has to do with."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(index)
     return describe_transactions_response.TransactionState(
         transactional_id=entry.transactional_id,
         transaction_state=entry.state.title,
@@ -74,6 +72,6 @@ def described(entry: Entry, partitions: Iterable[TopicPartition]) -> describe_tr
         producer_epoch=entry.producer_epoch,
         topics=[
             describe_transactions_response.TopicData(topic=topic, partitions=indexes)
-            for topic, indexes in topics.items()
+            for topic, indexes in by_topic(partitions).items()
         ],
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from odradek.txn.entry import by_topic
 from odradek.txn.states import TxnState
 from odradek.wire.error_maps import error_of
 from odradek.wire.errors import ErrorCode
@@ -90,20 +91,16 @@ def markers_request(works: Iterable[WriteMarkers]) -> WriteTxnMarkersRequest:
                 producer_id=work.producer_id,
                 producer_epoch=work.producer_epoch,
                 transaction_result=work.commit,
-                topics=_topics(work.partitions),
+                topics=[
+                    WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
+                    for name, indexes in by_topic(work.partitions).items()
+                ],
                 coordinator_epoch=work.coordinator_epoch,
                 transaction_version=work.transaction_version,
             )
             for work in works
         ]
     )
-
-
-def _topics(partitions: tuple[TopicPartition, ...]) -> list[WritableTxnMarkerTopic]:
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(index)
-    return [WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
 
 
 def marker_results(response: WriteTxnMarkersResponse, producer_id: int) -> dict[TopicPartition, ErrorCode]:

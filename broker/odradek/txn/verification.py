@@ -11,13 +11,13 @@ A verdict lists the partitions that failed; empty means that the append may go o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from odradek.log.machine import Answered, Decision, Fact, Machine, Parked
-from odradek.txn.entry import TopicPartition
+from odradek.txn.entry import TopicPartition, by_topic
 from odradek.txn.rules import SHIPPED, Rules
 from odradek.txn.verification_errors import TransactionOperation
 from odradek.txn.verification_metrics import VerificationMetrics
@@ -127,7 +127,7 @@ class Verifier(Machine["VerificationRequest"]):
         waiting.questions[transactional_id] = question
         return Parked(question.token)
 
-    def due(self, now: int) -> Iterable[VerificationRequest]:
+    def due(self, now: int) -> Sequence[VerificationRequest]:
         """The requests to send now; those whose time is over count as lost."""
         if self._under_way:
             for request, _ in list(self._under_way.values()):
@@ -226,18 +226,14 @@ def _request(waiting: _Round) -> AddPartitionsToTxnRequest:
                 producer_id=question.producer_id,
                 producer_epoch=question.producer_epoch,
                 verify_only=question.verify_only,
-                topics=_topics(question.partitions),
+                topics=[
+                    AddPartitionsToTxnTopic(name=name, partitions=indexes)
+                    for name, indexes in by_topic(question.partitions).items()
+                ],
             )
             for question in waiting.questions.values()
         ]
     )
-
-
-def _topics(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(index)
-    return [AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()]
 
 
 def _failures(rules: Rules, result: AddPartitionsToTxnResult, operation: TransactionOperation) -> Failures:

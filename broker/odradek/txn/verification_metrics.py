@@ -31,6 +31,9 @@ class VerificationMetrics:
         """One question was answered."""
         self.verifications += 1
         self.failures += failures
+        if not duration_ms:
+            self.counts[0] += 1
+            return
         self.duration_ms_sum += duration_ms
         self.duration_ms_max = max(self.duration_ms_max, duration_ms)
         self.counts[bisect_left(BUCKETS_MS, duration_ms)] += 1

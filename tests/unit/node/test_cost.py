@@ -21,7 +21,7 @@ from odradek.txn.states import TxnState
 from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 
-CALLS_MAX = 682
+CALLS_MAX = 679
 """Of Python and of C, in the steps of a broker that is its own coordinator; 1,560 before it served itself directly."""
 BEAT_CALLS_MAX = 165
 """The same of a heartbeat of a consumer group at rest, with its connection; it was 194."""

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from odradek.dialects.producer import NOBODY, Pair, Producer, Steps, TopicPartition, by_topic
+from odradek.dialects.producer import NOBODY, Pair, Producer, Steps, TopicPartition
+from odradek.txn.entry import by_topic
 from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
@@ -108,7 +109,7 @@ class SessionProducer(Producer):
             return request
         kind = self.codecs.request_type(ApiKey.END_TXN)
         topic = sys.modules[kind.__module__].EndTxnTopic
-        topics = [topic(name=name, partitions=each) for name, each in by_topic(sorted(self.partitions))]
+        topics = [topic(name=name, partitions=each) for name, each in by_topic(sorted(self.partitions)).items()]
         return self.codecs.own(request, topics=topics)
 
     def gave_up(self) -> None:

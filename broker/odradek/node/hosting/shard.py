@@ -8,7 +8,7 @@ a repeated request can therefore never leave two loops working on the same thing
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from odradek.log.machine import Answered, Awaited, Decision, Machine, Parked, Proposed, Refused
@@ -174,10 +174,18 @@ class Shard(ABC, Generic[W]):
         """Start one flow for each work that is owed and not under way; ask again when the machine says so."""
         if self.resigned or self.loading:
             return
+        works = self._folding.due(self.node.now)
+        if works:
+            self._start_due(works)
+        wakes_at = self._folding.wake_at()
+        if wakes_at is not None:
+            self.node.pumps.by(self, wakes_at)
+
+    def _start_due(self, works: Sequence[W]) -> None:
         at_once = STARTED_AT_ONCE if self._nested < NESTED_MAX else 0
         later: list[tuple[Hashable, W]] = []
         self._nested += 1
-        for work in self._folding.due(self.node.now):
+        for work in works:
             key = work.key
             if key not in self._working:
                 self._working.add(key)
@@ -189,7 +197,6 @@ class Shard(ABC, Generic[W]):
         self._nested -= 1
         if later:
             self.node.kernel.spawn(self._start(later))
-        self.node.pumps.by(self, self._folding.wake_at())
 
     def resign(self) -> None:
         """Leadership is gone: everybody who waits is sent to the next coordinator."""

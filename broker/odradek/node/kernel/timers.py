@@ -25,32 +25,30 @@ class Timers:
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Hashable]] = []
-        self._set: dict[Hashable, tuple[int, Callable[[], None]]] = {}
+        self.planned: dict[Hashable, tuple[int, Callable[[], None]]] = {}
+        """What is called at which time (ms), by key."""
         self._count = 0
 
     def set(self, key: Hashable, at: int | None, call: Callable[[], None]) -> None:
         """Call at this time (ms) in place of the one set before; None: not at all."""
         if at is None:
-            self._set.pop(key, None)
+            self.planned.pop(key, None)
             return
-        known = self._set.get(key)
-        self._set[key] = (at, call)
+        known = self.planned.get(key)
+        self.planned[key] = (at, call)
         if known is None or known[0] != at:
             self._count += 1
             heappush(self._heap, (at, self._count, key))
             # Now and then is often enough: between two looks there come no more stale ones than that.
-            if not self._count % _STALE_MAX and len(self._heap) > 2 * len(self._set) + _STALE_MAX:
+            if not self._count % _STALE_MAX and len(self._heap) > 2 * len(self.planned) + _STALE_MAX:
                 self._forget_stale()
-
-    def planned(self, key: Hashable) -> int | None:
-        """The time that is set for a key (ms)."""
-        known = self._set.get(key)
-        return None if known is None else known[0]
 
     def _forget_stale(self) -> None:
         """Drop the entries of times that were set anew, or taken back: they may lie far ahead."""
         latest = {key: (at, count, key) for at, count, key in sorted(self._heap, key=itemgetter(1))}
-        self._heap = [entry for key, entry in latest.items() if key in self._set and self._set[key][0] == entry[0]]
+        self._heap = [
+            entry for key, entry in latest.items() if key in self.planned and self.planned[key][0] == entry[0]
+        ]
         heapify(self._heap)
 
     def run(self, now: int) -> None:
@@ -63,13 +61,13 @@ class Timers:
         try:
             while self._heap and self._heap[0][0] <= now:
                 entry = at, count, key = heappop(self._heap)
-                known = self._set.get(key)
+                known = self.planned.get(key)
                 if known is None or known[0] != at:
                     continue
                 if count > newest:
                     later.append(entry)
                     continue
-                del self._set[key]
+                del self.planned[key]
                 known[1]()
         finally:
             for entry in later:
@@ -80,7 +78,7 @@ class Timers:
         heap = self._heap
         while heap:
             at, _, key = heap[0]
-            known = self._set.get(key)
+            known = self.planned.get(key)
             if known is not None and known[0] == at:
                 return at
             heappop(heap)
@@ -108,16 +106,15 @@ class Pumps:
         """Ask it again what it owes, before this step ends."""
         self.waiting.append(pumped)
 
-    def by(self, pumped: Pumped, at: int | None) -> None:
-        """Pump it at this time (ms) at the latest; None: it need not be.
+    def by(self, pumped: Pumped, at: int) -> None:
+        """Pump it at this time (ms) at the latest.
 
         What was asked for before stands where it is earlier: times change with each decision, and being asked once in
         vain costs less than setting each of them.
         """
-        if at is not None:
-            planned = self._timers.planned(pumped)
-            if planned is None or at < planned:
-                self._timers.set(pumped, at, partial(self.waiting.append, pumped))
+        planned = self._timers.planned.get(pumped)
+        if planned is None or at < planned[0]:
+            self._timers.set(pumped, at, partial(self.waiting.append, pumped))
 
     def run(self) -> None:
         """Pump all that wait, and those that they ask for; in a step that has pumped very many, the rest in the next.
