@@ -136,7 +136,9 @@ class Verifier(Machine["VerificationRequest"]):
         requests: list[VerificationRequest] = []
         if not self._waiting:
             return requests
-        for node_id in [node_id for node_id in self._waiting if node_id not in self._under_way]:
+        for node_id in list(self._waiting):
+            if node_id in self._under_way:
+                continue
             waiting = self._waiting.pop(node_id)
             self._count += 1
             request = VerificationRequest(

@@ -480,6 +480,26 @@ def test_the_settings_of_a_broker_hold_for_very_many_partitions_a_part_at_a_time
     assert {100} == {partition.config.max_message_bytes for partition in world.nodes[1].partitions.values()}
 
 
+def test_a_marker_finds_the_settings_of_a_broker_too() -> None:
+    world = World(topics=[f"t:{2 * MANY}", f"u:{MANY}"], config=CONFIG)
+    client, other = world.client(), world.client()
+    world.run()
+    answer = client.send(set_config(4, "", "message.max.bytes", "100"), 1)
+    while not answer.arrived:
+        world._deliver()
+    marker = WritableTxnMarker(
+        producer_id=1,
+        producer_epoch=0,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name="u", partition_indexes=[MANY - 1])],
+    )
+    written = other.send(WriteTxnMarkersRequest(markers=[marker]), 1)
+    while not written.arrived:
+        world._deliver()
+    assert world.nodes[1].replicas.to_adopt
+    assert 100 == world.nodes[1].partitions["u", MANY - 1].config.max_message_bytes
+
+
 def test_a_partition_that_goes_before_it_has_its_settings_leaves_nothing() -> None:
     world = World(topics=[f"t:{2 * MANY}"], config=CONFIG)
     client, other = world.client(), world.client()

@@ -88,17 +88,16 @@ class Replicas:
     def find(self, topic: str, index: int) -> Partition | None:
         """A partition that this node leads, or believes to lead still."""
         key = (topic, index)
-        if key in self._to_lead:
+        if self._to_lead and key in self._to_lead:
             self._lead_late(key, {})
-        if key in self.to_adopt:
+        if self.to_adopt and key in self.to_adopt:
             self._adopt_late(key, {})
         return self._node.partitions.get(key)
 
     def led(self, topic: str, index: int) -> Partition | Refused:
         """A partition this node leads, and not one that it believes to lead still."""
         node = self._node
-        partition = None if self.to_adopt else node.partitions.get((topic, index))
-        partition = partition or self.find(topic, index)
+        partition = self.find(topic, index)
         if partition is not None and partition.is_leader:
             return partition
         if node.image.partition(topic, index) is None:

@@ -26,7 +26,6 @@ from odradek.node.seams import (
     HasFetchSessions,
     HasIdentity,
     HasMetadata,
-    HasPartitions,
     HasPurgatory,
     HasTurns,
 )
@@ -59,7 +58,6 @@ class Node(
     HasFetchSessions,
     HasIdentity,
     HasMetadata,
-    HasPartitions,
     HasPurgatory,
     HasQuotas,
     HasReplicas,
@@ -250,7 +248,7 @@ class _Reading:
     def _readable(self, wanted: SessionPartition) -> Partition | Replica | None:
         """The partition, led here; or a replica of it, for a consumer that may be sent to one (KIP-392)."""
         node, by_id = self.node, self.version >= TOPIC_IDS_SINCE
-        partition = node.partitions.get((wanted.topic, wanted.index)) or node.replicas.find(wanted.topic, wanted.index)
+        partition = node.replicas.find(wanted.topic, wanted.index)
         if partition is not None:
             return None if by_id and partition.topic_id != wanted.topic_id else partition
         topic = node.image.topic(wanted.topic) if self.reads_replicas else None

@@ -14,7 +14,7 @@ from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.hosting.replication import HasReplication
-from odradek.node.seams import HasClock, HasConfig, HasCounters, HasIdentity, HasMetadata, HasPartitions, HasTurns
+from odradek.node.seams import HasClock, HasConfig, HasCounters, HasIdentity, HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
@@ -47,7 +47,6 @@ class Node(
     HasCounters,
     HasIdentity,
     HasMetadata,
-    HasPartitions,
     HasReplicas,
     HasReplication,
     HasTurns,
@@ -133,7 +132,7 @@ def _response(results: Results) -> WriteTxnMarkersResponse:
 
 
 def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode | Unacknowledged:
-    partition = node.partitions.get((topic, index)) or node.replicas.find(topic, index)
+    partition = node.replicas.find(topic, index)
     if partition is None:
         registered = node.image.partition(topic, index)
         hosted = registered is not None and node.node_id in registered.replicas

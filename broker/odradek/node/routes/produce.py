@@ -227,9 +227,7 @@ def _tell_leader(
 def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call) -> Write | PartitionProduceResponse:
     if name is None:
         return _refused(data.index, NO_NAME_FOR_ID)
-    replicas = node.replicas
-    partition = None if replicas.to_adopt else node.partitions.get((name, data.index))
-    partition = partition or replicas.find(name, data.index)
+    partition = node.replicas.find(name, data.index)
     if partition is None:
         refused = node.replicas.led(name, data.index)
         assert isinstance(refused, Refused)
@@ -293,7 +291,7 @@ async def _admit_to_transaction(node: Node, request: ProduceRequest, writes: lis
         return
     # A batch without a producer id is plain data, whatever its transactional bit says.
     producing = [write for write in writes if write.producer_id >= 0]
-    if len({(write.producer_id, write.producer_epoch) for write in producing}) > 1:
+    if len(producing) > 1 and len({(write.producer_id, write.producer_epoch) for write in producing}) > 1:
         _refuse_all(writes, SEVERAL_PRODUCERS)
         return
     rules = node.rules
