@@ -62,6 +62,8 @@ FINDINGS = [
     (23, "last-epochs"),
     # Who asks for the next epoch of an id that was forgotten is its first owner.
     (14, "slow-logs"),
+    # A coordinator whose log had too few replicas in sync could not abort what was open for too long.
+    (20317, "swarm"),
 ]
 
 

@@ -170,7 +170,23 @@ class Checks:
                 continue
             began, by = opened.pop(name, (at, node_id))
             if by == node_id and at - began > longest_ms and self._timeout_ms < LONG_MS:
-                yield Problem("unfinished transaction", f"{name} had one open for {at - began} ms")
+                # Whose log has too few replicas can abort nothing.
+                could = max(began, self._too_few_until(at))
+                if at - could > longest_ms:
+                    yield Problem("unfinished transaction", f"{name} had one open for {at - began} ms")
+
+    def _too_few_until(self, at: int) -> int:
+        """When, before this, so few brokers ran for the last time that coordinators could not write; 0 if never."""
+        nodes = self._world.nodes
+        needed = min(len(nodes), max(node.config.transaction_state_log_min_isr for node in nodes.values()))
+        until, few = 0, False
+        for changed_at, count in self._world.populations:
+            if changed_at > at:
+                break
+            if few:
+                until = changed_at
+            few = count < needed
+        return at if few else until
 
     def open_ends(self) -> Iterator[Problem]:
         """What the brokers have not brought to an end: requests, transactions, markers."""

@@ -154,6 +154,8 @@ class World:
         self._last_delivery: dict[tuple[int, int], int] = {}
         self._next_conn = 1
         self._dead: set[int] = set()
+        self.populations: list[tuple[int, int]] = []
+        """From when on how many brokers ran, whenever one has died or started again."""
         self._running: list[int] = []
         self._steps: deque[tuple[int, int, Event]] = deque(maxlen=STEPS_TOLD)
         """The last events, for who has to tell of a livelock."""
@@ -342,6 +344,7 @@ class World:
         if node_id in self._dead:
             return
         self._dead.add(node_id)
+        self.populations.append((self.now, len(self.running)))
         self._unasked.add(node_id)
         self._paused.pop(node_id, None)
         # What it would still do or say, nobody sees; but nothing of it may act later.
@@ -365,6 +368,7 @@ class World:
         membership.choose_controller(self.spec, node_id, self.running)
         self.nodes[node_id] = self._make_node(node_id)
         self._dead.discard(node_id)
+        self.populations.append((self.now, len(self.running)))
         self.rules.attach()
         self._step(node_id, Started())
         membership.let_in(self.spec, node_id, self.running, self._act)
