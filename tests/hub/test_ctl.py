@@ -117,6 +117,17 @@ def test_a_session(ctl: Ctl, hub: HubClient, tmp_path: Path) -> None:
     assert [] == hub.get("clusters")
 
 
+@pytest.mark.parametrize(("options", "leaders"), [((), []), (("--cleanly",), [1])])
+def test_a_broker_may_be_stopped_cleanly(
+    ctl: Ctl, hub: HubClient, options: tuple[str, ...], leaders: list[int]
+) -> None:
+    made(hub, brokers=2, topics=["t:1:2"], config={"min.insync.replicas": 2})
+    assert "stopped" in ctl("stop", "1", *options)
+    ctl("stop", "2")
+    ctl("start", "1")
+    assert leaders == [each["leader"] for each in json.loads(ctl("partitions", "--json"))]
+
+
 @pytest.mark.slow
 def test_what_is_wrong_is_a_sentence(ctl: Ctl, hub: HubClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"Which cluster\? there is none: odradek ctl make"):

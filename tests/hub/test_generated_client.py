@@ -72,7 +72,8 @@ def test_a_generated_client_drives_a_hub(hub: HubClient, tmp_path: Path) -> None
     assert ["Rule late expects 1 hit and had 0 hits; no request matched."] == seen["unmet"]
     assert [400, "$.match.api", "There is no API END_TXM: did you mean END_TXN?"] == seen["wrong"]
     assert (408, 2) == (seen["in vain"], seen["came"])
-    assert ([2], [{"broker": 2}]) == (seen["fenced"], seen["events"])
+    assert ([2], [{"broker": 2}, {"broker": 3}]) == (seen["fenced"], seen["events"])
+    assert ["running", "running", "stopped", "running", "running", "running"] == seen["states"]
     assert (3, 204, 204) == (seen["leader"], seen["altered"], seen["removed"])
     assert [[], []] == seen["nothing"]
     assert ["again"] == seen["left"]

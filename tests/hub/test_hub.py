@@ -295,6 +295,45 @@ def test_brokers_stop_start_pause_and_resume(hub: HubClient) -> None:
     BlockingClient(bootstrap.split(",")[0], client_id="test").close()
 
 
+CLEANLY: dict[str, bool] = {"cleanly": True}
+
+
+@pytest.mark.parametrize(
+    ("stops", "stays_eligible"),
+    [
+        ([CLEANLY], True),
+        ([{"cleanly": False}], False),
+        ([{}], False),
+        ([None], False),
+        ([CLEANLY, None], True),
+        ([None, CLEANLY], False),
+    ],
+)
+def test_only_a_broker_that_is_stopped_cleanly_stays_eligible(
+    hub: HubClient, stops: list[dict[str, bool] | None], stays_eligible: bool
+) -> None:
+    """KIP-966: one that has crashed may have lost what it had, so that the last leader has to come back."""
+    cluster, _ = made(hub, brokers=2, topics=["t:1:2"], config={"min.insync.replicas": 2})
+
+    def leaders() -> list[int]:
+        return [partition["leader"] for partition in hub.get("clusters", cluster, "partitions")]
+
+    for body in stops:
+        assert "stopped" == hub.post("clusters", cluster, "brokers", 1, "stop", body=body)[0]["state"]
+    hub.post("clusters", cluster, "brokers", 2, "stop")
+    hub.post("clusters", cluster, "brokers", 1, "start")
+    assert leaders() == ([1] if stays_eligible else [])
+    hub.post("clusters", cluster, "brokers", 2, "start")
+    assert leaders() == ([1] if stays_eligible else [2])
+
+
+@pytest.mark.parametrize("body", [{"cleanly": "yes"}, {"clean": True}])
+def test_how_a_broker_is_stopped_is_true_or_false(hub: HubClient, body: dict[str, object]) -> None:
+    cluster, _ = made(hub)
+    assert 400 == told(lambda: hub.post("clusters", cluster, "brokers", 1, "stop", body=body))[0]
+    assert "running" == hub.get("clusters", cluster, "brokers")[0]["state"]
+
+
 def told(call: Callable[[], object]) -> tuple[int, str]:
     status, problem = refused(call)
     return status, problem["detail"]

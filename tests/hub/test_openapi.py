@@ -33,6 +33,17 @@ def test_every_call_is_in_it_and_described(openapi: dict[str, Any]) -> None:
     assert all(operation["summary"].endswith(".") for operation in operations)
 
 
+def test_how_a_broker_is_stopped_may_be_left_out(openapi: dict[str, Any]) -> None:
+    call = openapi["paths"]["/clusters/{cluster}/brokers/{broker}/stop"]["post"]
+    assert not call["requestBody"].get("required", False)
+    body = openapi["components"]["schemas"]["StopBody"]
+    assert [] == body.get("required", [])
+    assert {"cleanly"} == body["properties"].keys()
+    cleanly = body["properties"]["cleanly"]
+    assert ("boolean", False) == (cleanly["type"], cleanly["default"])
+    assert "KIP-966" in cleanly["description"]
+
+
 @pytest.mark.slow
 def test_what_is_answered_is_what_it_says(hub: HubClient, openapi: dict[str, Any]) -> None:
     """Every GET of a cluster in which something is going on."""

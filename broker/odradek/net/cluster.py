@@ -160,7 +160,10 @@ class RunningCluster:
         """End one node: others take over what it led and, if need be, the controller.
 
         If not `cleanly`, it is as if its machine were gone: when it comes back, it is not believed to have what it had.
+        One that has gone already went as it did.
         """
+        if self.drivers[node_id].stopped:
+            return
         self._halt(node_id)
         self._silent_until.pop(node_id, None)
         membership.see_off(self.spec, node_id, self._heard or self._running, self._act, cleanly=cleanly)

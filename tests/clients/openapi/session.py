@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from hub_client import Client
-from hub_client.api.brokers import list_brokers, pause_broker, resume_broker
+from hub_client.api.brokers import list_brokers, pause_broker, resume_broker, start_broker, stop_broker
 from hub_client.api.clusters import list_clusters, make_cluster, overview, remove_cluster, show_cluster
 from hub_client.api.config import alter_configs
 from hub_client.api.events import list_events
@@ -37,6 +37,7 @@ from hub_client.models import (
     Rule,
     Step,
     StepMoveLeaderType1,
+    StopBody,
     TimeBody,
     WaitBody,
     When,
@@ -88,6 +89,10 @@ def play(client: Client) -> dict[str, Any]:
     seen["time"] = change_time.sync(cluster, client=client, body=TimeBody(advance_ms=MINUTE_MS)).frozen
     seen["fenced"] = [each.id for each in list_brokers.sync(cluster, client=client) if each.fenced]
     resume_broker.sync(cluster, "2", client=client)
+    stopped = stop_broker.sync(cluster, "3", client=client, body=StopBody(cleanly=True))
+    seen["states"] = [
+        each.state for answer in (stopped, start_broker.sync(cluster, "3", client=client)) for each in answer
+    ]
     seen["ahead"] = show_time.sync(cluster, client=client).ahead_ms > MINUTE_MS // 2
 
     move_leader.sync(cluster, "orders", "0", client=client, body=MoveLeader(to=3))

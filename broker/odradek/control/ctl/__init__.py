@@ -7,7 +7,16 @@ from collections.abc import Callable
 from odradek.commands import Commands
 from odradek.control.ctl.access import access, advertise, reload_certificates
 from odradek.control.ctl.at import told
-from odradek.control.ctl.brokers import config, disconnect, epoch, feature, move_coordinator, move_leader, of_broker
+from odradek.control.ctl.brokers import (
+    config,
+    disconnect,
+    epoch,
+    feature,
+    move_coordinator,
+    move_leader,
+    of_broker,
+    stop,
+)
 from odradek.control.ctl.clusters import clusters, make, remove, reset, show
 from odradek.control.ctl.rules import arm, disarm, release, verify
 from odradek.control.ctl.tables import listing
@@ -29,7 +38,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "disarm": disarm,
     "verify": verify,
     "brokers": listing("brokers", "List the brokers."),
-    "stop": of_broker("stop", "End a broker as if its machine were gone."),
+    "stop": stop,
     "start": of_broker("start", "Start a broker again, at the same address."),
     "pause": of_broker("pause", "Have a broker hear nothing, while its connections stay open."),
     "resume": of_broker("resume", "Let a broker hear again."),

@@ -10,7 +10,7 @@ from odradek.control.ctl.at import AsJson, At, Broker, Cluster, Url
 from odradek.control.ctl.given import settings_of
 from odradek.control.ctl.tables import BROKER_COLUMNS, TRANSACTION_COLUMNS, show_answer
 
-__all__ = ["config", "disconnect", "epoch", "feature", "move_coordinator", "move_leader", "of_broker"]
+__all__ = ["config", "disconnect", "epoch", "feature", "move_coordinator", "move_leader", "of_broker", "stop"]
 
 Unclean = Annotated[
     bool, Option(name="--unclean", help="Move it to a broker out of sync, too; what that one lacks is lost.")
@@ -25,6 +25,19 @@ def of_broker(action: str, about: str) -> Callable[..., None]:
 
     run.__doc__ = about
     return run
+
+
+def stop(
+    broker: Broker,
+    cleanly: Annotated[
+        bool, Option(name="--cleanly", help="In a controlled shutdown, so that it stays eligible as a leader.")
+    ] = False,
+    hub: Url = None,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a broker, as if its machine were gone or cleanly; others take over what it led."""
+    show_answer(At(hub, cluster).post("brokers", broker, "stop", body={"cleanly": cleanly}), as_json, BROKER_COLUMNS)
 
 
 def move_leader(

@@ -11,6 +11,7 @@ from odradek.control.messages.deeds import (
     MoveCoordinator,
     Moved,
     MoveLeader,
+    StopBody,
     TimeBody,
     TimeView,
 )
@@ -42,8 +43,9 @@ KINDS = {"transaction": CoordinatorKind.TRANSACTION, "group": CoordinatorKind.GR
 
 
 async def stop_broker(asked: Asked) -> list[BrokerView]:
-    """End a broker as if its machine were gone."""
-    asked.hosted.controls.stop_broker(asked.number("broker"))
+    """End a broker, as if its machine were gone or cleanly; others take over what it led."""
+    body: StopBody = asked.body
+    asked.hosted.controls.stop_broker(asked.number("broker"), cleanly=body.cleanly)
     return broker_views(asked.hosted.running)
 
 

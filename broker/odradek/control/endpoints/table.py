@@ -63,6 +63,7 @@ from odradek.control.messages.deeds import (
     MoveCoordinator,
     MoveLeader,
     ReleaseBody,
+    StopBody,
     TimeBody,
 )
 from odradek.control.messages.events import WaitBody
@@ -115,7 +116,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _row("GET", CLUSTER + "/partitions/{topic}/{partition}", show_partition),
     _row("GET", CLUSTER + "/parked", list_parked),
     _row("GET", CLUSTER + "/telemetry", list_telemetry, query=TELEMETRY_QUERY),
-    _row("POST", CLUSTER + "/brokers/{broker}/stop", stop_broker),
+    _row("POST", CLUSTER + "/brokers/{broker}/stop", stop_broker, body=StopBody),
     _row("POST", CLUSTER + "/brokers/{broker}/start", start_broker),
     _row("POST", CLUSTER + "/brokers/{broker}/pause", pause_broker),
     _row("POST", CLUSTER + "/brokers/{broker}/resume", resume_broker),

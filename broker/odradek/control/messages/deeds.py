@@ -19,6 +19,7 @@ __all__ = [
     "Moved",
     "ReleaseBody",
     "Released",
+    "StopBody",
     "TimeBody",
     "TimeView",
     "Verdict",
@@ -31,6 +32,18 @@ class AdvertiseBody(Body):
     port: Annotated[int, Meta(ge=1, le=65535)]
     host: Annotated[str, Meta(min_length=1, description="The host; else it stays.")] | None = None
     listener: Annotated[str, Meta(description="Of this listener; else of the first.")] | None = None
+
+
+class StopBody(Body):
+    """How a broker goes."""
+
+    cleanly: Annotated[
+        bool,
+        Meta(
+            description="In a controlled shutdown: it stays eligible as a leader (KIP-966). Else as if its machine were"
+            " gone, and it is not believed to have what it had when it comes back."
+        ),
+    ] = False
 
 
 class MoveLeader(Body):
