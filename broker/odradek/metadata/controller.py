@@ -228,10 +228,10 @@ class Controller(Machine[Activation]):
     # What a start does not need is imported when it is first asked for: message classes take their time.
 
     def create_topics(
-        self, request: CreateTopicsRequest, *, whole: CreateTopicsRequest | None = None, spend: Spend = unlimited
+        self, request: CreateTopicsRequest, *, wanted: Callable[[int], int] | None = None, spend: Spend = unlimited
     ) -> Decision[CreateTopicsResponse]:
         """CreateTopics, or a part of it."""
-        return self._carry_out("CreateTopics", lambda: create_topics(request, self._cluster(spend), whole=whole))
+        return self._carry_out("CreateTopics", lambda: create_topics(request, self._cluster(spend), wanted=wanted))
 
     def create_partitions(
         self, request: CreatePartitionsRequest, spend: Spend = unlimited

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -22,11 +23,11 @@ from odradek.metadata.group_configs import GROUP_KEYS, HIDDEN_GROUP_KEYS, defaul
 __all__ = [
     "Entry",
     "Synonym",
+    "TopicEntries",
     "broker_default_entries",
     "broker_entries",
     "client_metrics_entries",
     "group_entries",
-    "topic_entries",
 ]
 
 UNKNOWN_KIND = 0
@@ -94,21 +95,41 @@ class Entry(Struct, frozen=True):
         return self.source == ConfigSource.DEFAULT
 
 
-def topic_entries(overrides: Mapping[str, str], config: Config) -> list[Entry]:
-    """All keys of a topic with these overrides."""
-    entries = []
-    for name in sorted(TOPIC_KEYS.keys() - config.release.lacks):
+class TopicEntries:
+    """The keys of topics on a broker with this configuration; what most topics have alike is put together once."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def of(self, overrides: Mapping[str, str]) -> list[Entry]:
+        """All keys of a topic with these overrides, by name."""
+        lacks = self._config.release.lacks
+        own = [self._overridden(name, text) for name, text in overrides.items() if self._has(name, lacks)]
+        if not own:
+            return list(self._inherited)
+        entries = {entry.name: entry for entry in (*self._inherited, *own)}
+        return [entries[name] for name in sorted(entries)]
+
+    @staticmethod
+    def _has(name: str, lacks: Set[str]) -> bool:
+        return name in TOPIC_KEYS and name not in lacks
+
+    @cached_property
+    def _inherited(self) -> tuple[Entry, ...]:
+        config = self._config
+        keys = [TOPIC_KEYS[name] for name in sorted(TOPIC_KEYS.keys() - config.release.lacks - _INTERNAL_TOPIC_KEYS)]
+        return tuple(
+            _entry(key.name, text_of(inherited(key, config)), key.rule.kind, self._of_broker(key)) for key in keys
+        )
+
+    def _overridden(self, name: str, text: str) -> Entry:
         key = TOPIC_KEYS[name]
-        if name in overrides:
-            value = text_of(key.parse(overrides[name]))
-            own: tuple[Synonym, ...] = (Synonym(name, value, ConfigSource.TOPIC),)
-        elif name not in _INTERNAL_TOPIC_KEYS:
-            value, own = text_of(inherited(key, config)), ()
-        else:
-            continue
-        of_broker = _of_broker(tuple(map(name_of, key.rule.synonyms)), config)
-        entries.append(_entry(name, value, key.rule.kind, own + of_broker))
-    return entries
+        value = text_of(key.parse(text))
+        own = Synonym(name, value, ConfigSource.TOPIC)
+        return _entry(name, value, key.rule.kind, (own, *self._of_broker(key)))
+
+    def _of_broker(self, key: Key) -> tuple[Synonym, ...]:
+        return _of_broker(tuple(map(name_of, key.rule.synonyms)), self._config)
 
 
 def broker_entries(config: Config, facts: Mapping[str, str]) -> list[Entry]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Fact
@@ -17,7 +18,7 @@ from odradek.metadata.assignment import (
     nobody_there,
 )
 from odradek.metadata.change import Change, Failure
-from odradek.metadata.describe import topic_entries
+from odradek.metadata.describe import TopicEntries
 from odradek.metadata.image import MetadataImage, ResourceType, TopicImage
 from odradek.metadata.placement import place, random_id
 from odradek.metadata.snapshot import topic_records
@@ -34,27 +35,31 @@ from odradek.wire.messages.create_topics_response import (
 if TYPE_CHECKING:
     from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 
-__all__ = ["DEFAULT", "create_topics"]
+__all__ = ["DEFAULT", "create_topics", "partitions_wanted"]
 
 DEFAULT = -1
 """Number of partitions, or replication factor, that is left to the broker's configuration."""
 
 
 def create_topics(
-    request: CreateTopicsRequest, cluster: Cluster, *, whole: CreateTopicsRequest | None = None
+    request: CreateTopicsRequest, cluster: Cluster, *, wanted: Callable[[int], int] | None = None
 ) -> Change[CreateTopicsResponse]:
-    """Each topic is created or refused by itself, but for the number of partitions in the whole request."""
+    """Each topic is created or refused by itself, but for the number of partitions in the whole request.
+
+    Whoever asks with a part of a request says how many partitions are `wanted` in all of it (`partitions_wanted`).
+    """
     change: Change[CreateTopicsResponse] = Change(CreateTopicsResponse())
     failed = (
         Failure(ErrorCode.REQUEST_TIMED_OUT)
         if request.timeout_ms <= 0
-        else _too_many((whole or request).topics, cluster)
+        else _too_many(wanted or partial(partitions_wanted, request.topics), cluster)
     )
+    entries = TopicEntries(cluster.config)
     times = Counter(topic.name for topic in request.topics)
     similar = similar_names(cluster.image.topics)
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         duplicate = Failure(ErrorCode.INVALID_REQUEST, "Duplicate topic name.") if times[name] > 1 else None
-        outcome = failed or duplicate or _create(topic, similar, cluster, change)
+        outcome = failed or duplicate or _create(topic, similar, cluster, change, entries)
         if isinstance(outcome, Failure):
             outcome = CreatableTopicResult(
                 name=name,
@@ -70,19 +75,27 @@ def create_topics(
     return change
 
 
-def _too_many(topics: Sequence[CreatableTopic], cluster: Cluster) -> Failure | None:
-    default = cluster.config.num_partitions
+def partitions_wanted(topics: Sequence[CreatableTopic], default: int) -> int:
+    """How many partitions these topics are to have; `default`: those of a topic that does not say."""
     total = 0
     for topic in topics:
         wanted = default if topic.num_partitions == DEFAULT else topic.num_partitions
         total += len(topic.assignments) or max(wanted, 0)
-    if total <= cluster.partitions_max:
+    return total
+
+
+def _too_many(wanted: Callable[[int], int], cluster: Cluster) -> Failure | None:
+    if wanted(cluster.config.num_partitions) <= cluster.partitions_max:
         return None
     return Failure(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def _create(
-    topic: CreatableTopic, similar: Mapping[str, str], cluster: Cluster, change: Change[CreateTopicsResponse]
+    topic: CreatableTopic,
+    similar: Mapping[str, str],
+    cluster: Cluster,
+    change: Change[CreateTopicsResponse],
+    entries: TopicEntries,
 ) -> CreatableTopicResult | Failure:
     overrides = {config.name: config.value for config in topic.configs}
     failure = _unusable_name(topic.name, similar, cluster.image) or invalid_topic_configs(overrides, cluster.config)
@@ -109,7 +122,7 @@ def _create(
         configs=[
             # Overrides come back as they were written, whatever they mean.
             CreatableTopicConfigs(name=e.name, value=values.get(e.name, e.value), config_source=e.source)
-            for e in topic_entries(values, cluster.config)
+            for e in entries.of(values)
         ],
     )
 

@@ -6,10 +6,10 @@ from odradek.config.table import BROKER_KEYS, Config, ConfigSource
 from odradek.metadata.describe import (
     Entry,
     Synonym,
+    TopicEntries,
     broker_default_entries,
     broker_entries,
     group_entries,
-    topic_entries,
 )
 
 TOPIC, BROKER, CLUSTER, STATIC, DEFAULT = 1, 2, 3, 4, 5
@@ -17,7 +17,7 @@ TOPIC, BROKER, CLUSTER, STATIC, DEFAULT = 1, 2, 3, 4, 5
 
 def topic(name: str, config: Config | None = None, **overrides: str) -> Entry:
     values = {key.replace("_", "."): value for key, value in overrides.items()}
-    return next(entry for entry in topic_entries(values, config or Config()) if entry.name == name)
+    return next(entry for entry in TopicEntries(config or Config()).of(values) if entry.name == name)
 
 
 def of_broker(name: str, config: Config, **facts: str) -> Entry:
@@ -63,7 +63,7 @@ def test_values_are_shown_as_they_are_understood() -> None:
 
 
 def test_an_internal_key_is_shown_where_it_is_set() -> None:
-    assert 37 == len(topic_entries({}, Config()))
+    assert 37 == len(TopicEntries(Config()).of({}))
     assert "9" == topic("internal.segment.bytes", internal_segment_bytes="9").value
     assert "1073741824" == topic("segment.bytes", internal_segment_bytes="9").value
 

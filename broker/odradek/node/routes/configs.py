@@ -131,7 +131,7 @@ def _entries(node: Node, resource_type: int, name: str) -> list[Entry] | Failure
             return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
         if name not in image.topics:
             return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        return describe.topic_entries(image.config(ResourceType.TOPIC, name), node.config)
+        return describe.TopicEntries(node.config).of(image.config(ResourceType.TOPIC, name))
     if resource_type == ResourceType.BROKER:
         return _broker_entries(node, name)
     if resource_type == ResourceType.GROUP:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from functools import partial
+from collections.abc import Callable, Hashable
+from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from odradek.metadata.change import unlimited
+from odradek.metadata.topics import partitions_wanted
 from odradek.node.routes.forwarding import AsksInParts, ask_controller, ask_in_parts
 from odradek.node.routes.parts import entries_in_parts
 from odradek.node.seams import HasMetadata
@@ -60,18 +61,19 @@ async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
     if node.controller.active is None:
         # It is passed on as a whole, and shared out there.
         return await ask_controller(
-            node, call, partial(_create, request, request, quota), partial(refuse, request), CreateTopicsResponse
+            node, call, partial(_create, request, None, quota), partial(refuse, request), CreateTopicsResponse
         )
     response = CreateTopicsResponse()
     are_large = sum(topic.num_partitions for topic in request.topics) * CREATED_AT_ONCE > (
         PARTITIONS_AT_ONCE * len(request.topics)
     )
     at_once = 1 if are_large else CREATED_AT_ONCE
+    wanted = cache(partial(partitions_wanted, request.topics))
     for number, topics in enumerate(entries_in_parts(request.topics, key=lambda topic: topic.name, size=at_once)):
         if number:
             await node.turns.breathe(call)
         part = replace(request, topics=topics)
-        decide = partial(_create, part, request, quota)
+        decide = partial(_create, part, wanted, quota)
         decided = await ask_controller(node, call, decide, partial(refuse, part), CreateTopicsResponse)
         response.topics += decided.topics
     # What came out is told with all configs of each.
@@ -80,9 +82,12 @@ async def create_topics(node: Node, call: Call) -> CreateTopicsResponse:
 
 
 def _create(
-    part: CreateTopicsRequest, whole: CreateTopicsRequest, quota: MutationQuota | None, controller: Controller
+    part: CreateTopicsRequest,
+    wanted: Callable[[int], int] | None,
+    quota: MutationQuota | None,
+    controller: Controller,
 ) -> Decision[CreateTopicsResponse]:
-    return controller.create_topics(part, whole=whole, spend=_spend(quota))
+    return controller.create_topics(part, wanted=wanted, spend=_spend(quota))
 
 
 def _quota(node: Node, call: Call) -> MutationQuota | None:
