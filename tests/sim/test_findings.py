@@ -64,6 +64,8 @@ FINDINGS = [
     (14, "slow-logs"),
     # A coordinator whose log had too few replicas in sync could not abort what was open for too long.
     (20317, "swarm"),
+    # A coordinator that had not heard that a replica was gone waited for it, and its group's members with it.
+    (20328, "removed-leaders"),
 ]
 
 

@@ -399,8 +399,13 @@ def _one_is_silent(schedule: Schedule) -> bool:
 
 
 def _stands_still(schedule: Schedule) -> bool:
-    """Whether a broker does nothing for a while, or waits for replicas that do nothing."""
+    """Whether a broker does nothing for a while, or waits for replicas that do nothing.
+
+    A leader that does not hear that a replica is gone waits for it.
+    """
     kinds = {each for deed in schedule.deeds for each in (deed.kind, deed.then)}
+    if "deafen a broker" in kinds and not kinds.isdisjoint({"remove a broker", "crash a broker"}):
+        return True
     return not kinds.isdisjoint({"pause a broker", "change a lag", "silence a replica"})
 
 
