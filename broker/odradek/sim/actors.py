@@ -51,6 +51,10 @@ class Asked(Struct):
     ended_at: int | None = None
     """When the client went on: with its answer, or without one."""
     response: Any = None
+    knew: int = -1
+    """The offset of the metadata that the broker had when it was asked."""
+    knew_after: int = -1
+    """The same when the client went on."""
 
 
 Script = Generator[Sleep | Ask | AskAll, Any, Any]
@@ -95,7 +99,8 @@ class Actor:
         self._missing = len(requests)
         self._answers = [client.send(request, wanted.version, then=self._answered) for request in requests]
         self.wake_at = now + wanted.timeout_ms
-        self._own = [Asked(self.name, now, wanted.node_id, request, wanted.version) for request in requests]
+        knew = self._world.nodes[wanted.node_id].image.offset
+        self._own = [Asked(self.name, now, wanted.node_id, request, wanted.version, knew=knew) for request in requests]
         self._stage.asked += self._own
 
     def _answered(self) -> None:
@@ -116,8 +121,10 @@ class Actor:
                 client.close()
             else:
                 self._half_open.append(client)
+        knew_after = self._world.nodes[wanted.node_id].image.offset
         for asked, answer in zip(self._own, answers, strict=True):
             asked.ended_at = self._world.now
+            asked.knew_after = knew_after
             asked.response = answer.response if answer.arrived else None
         responses = [answer.response if answer.arrived else None for answer in answers]
         return responses if isinstance(wanted, AskAll) else responses[0]

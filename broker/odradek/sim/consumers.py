@@ -9,6 +9,7 @@ from msgspec import structs
 
 from odradek.records.record import iterate_records
 from odradek.sim.actors import Ask, Script, Sleep
+from odradek.sim.directories import NOT_KNOWN, Directory, Images, Known, offered
 from odradek.sim.model import ReadBatch
 from odradek.sim.reader import batches_of, committed_batches, committed_values
 from odradek.sim.world import World
@@ -16,6 +17,8 @@ from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.fetch_response import FetchResponse, PartitionData
 from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.primitives import ZERO_UUID
+from odradek.wire.registry import ApiKey
 
 __all__ = ["Consumer", "read_committed"]
 
@@ -24,17 +27,24 @@ WAIT_MS, CALM_WAIT_MS = 200, 2_000
 ASKS_FOR_THE_END = 0.1
 LATEST = -1
 LIST_VERSION = 6
+FETCH_VERSION, BY_ID_VERSION = 11, 17
+"""Before and since topics are named by their ids (KIP-516); the latter tells who leads, too (KIP-951)."""
 
 
-def fetch(partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int) -> FetchRequest:
-    """A read_committed fetch of one partition."""
-    wanted = FetchPartition(partition=partition[1], fetch_offset=offset, partition_max_bytes=max_bytes)
+def fetch(
+    partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int, known: Known = NOT_KNOWN
+) -> FetchRequest:
+    """A read_committed fetch of one partition, with the leader epoch and the id of its topic where they are known."""
+    wanted = FetchPartition(
+        partition=partition[1], current_leader_epoch=known.epoch, fetch_offset=offset, partition_max_bytes=max_bytes
+    )
+    has_id = known.topic_id != ZERO_UUID
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=max_bytes,
         isolation_level=1,
-        topics=[FetchTopic(topic=partition[0], partitions=[wanted])],
+        topics=[FetchTopic(topic="" if has_id else partition[0], topic_id=known.topic_id, partitions=[wanted])],
     )
 
 
@@ -48,9 +58,9 @@ class Session:
     def __init__(self) -> None:
         self._node_id = -1
         self._session_id, self._epoch = 0, 0
-        self._asked: tuple[int, int] | None = None
-        """The offset and the size that the broker knows of."""
-        self._asking: tuple[int, int] | None = None
+        self._asked: tuple[int, int, int] | None = None
+        """The offset, the size and the leader epoch that the broker knows of."""
+        self._asking: tuple[int, int, int] | None = None
         self._last: PartitionData | None = None
 
     def ask(self, request: FetchRequest, node_id: int) -> None:
@@ -60,7 +70,7 @@ class Session:
             self._node_id = node_id
         request.session_id, request.session_epoch = self._session_id, self._epoch
         [wanted] = request.topics[0].partitions
-        self._asking = wanted.fetch_offset, wanted.partition_max_bytes
+        self._asking = wanted.fetch_offset, wanted.partition_max_bytes, wanted.current_leader_epoch
         if self._epoch and self._asking == self._asked:
             request.topics = []
 
@@ -96,12 +106,14 @@ class Consumer:
         calm: Callable[[], bool],
         judge: Callable[[TopicPartition, list[ReadBatch], int], None],
         sessions: bool = False,
+        directory: Directory | None = None,
     ) -> None:
         self.world = world
         self.partition = partition
         self.random = random
         self.seen: list[bytes | None] = []
         self.stopping = False
+        self._directory = directory or Images(world, lambda: self.random)
         self._calm = calm
         """Whether hardly anything happens any more."""
         self._judge = judge
@@ -112,20 +124,20 @@ class Consumer:
     def script(self) -> Script:
         """The whole life of the consumer."""
         while True:
-            image = self.world.nodes[self.random.choice(self.world.running)].image
-            registered = image.partition(*self.partition)
-            assert registered is not None
-            if registered.leader < 0:
+            leader = yield from self._directory.leader(self.partition)
+            if leader < 0:
                 yield Sleep(50)
                 continue
             max_bytes = self.random.choice((1, 2_000, 1 << 20))
             is_last = self.stopping
             max_wait_ms = CALM_WAIT_MS if self._calm() and not is_last else WAIT_MS
-            request = fetch(self.partition, self._offset, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
+            known = self._known()
+            request = fetch(self.partition, self._offset, max_bytes=max_bytes, max_wait_ms=max_wait_ms, known=known)
             if self._session is not None:
-                self._session.ask(request, registered.leader)
-            response = yield Ask(registered.leader, request, 11)
+                self._session.ask(request, leader)
+            response = yield Ask(leader, request, FETCH_VERSION if known.topic_id == ZERO_UUID else BY_ID_VERSION)
             data = _told(response) if self._session is None else self._session.told(response)
+            self._note_leader(leader, response, data)
             if data is None or data.error_code != ErrorCode.NONE:
                 yield Sleep(self.random.randint(5, 50))
                 continue
@@ -134,12 +146,26 @@ class Consumer:
             if is_last and self._offset == data.last_stable_offset == data.high_watermark:
                 return
             if self.random.random() < ASKS_FOR_THE_END:
-                yield from self._ask_for_the_end(registered.leader)
+                yield from self._ask_for_the_end(leader)
             yield Sleep(self.random.choice((0, 30, 200)))
+
+    def _known(self) -> Known:
+        """What it may say of its partition."""
+        known = self._directory.known(self.partition)
+        names_ids = offered(self.world, ApiKey.FETCH, BY_ID_VERSION) == BY_ID_VERSION
+        return known if names_ids else structs.replace(known, topic_id=ZERO_UUID)
+
+    def _note_leader(self, leader: int, response: FetchResponse | None, data: PartitionData | None) -> None:
+        """What an answer says of who leads, and one that did not come; of a session that is over it says nothing."""
+        if response is None:
+            self._directory.led(self.partition, leader, None)
+        elif data is not None:
+            self._directory.led(self.partition, leader, data.error_code, data.current_leader)
 
     def _ask_for_the_end(self, leader: int) -> Script:
         """Where the partition ends, as whoever begins with the latest records asks."""
-        wanted = ListOffsetsPartition(partition_index=self.partition[1], timestamp=LATEST)
+        epoch = self._directory.known(self.partition).epoch
+        wanted = ListOffsetsPartition(partition_index=self.partition[1], current_leader_epoch=epoch, timestamp=LATEST)
         topic = ListOffsetsTopic(name=self.partition[0], partitions=[wanted])
         response = yield Ask(leader, ListOffsetsRequest(replica_id=-1, isolation_level=1, topics=[topic]), LIST_VERSION)
         if response is not None:

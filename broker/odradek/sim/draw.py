@@ -65,6 +65,9 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
     ] + [_worker(number, dice, habits, levels=levels, settings=settings) for number in range(habits.workers)]
     if habits.succeeds:
         players = _succeeding(players)
+    lookups = Random(f"{seed} lookups")
+    if habits.looks_up:
+        players = [replace(each, looks_up=not each.speaks and lookups.random() < habits.looks_up) for each in players]
     return Schedule(
         seed=seed,
         workload=workload if isinstance(workload, str) else "own",
@@ -87,6 +90,8 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
         heartbeats=habits.heartbeats,
         ranges=habits.ranges,
         session_ms=habits.session_ms,
+        consumers_look_up=habits.looks_up > 0 and lookups.random() < habits.looks_up,
+        lookers=habits.lookers,
         watchers=habits.watchers,
         aborters=habits.aborters,
         watches_members=habits.watches_members,

@@ -123,6 +123,17 @@ def _repeat_requests(dice: Random, broker: int) -> Rule:
     return rule(api, broker=broker, duplicate=True, times=dice.randint(1, 4), versions=versions)
 
 
+def _lose_lookups(dice: Random, broker: int) -> Rule:
+    api = dice.choice(("FIND_COORDINATOR", "METADATA"))
+    return rule(api, broker=broker, disconnect=dice.choice(("before", "after")), times=dice.randint(1, 6))
+
+
+def _delay_lookups(dice: Random, broker: int) -> Rule:
+    # What is told is old when it arrives.
+    api, delay_ms = dice.choice(("FIND_COORDINATOR", "METADATA")), dice.choice((30, 200, 700, 1_500))
+    return rule(api, broker=broker, answer_delay_ms=delay_ms, times=dice.randint(1, 6))
+
+
 RULES: Mapping[str, Draw] = MappingProxyType(
     {
         "lose requests": _lose_requests,
@@ -141,6 +152,8 @@ RULES: Mapping[str, Draw] = MappingProxyType(
         "refuse records": _refuse_records,
         "delay markers": _delay_markers,
         "repeat requests": _repeat_requests,
+        "lose lookups": _lose_lookups,
+        "delay lookups": _delay_lookups,
     }
 )
 

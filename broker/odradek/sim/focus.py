@@ -505,6 +505,24 @@ ABORTING_ADMINS = _focus(
 )
 """Admins abort what seems to hang, and arrive when the next transaction of its producer is open."""
 
+LOOKUPS = _focus(
+    {
+        "move a leader": 6,
+        "move a coordinator": 6,
+        "deafen a broker": 5,
+        "lose lookups": 3,
+        "delay lookups": 4,
+        "crash a broker": 2,
+        "restart a broker": 4,
+        "remove a broker": 2,
+        "return a broker": 3,
+        "delay markers": 1,
+    },
+    habits=Habits(looks_up=0.8, lookers=1, gives_up=0.1),
+    slowest_ms=(5, 40, 120, 400),
+)
+"""Clients ask brokers that lag who leads what, and go on with what they were told until it is refused."""
+
 FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {
         "general": GENERAL,
@@ -553,5 +571,6 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "silent-members": SILENT_MEMBERS,
         "static-members": STATIC_MEMBERS,
         "aborting-admins": ABORTING_ADMINS,
+        "lookups": LOOKUPS,
     }
 )

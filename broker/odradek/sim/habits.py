@@ -51,6 +51,10 @@ class Habits(Struct, frozen=True):
     """To read in fetch sessions."""
     remade: float = 0.0
     """To write to the topic that is deleted and made again as well."""
+    looks_up: float = 0.0
+    """To ask who coordinates and leads what, in place of knowing as much as any broker."""
+    lookers: int = 0
+    """Clients that ask for nothing else."""
     watchers: int = 0
     """Admins who ask what transactions there are."""
     aborters: int = 0

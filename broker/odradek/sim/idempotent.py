@@ -51,7 +51,7 @@ class Idempotent(Producer):
         """An id that nobody else has; any broker gives one out."""
         while self.pair == NOBODY:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-            response = yield Ask(self.random.choice(self.world.running), request, self.init_version)
+            response = yield Ask(self.directory.anyone(), request, self.init_version)
             if response is not None and response.error_code == ErrorCode.NONE:
                 self._adopt((response.producer_id, response.producer_epoch))
             else:
@@ -62,10 +62,11 @@ class Idempotent(Producer):
         partition = TOPIC, send.partition
         waiting = self._cut(number, send, position)
         for _ in range(ATTEMPTS):
-            leader = self._leader(partition)
+            leader = yield from self.directory.leader(partition)
             if leader >= 0:
                 requests = tuple(batch.request for batch in waiting)
                 responses = yield AskAll(leader, requests, self.produce_version, send.patience_ms, send.hangs_up)
+                self._note_leader(partition, leader, responses)
                 if not self._take(waiting, partition, responses) or (None in responses and send.gives_up):
                     return False
                 if not waiting:

@@ -12,10 +12,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.node.coordinators import CoordinatorKind
 from odradek.records.record import Record, build_batch
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
 from odradek.sim.dice import Dice
+from odradek.sim.directories import Directory, Images, Lookups, offered
 from odradek.sim.schedule import PARTITIONS, Player, Send, Txn
 from odradek.sim.world import World
 from odradek.txn.rules import rules_of
@@ -153,6 +154,9 @@ class Producer:
         self.add_offsets_version = self._offered(ApiKey.ADD_OFFSETS_TO_TXN, 3)
         self.random = Dice(plan.seed)
         """For what the schedule does not say; each transaction brings its own."""
+        self.directory: Directory = (
+            Lookups(world, f"{plan.seed} lookups") if plan.looks_up else Images(world, lambda: self.random)
+        )
         self.plan = plan
         self.timeout_ms = timeout_ms
         self.goes_on = goes_on
@@ -258,10 +262,11 @@ class Producer:
         partition = (send.topic, send.partition)
         waiting = self._batches(transaction, send, number)
         for _ in range(50):
-            leader = self._leader(partition)
+            leader = yield from self.directory.leader(partition)
             if leader >= 0:
                 requests = tuple(sent.request for sent in waiting)
                 responses = yield AskAll(leader, requests, self.produce_version, send.patience_ms, send.hangs_up)
+                self._note_leader(partition, leader, responses)
                 lost = self._take_answers(transaction, partition, waiting, responses)
                 if not waiting:
                     return
@@ -273,7 +278,7 @@ class Producer:
 
     def _produce_together(
         self, transaction: Transaction, numbered: list[tuple[int, Send]]
-    ) -> Generator[Sleep | AskAll, Any, list[tuple[int, Send]]]:
+    ) -> Generator[Sleep | Ask | AskAll, Any, list[tuple[int, Send]]]:
         """Send the first batch for each partition in one request for each leader; what is left to be sent."""
         firsts = {send.partition: (number, send) for number, send in reversed(numbered) if send.topic == TOPIC}
         waiting = {
@@ -286,13 +291,14 @@ class Producer:
         for _ in range(50):
             led: dict[int, list[TopicPartition]] = {}
             for partition in waiting:
-                led.setdefault(self._leader(partition), []).append(partition)
+                led.setdefault((yield from self.directory.leader(partition)), []).append(partition)
             led.pop(-1, None)
             for leader, partitions in led.items():
                 request = _together([waiting[partition][0].request for partition in partitions])
                 [response] = yield AskAll(leader, (request,), self.produce_version, patience_ms, hangs_up)
                 for position, partition in enumerate(partitions):
                     own = None if response is None else _answer_to(response, position)
+                    self._note_leader(partition, leader, [own])
                     lost = self._take_answers(transaction, partition, waiting[partition], [own])
                     if lost and gives_up:
                         raise MustAbort
@@ -492,9 +498,12 @@ class Producer:
         None if it is asked no more because a request had no answer.
         """
         while True:
-            node_id = self._coordinator(kind, key)
+            node_id = yield from self.directory.coordinator(kind, key)
             response = None if node_id < 0 else (yield Ask(node_id, request, version, patience_ms))
-            self._meet(type(request).__name__, None if response is None else error_of(response))
+            told = None if response is None else error_of(response)
+            self._meet(type(request).__name__, told)
+            if node_id >= 0:
+                self.directory.answered(kind, key, node_id, told)
             if asks_once and response is None and node_id >= 0:
                 return None
             if response is not None:
@@ -515,25 +524,16 @@ class Producer:
             self.met[f"{request} {'lost' if error is None else ErrorCode(error).name}"] += 1
 
     def _offered(self, api_key: ApiKey, version: int) -> int:
-        """The version, or the newest that the brokers have."""
-        apis = self.world.config.release.apis
-        offered = version if apis is None else min(version, apis[api_key.name][1])
-        return min(offered, self._newest.get(api_key, offered))
+        """The version, or the newest that the brokers or their dialect have."""
+        newest = offered(self.world, api_key, version)
+        return min(newest, self._newest.get(api_key, newest))
 
-    # ------------------------------------------------------------------ what brokers tell of one another
-
-    def _coordinator(self, kind: CoordinatorKind, key: str) -> int:
-        topic = self._image().topic(kind.topic)
-        assert topic is not None
-        leader: int = topic.partitions[partition_for(key, len(topic.partitions))].leader
-        return leader
-
-    def _leader(self, partition: TopicPartition) -> int:
-        return self.world.leader_known_to(self.random.choice(self.world.running), *partition)
-
-    def _image(self) -> Any:
-        """Any broker may be asked, and not all of them know the latest."""
-        return self.world.nodes[self.random.choice(self.world.running)].image
+    def _note_leader(self, partition: TopicPartition, leader: int, responses: list[ProduceResponse | None]) -> None:
+        """What answers to batches say of who leads, and the one that did not come."""
+        for response in responses:
+            answer = None if response is None else response.responses[0].partition_responses[0]
+            error = None if answer is None else answer.error_code
+            self.directory.led(partition, leader, error, None if answer is None else answer.current_leader)
 
 
 def _together(requests: list[ProduceRequest]) -> ProduceRequest:

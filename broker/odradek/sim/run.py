@@ -21,8 +21,11 @@ from odradek.sim.actors import Asked, Stage
 from odradek.sim.checks import PARTITIONS, TIMEOUT_CHECKS_MS, Checks
 from odradek.sim.consumers import Consumer
 from odradek.sim.dice import Dice
+from odradek.sim.directories import Lookups
 from odradek.sim.group_checks import offset_problems, rebalance_problems
 from odradek.sim.idempotent import Idempotent
+from odradek.sim.lookers import Looker
+from odradek.sim.lookup_checks import epoch_problems, lookup_problems, metadata_images
 from odradek.sim.members import Member
 from odradek.sim.model import Model, ReadBatch
 from odradek.sim.nemesis import Nemesis
@@ -161,6 +164,9 @@ class Run:
                 calm=lambda: self.calm,
                 judge=self._judge,
                 sessions=schedule.sessions,
+                directory=(
+                    Lookups(self.world, f"{schedule.seed} {index} lookups") if schedule.consumers_look_up else None
+                ),
             )
             for index in schedule.consumers
         ]
@@ -190,6 +196,15 @@ class Run:
                 goes_on=lambda: not self.calm,
             )
             for number in range(schedule.aborters)
+        ]
+        self.lookers = [
+            Looker(
+                self.world,
+                random=Dice(f"{schedule.seed} looker {number}"),
+                transactional_ids=sorted({plan.transactional_id for plan in schedule.players}),
+                goes_on=lambda: not self.calm,
+            )
+            for number in range(schedule.lookers)
         ]
         self.nemesis = Nemesis(
             self.world,
@@ -268,10 +283,13 @@ class Run:
             stage.add(f"watcher-{number}", watcher.script())
         for number, aborter in enumerate(self.aborters):
             stage.add(f"aborter-{number}", aborter.script())
+        for number, looker in enumerate(self.lookers):
+            stage.add(f"looker-{number}", looker.script())
         nemesis = stage.add("nemesis", self.nemesis.script())
         if not stage.play([nemesis], within_ms=self.schedule.duration_ms + PEACE_MS):
             raise self._violation(Problem("no progress", "what goes wrong does not come to its end"))
         self.calm, calm_at = True, world.now
+        news = world.nodes[world.spec.controller_id].image.offset
         writers = stage.actors[: len(self.producers)]
         if not stage.play(writers, within_ms=PEACE_MS):
             names = ", ".join(each.name for each in writers if not each.done)
@@ -306,6 +324,7 @@ class Run:
             self._silent_problems(calm_at),
             offset_problems(self.asked, WORK_GROUP),
             write_problems(self.asked, until=calm_at) if _one_is_silent(self.schedule) else (),
+            self._lookup_problems(calm_at, news),
         )
         self._watch()
         self.model.end()
@@ -315,6 +334,14 @@ class Run:
         self._watch()
         if problems or self.model.problems:
             raise self._violation(*problems)
+
+    def _lookup_problems(self, calm_at: int, news: int) -> Iterator[Problem]:
+        """`news`: how far the controller was when the trouble ended."""
+        schedule = self.schedule
+        if schedule.lookers or schedule.consumers_look_up or any(each.looks_up for each in schedule.players):
+            images = metadata_images(self.world.store)
+            yield from lookup_problems(self.asked, images, calm_at=calm_at, news=news)
+            yield from epoch_problems(self.asked)
 
     def _silent_problems(self, calm_at: int) -> Iterator[Problem]:
         """Members rest when the trouble is over."""

@@ -112,10 +112,16 @@ class Player(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     """How often, as such, it has something new to say, for which the others have to join again."""
     away_ms: int = 0
     """So long it takes until another one comes in its place; it vanishes between heartbeats then."""
+    looks_up: bool = False
+    """It asks who coordinates and leads what, and goes on with what it was told until that is refused."""
     recovers: bool = False
     """Whose id is not known any more asks for its next epoch, and begins anew only when that is refused (KIP-360)."""
     seed: int = 0
     transactions: tuple[Txn, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.speaks and self.looks_up:
+            raise ValueError("who speaks a dialect does not look up who leads")
 
 
 class Deed(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -176,6 +182,10 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     """So long each replica takes to acknowledge, as long as nothing else is said."""
     sessions: bool = False
     """Consumers read in fetch sessions (KIP-227)."""
+    consumers_look_up: bool = False
+    """They ask who leads what they read, as producers that `looks_up` do."""
+    lookers: int = 0
+    """Clients that ask all the time who leads and coordinates what."""
     watchers: int = 0
     """Admins who ask what transactions there are."""
     aborters: int = 0
@@ -217,7 +227,9 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     def steps(self) -> int:
         """How many steps it has: what clients send and end, and what goes wrong."""
         sent = sum(len(txn.sends) + txn.offset + 1 for player in self.players for txn in player.transactions)
-        return sent + len(self.deeds) + len(self.consumers) + self.sharers + self.watchers + self.aborters
+        return (
+            sent + len(self.deeds) + len(self.consumers) + self.sharers + self.watchers + self.aborters + self.lookers
+        )
 
 
 def schedule_text(schedule: Schedule) -> str:

@@ -92,6 +92,10 @@ class _Shrinker:
             self.takes(
                 replace(self.schedule, players=_with(self.schedule.players, number, replace(player(), works=False)))
             )
+        if player().looks_up:
+            self.takes(
+                replace(self.schedule, players=_with(self.schedule.players, number, replace(player(), looks_up=False)))
+            )
         self._without_some(lambda: player().transactions, with_transactions)
         for at in range(len(player().transactions)):
 
@@ -137,6 +141,8 @@ class _Shrinker:
             {"heartbeats": False},
             {"sharers": min(schedule.sharers, 1)},
             {"watchers": 0},
+            {"lookers": 0},
+            {"consumers_look_up": False},
             {"id_expiration_ms": 0},
             {"producer_expiration_ms": 0},
             {"segments_ms": 0},

@@ -17,6 +17,7 @@ from odradek.dialects.producer import Ask as Wanted
 from odradek.dialects.producer import Producer as Core
 from odradek.node.coordinators import CoordinatorKind
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
+from odradek.sim.directories import Looks
 from odradek.sim.producers import TOPIC, MustAbort, MustRestart, Producer, Transaction, WalksAway
 from odradek.sim.schedule import Send, Txn
 from odradek.sim.world import World
@@ -142,7 +143,7 @@ class Speaker(Producer):
                 yield Sleep(self.random.randint(5, 100))
                 answer = None
                 continue
-            node_id = self._node_of(step)
+            node_id = yield from self._node_of(step)
             if node_id < 0:
                 answer = None
             elif step.role is Role.LEADER:
@@ -165,13 +166,13 @@ class Speaker(Producer):
             self.over[self.pair] = {(log.topic, log.index): log.end_offset for log in self.world.store.logs()}
         self.pair = self.core.pair
 
-    def _node_of(self, step: Wanted) -> int:
+    def _node_of(self, step: Wanted) -> Looks:
         match step.role, step.key:
             case Role.LEADER, (str(topic), int(index)):
-                return self._leader((topic, index))
+                return (yield from self.directory.leader((topic, index)))
             case Role.GROUP, str(group):
-                return self._coordinator(CoordinatorKind.GROUP, group)
+                return (yield from self.directory.coordinator(CoordinatorKind.GROUP, group))
             case Role.TRANSACTIONS, str(tid):
-                return self._coordinator(CoordinatorKind.TRANSACTION, tid)
+                return (yield from self.directory.coordinator(CoordinatorKind.TRANSACTION, tid))
             case _:
-                return self.random.choice(self.world.running)
+                return self.directory.anyone()

@@ -153,5 +153,10 @@ class Worker(Producer):
         )
 
     def _ask_group(self, request: Struct, version: int) -> Script:
-        node_id = self._coordinator(CoordinatorKind.GROUP, WORK_GROUP)
-        return None if node_id < 0 else (yield Ask(node_id, request, version))
+        node_id = yield from self.directory.coordinator(CoordinatorKind.GROUP, WORK_GROUP)
+        if node_id < 0:
+            return None
+        response = yield Ask(node_id, request, version)
+        error = None if response is None else response.error_code
+        self.directory.answered(CoordinatorKind.GROUP, WORK_GROUP, node_id, error)
+        return response
