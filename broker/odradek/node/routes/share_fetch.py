@@ -161,9 +161,10 @@ async def share_acknowledge(node: Node, call: Call) -> ShareAcknowledgeResponse:
                     answer.current_leader = acknowledge_response.LeaderIdAndEpoch(
                         leader_id=found.leader_id, leader_epoch=found.leader_epoch
                     )
-                    leaders[found.leader_id] = acknowledge_response.NodeEndpoint(
-                        node_id=found.leader_id, host=found.host, port=found.port, rack=found.rack
-                    )
+                    if found.reached is not None:
+                        leaders[found.leader_id] = acknowledge_response.NodeEndpoint(
+                            node_id=found.leader_id, host=found.reached.host, port=found.reached.port, rack=found.rack
+                        )
         if not response.responses or response.responses[-1].topic_id != topic_id:
             response.responses.append(ShareAcknowledgeTopicResponse(topic_id=topic_id))
         response.responses[-1].partitions.append(answer)
@@ -413,9 +414,10 @@ class _Fetching:
             found = _leader(self.node, self.call, topic_id, index)
             if found is not None:
                 data.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
-                self.leaders[found.leader_id] = NodeEndpoint(
-                    node_id=found.leader_id, host=found.host, port=found.port, rack=found.rack
-                )
+                if found.reached is not None:
+                    self.leaders[found.leader_id] = NodeEndpoint(
+                        node_id=found.leader_id, host=found.reached.host, port=found.reached.port, rack=found.rack
+                    )
         return data
 
     def answer(
