@@ -66,6 +66,8 @@ FINDINGS = [
     (20317, "swarm"),
     # A coordinator that had not heard that a replica was gone waited for it, and its group's members with it.
     (20328, "removed-leaders"),
+    # Several rules together held markers up for so long that they were sent again.
+    (20348, "heartbeats"),
 ]
 
 

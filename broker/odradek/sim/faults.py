@@ -9,13 +9,15 @@ from types import MappingProxyType
 from odradek.node.rules.model import Rule
 from odradek.node.rules.one_line import rule
 
-__all__ = ["RULES", "told"]
+__all__ = ["RULES", "SLOWED_MARKERS_MAX_MS", "slowed_markers_ms", "told"]
 
 Draw = Callable[[Random, int], Rule]
 """From dice and the id of a broker."""
 
 SLOWED_MARKERS_MS = 1_000
 """For how long one rule holds up a connection with markers; a coordinator waits for two seconds (`Run`)."""
+SLOWED_MARKERS_MAX_MS = 1_600
+"""The same of all rules at a time."""
 
 CONTROLLER = 1
 """At the start of every run."""
@@ -116,6 +118,14 @@ def _delay_markers(dice: Random, broker: int) -> Rule:
     # older client may have its next transaction open, with the same epoch.
     delay_ms, times = dice.choice((50, 200, 800)), dice.randint(1, 6)
     return rule("WRITE_TXN_MARKERS", broker=broker, delay_ms=delay_ms, times=min(times, SLOWED_MARKERS_MS // delay_ms))
+
+
+def slowed_markers_ms(fault: Rule) -> int:
+    """For how long a rule holds up a connection with markers; 0 if it is about something else."""
+    if fault.match.api != "WRITE_TXN_MARKERS":
+        return 0
+    times = fault.when.times
+    return fault.act.delay_ms * (times if isinstance(times, int) else 1)
 
 
 def _repeat_requests(dice: Random, broker: int) -> Rule:
