@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from tests.oracle.telling import mostly, told, wait_for_the_end
+from tests.oracle.telling import mostly, of_clients, told, wait_for_the_end
 
 __all__ = ["Members"]
 
@@ -25,6 +25,7 @@ class Members:
     """A second member would have to wait for the first to join again, so that there is one at a time."""
 
     dice: Random
+    level: int
 
     @staticmethod
     def begin(dice: Random) -> list[str]:
@@ -33,8 +34,8 @@ class Members:
         return ["topic t 2", "topic u", "InitProducerId v5 tid -> x e", *joined]
 
     @classmethod
-    def tell(cls, dice: Random) -> Iterator[str]:
-        teller = cls(dice)
+    def tell(cls, dice: Random, level: int) -> Iterator[str]:
+        teller = cls(dice, level)
         steps: dict[Callable[[], Iterator[str]], int] = {
             teller.join: 3,
             teller.sync: 4,
@@ -81,12 +82,14 @@ class Members:
 
     def commit_in_transaction(self) -> Iterator[str]:
         whose = mostly(self.dice, self.of(), "", weight=4)
-        version, offset = self.dice.choice((3, 4, 5)), self.dice.randrange(9)
+        version = self.dice.choice(of_clients(self.level, "TxnOffsetCommit", 3, 4, 5))
+        offset = self.dice.randrange(9)
         if version < 5:
             yield "AddOffsetsToTxn v3 tid x e g until settled"
         yield f"TxnOffsetCommit v{version} tid g x e{whose} t-0 offset={offset} until settled"
         if self.dice.random() < 0.7:
-            yield f"EndTxn v5 tid x e {self.dice.choice(('commit', 'abort'))} until settled -> x e"
+            end = max(of_clients(self.level, "EndTxn", 4, 5))
+            yield f"EndTxn v{end} tid x e {self.dice.choice(('commit', 'abort'))} until settled -> x e"
             yield wait_for_the_end("tid")
 
     def fetch(self) -> Iterator[str]:

@@ -20,6 +20,9 @@ from tests.oracle.verbs import VERBS, warm_up
 
 __all__ = ["Finding", "explore", "shrunk"]
 
+STRICT = {"odradek.strict.replication": "true"}
+"""A topic of more replicas than there are brokers is refused, as Kafka does it."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -57,7 +60,7 @@ class Pair:
 
 def explore(kinds: Iterable[str], seeds: Sequence[int], level: int) -> Iterator[Finding]:
     """Play the stories of these seeds at one level; both brokers are started once."""
-    with real(level, {}, Neighbour.NONE) as kafka, odradek(level, {}, Neighbour.NONE) as ours:
+    with real(level, {}, Neighbour.NONE) as kafka, odradek(level, STRICT, Neighbour.NONE) as ours:
         (beginning,) = parse_text("explored", "== Beginning")
         for broker in (kafka, ours):
             warm_up(Player(beginning, level, broker, VERBS))
@@ -73,7 +76,7 @@ def cut_down(pair: Pair, kind: str, seed: int) -> Finding | None:
 
     Kafka assigns partitions to groups in a thread of its own, so that what a member is told first may vary.
     """
-    begin, steps = KINDS[kind].story(seed)
+    begin, steps = KINDS[kind].story(seed, pair.level)
 
     def difference(steps: Iterable[str]) -> list[str]:
         return pair.difference((*begin, *steps, *KINDS[kind].end))

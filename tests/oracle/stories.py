@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.oracle.classic_stories import Members
-from tests.oracle.telling import PARTITIONS, Kind, mostly, told, wait_for_the_end
+from tests.oracle.telling import PARTITIONS, Kind, mostly, of_clients, told, wait_for_the_end
 from tests.oracle.topic_stories import Topics
 
 __all__ = ["KINDS"]
@@ -31,6 +31,7 @@ class Transactions:
     """Two transactional ids and an idempotent producer, a topic of two partitions, a group."""
 
     dice: Random
+    level: int
     sequences: dict[tuple[str, str], int] = field(default_factory=dict)
     """What each producer sends next to a partition."""
 
@@ -41,8 +42,8 @@ class Transactions:
         return ["topic t 2", *inits]
 
     @classmethod
-    def tell(cls, dice: Random) -> Iterator[str]:
-        teller = cls(dice)
+    def tell(cls, dice: Random, level: int) -> Iterator[str]:
+        teller = cls(dice, level)
         steps: dict[Callable[[], Iterator[str]], int] = {
             teller.initialize: 3,
             teller.add: 4,
@@ -89,7 +90,8 @@ class Transactions:
 
     def verify(self) -> Iterator[str]:
         name, partition = self.name(), self.dice.choice(PARTITIONS)
-        version, verify = self.dice.choice((4, 5)), self.dice.choice(("verify ", ""))
+        verify = "verify " if not self.level else self.dice.choice(("verify ", ""))
+        version = self.dice.choice((4, 5))
         yield f"AddPartitionsToTxn v{version} {name} {self.identity(name)} {verify}{partition} until settled"
 
     def produce(self) -> Iterator[str]:
@@ -98,13 +100,14 @@ class Transactions:
         sequence = mostly(self.dice, used, 0, max(0, used - 1), used + 1)
         self.sequences[name, partition] = sequence + 1
         identity = self.identity(name)
+        versions = (9, 11, 12) if name == "null" else of_clients(self.level, "Produce", 9, 11, 12)
         # A late batch of an older client is one of the differences that are meant.
-        version = 12 if identity.endswith("-1") else self.dice.choice((9, 11, 12))
+        version = max(versions) if identity.endswith("-1") else self.dice.choice(versions)
         yield f"Produce v{version} {name} {identity} {partition} sequence={sequence} until settled"
 
     def end(self) -> Iterator[str]:
         name, outcome = self.name(), self.dice.choice(("commit", "abort"))
-        version = self.dice.choice((1, 3, 4, 5))
+        version = self.dice.choice(of_clients(self.level, "EndTxn", 1, 3, 4, 5))
         captures = self.captures(name) if self.dice.random() < 0.8 else ""
         yield f"EndTxn v{version} {name} {self.identity(name)} {outcome} until settled {captures}".rstrip()
         yield wait_for_the_end(name)
@@ -117,7 +120,7 @@ class Transactions:
 
     def commit_offsets(self) -> Iterator[str]:
         name, offset = self.name(), self.dice.randrange(10)
-        version = self.dice.choice((2, 3, 4, 5))
+        version = self.dice.choice(of_clients(self.level, "TxnOffsetCommit", 2, 3, 4, 5))
         yield f"TxnOffsetCommit v{version} {name} g {self.identity(name)} t-0 offset={offset} until settled"
 
     def look(self) -> Iterator[str]:
@@ -147,7 +150,10 @@ class Transactions:
         name, outcome = self.name(), self.dice.choice(("commit", "abort"))
         version = self.dice.choice(("v1", "v2", "v2"))
         level = " transaction_version=2" if version == "v2" and self.dice.random() < 0.5 else ""
-        yield f"WriteTxnMarkers {version} {self.identity(name)} {outcome}{level} {self.dice.choice(PARTITIONS)}"
+        # Behind a marker of tomorrow's epoch Kafka sends none of the coordinator's any more, which is meant to differ.
+        producer_id, epoch = PRODUCERS[name]
+        whose = f"{producer_id} {epoch}{mostly(self.dice, '', '-1')}"
+        yield f"WriteTxnMarkers {version} {whose} {outcome}{level} {self.dice.choice(PARTITIONS)}"
 
 
 # ---------------------------------------------------------------------- logs
@@ -162,7 +168,10 @@ class Logs:
     """Batches of all kinds in two partitions, which lose their beginning, and are read from everywhere."""
 
     dice: Random
+    level: int
     sequence: int = 0
+    transactional: int = 0
+    """What the transactional producer sends next, where it keeps its epoch."""
     asked: int = 1
     """The epoch of the fetch session's next request."""
 
@@ -175,8 +184,8 @@ class Logs:
         return [f"topic t 2 retention.ms=-1{kept}", *inits, f"Produce v9 null x e t-0 sequence={first}", session]
 
     @classmethod
-    def tell(cls, dice: Random) -> Iterator[str]:
-        teller = cls(dice)
+    def tell(cls, dice: Random, level: int) -> Iterator[str]:
+        teller = cls(dice, level)
         steps: dict[Callable[[], Iterator[str]], int] = {
             teller.produce: 6,
             teller.produce_in_sequence: 5,
@@ -216,8 +225,16 @@ class Logs:
         yield f"Produce v{self.dice.choice((9, 12))} null x {epoch} t-0 sequence={self.sequence}"
 
     def transaction(self) -> Iterator[str]:
-        yield f"Produce v12 tid y f t-0 sequence=0 records={self.dice.randrange(1, 3)} until settled"
-        yield f"EndTxn v5 tid y f {self.dice.choice(('commit', 'abort'))} until settled -> y f"
+        records, outcome = self.dice.randrange(1, 3), self.dice.choice(("commit", "abort"))
+        if self.level:
+            # Each transaction has an epoch of its own.
+            yield f"Produce v12 tid y f t-0 sequence=0 records={records} until settled"
+            yield f"EndTxn v5 tid y f {outcome} until settled -> y f"
+        else:
+            yield "AddPartitionsToTxn v3 tid y f t-0 until settled"
+            yield f"Produce v11 tid y f t-0 sequence={self.transactional} records={records} until settled"
+            yield f"EndTxn v4 tid y f {outcome} until settled"
+            self.transactional += records
         yield wait_for_the_end("tid")
 
     def cut(self) -> Iterator[str]:
@@ -269,6 +286,7 @@ class Groups:
     """A consumer group (KIP-848) with members that come, own, commit and go, and others that only commit."""
 
     dice: Random
+    level: int
 
     @staticmethod
     def begin(_dice: Random) -> list[str]:
@@ -276,8 +294,8 @@ class Groups:
         return ["topic t 2", "topic u", "InitProducerId v5 tid -> x e", *joined]
 
     @classmethod
-    def tell(cls, dice: Random) -> Iterator[str]:
-        teller = cls(dice)
+    def tell(cls, dice: Random, level: int) -> Iterator[str]:
+        teller = cls(dice, level)
         steps: dict[Callable[[], Iterator[str]], int] = {
             teller.join: 5,
             teller.beat: 9,
@@ -321,10 +339,13 @@ class Groups:
     def commit_in_transaction(self) -> Iterator[str]:
         member, epoch = self.member()
         whose = f'generation_id_or_member_epoch={self.epoch(epoch)} member_id="{member}"'
-        version, offset = self.dice.choice((3, 5)), self.dice.randrange(9)
+        version, offset = self.dice.choice(of_clients(self.level, "TxnOffsetCommit", 3, 5)), self.dice.randrange(9)
+        if version < 5:
+            yield "AddOffsetsToTxn v3 tid x e g until settled"
         yield f"TxnOffsetCommit v{version} tid g x e {whose} t-0 offset={offset} until settled"
         if self.dice.random() < 0.7:
-            yield f"EndTxn v5 tid x e {self.dice.choice(('commit', 'abort'))} until settled -> x e"
+            end = max(of_clients(self.level, "EndTxn", 4, 5))
+            yield f"EndTxn v{end} tid x e {self.dice.choice(('commit', 'abort'))} until settled -> x e"
             yield wait_for_the_end("tid")
 
     def fetch(self) -> Iterator[str]:

@@ -14,8 +14,9 @@ from tests.oracle.explore import shrunk
 from tests.oracle.language import LanguageError, Scope, split_words
 from tests.oracle.player import assignment, java_hash, subscription
 from tests.oracle.requests import api_key, build_request
-from tests.oracle.scenario import LEVELS, load_all, parse_file, parse_text
+from tests.oracle.scenario import LEVELS, Step, load_all, parse_file, parse_text
 from tests.oracle.stories import KINDS
+from tests.oracle.telling import BEFORE_LEVELS
 from tests.oracle.transcript import Entry, difference, merge, parse
 from tests.oracle.verbs import VERBS
 
@@ -225,10 +226,11 @@ def test_differences_name_the_step() -> None:
     assert "recorded again" in difference(one, other[:1])[0]
 
 
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_seed_tells_one_story(kind: str) -> None:
-    assert KINDS[kind].story(7) == KINDS[kind].story(7)
-    assert KINDS[kind].story(7) != KINDS[kind].story(8)
+def test_a_seed_tells_one_story(kind: str, level: int) -> None:
+    assert KINDS[kind].story(7, level) == KINDS[kind].story(7, level)
+    assert KINDS[kind].story(7, level) != KINDS[kind].story(8, level)
 
 
 ASKED = {
@@ -247,20 +249,46 @@ ASKED = {
 }
 
 
+def steps_of(kind: str, seed: int, level: int) -> list[Step]:
+    begin, steps = KINDS[kind].story(seed, level)
+    (scenario,) = parse_text("explored", "\n".join(("== A story", *begin, *steps, *KINDS[kind].end)))
+    return [step for step in scenario.steps if step.is_request]
+
+
+def is_of_a_transaction(step: Step) -> bool:
+    """Whether a real Kafka has to write what an entry of level 0 has no place for, if the version is a new one."""
+    return step.verb in BEFORE_LEVELS and "null" not in step.words and "verify" not in step.words
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_request_of_stories_is_known(kind: str) -> None:
+def test_stories_at_level_0_are_those_of_clients_that_know_no_levels(kind: str) -> None:
+    for seed in range(100):
+        for step in filter(is_of_a_transaction, steps_of(kind, seed, 0)):
+            assert step.version <= BEFORE_LEVELS[step.verb], step.text
+
+
+@pytest.mark.parametrize("kind", ["transactions", "logs", "classic", "groups"])
+def test_stories_at_other_levels_are_of_newer_clients_too(kind: str) -> None:
+    told = {step.verb for seed in range(40) for step in steps_of(kind, seed, 2) if is_newer(step)}
+    assert told >= {"EndTxn", "Produce" if kind == "logs" else "TxnOffsetCommit"}
+
+
+def is_newer(step: Step) -> bool:
+    return is_of_a_transaction(step) and step.version > BEFORE_LEVELS[step.verb]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_request_of_stories_is_known(kind: str, level: int) -> None:
     known = scope(**dict.fromkeys("abefhnsxyz", 1), m="member")
     known.functions |= {"assignment": assignment, "subscription": subscription, "id": lambda name: bytes(16)}
     ids = dict.fromkeys(("story-t", "story-u", "story-unknown"), bytes(16))
     asked = set()
     for seed in range(40):
-        begin, steps = KINDS[kind].story(seed)
-        (scenario,) = parse_text("explored", "\n".join(("== A story", *begin, *steps, *KINDS[kind].end)))
-        for step in scenario.steps:
-            if step.is_request:
-                asked.add(step.verb)
-                fields = shapes.request_fields(step.verb, step.version, step.words, known, ids)
-                build_request(api_key(step.verb), fields)
+        for step in steps_of(kind, seed, level):
+            asked.add(step.verb)
+            fields = shapes.request_fields(step.verb, step.version, step.words, known, ids)
+            build_request(api_key(step.verb), fields)
     assert asked >= ASKED[kind]
 
 

@@ -34,7 +34,7 @@ class Topics:
         return ["topic t 2 retention.ms=-1", "Produce v9 null null null t-0 records=3", "Produce v9 null null null t-1"]
 
     @classmethod
-    def tell(cls, dice: Random) -> Iterator[str]:
+    def tell(cls, dice: Random, _level: int) -> Iterator[str]:
         teller = cls(dice)
         steps: dict[Callable[[], Iterator[str]], int] = {
             teller.alter: 6,

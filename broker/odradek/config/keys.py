@@ -119,6 +119,8 @@ class Key(Struct, frozen=True):
         value = parse_value(self.name, self.rule.kind, text.strip())
         words = self.rule.words
         for word in (value if isinstance(value, tuple) else (value,)) if words else ():
+            if not word and isinstance(value, tuple):
+                raise BadValue(f"Configuration '{self.name}' values must not be empty.")
             if word not in words:
                 raise self._bad(word, f"String must be one of: {', '.join(words)}")
         complaint = self.rule.check(value) if self.rule.check else None

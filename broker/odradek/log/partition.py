@@ -423,7 +423,7 @@ class Partition:
     def delete_records(self, before: int) -> int | Refused:
         """Let the log begin at this offset, or at the high watermark for -1; the new log start offset."""
         log = self.log
-        if not self.config.deletes:
+        if self.config.compacts and not self.config.deletes:
             return Refused(ErrorCode.POLICY_VIOLATION)
         offset = self.high_watermark if before == HIGH_WATERMARK else before
         if not 0 <= offset <= self.high_watermark:

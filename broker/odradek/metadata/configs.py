@@ -14,6 +14,7 @@ from odradek.config.keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_o
 from odradek.config.security import LISTENER_PREFIX, RECONFIGURABLE, key_of
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
+from odradek.java_order import hash_order
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.client_metrics import invalid_client_metrics
 from odradek.metadata.features import ELIGIBLE_REPLICAS, MIN_INSYNC
@@ -152,7 +153,10 @@ def _result(result: Callable[..., R], alteration: Alteration, failure: Failure) 
 
 def _means_nothing(alteration: Alteration) -> bool:
     """Whether an operation is none, and nothing else is wrong before it is looked at."""
-    return unknown_operation(alteration.steps) is not None and _unmeant(alteration) is None
+    if unknown_operation(alteration.steps) is None or _unmeant(alteration) is not None:
+        return False
+    failure = _first_impossible(alteration.steps, _KEYS[alteration.resource_type])
+    return failure is not None and failure.error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def overrides_after(
@@ -185,10 +189,12 @@ def _alter(alteration: Alteration, image: MetadataImage, config: Config) -> Valu
     validate = _VALIDATORS[resource_type]
     before = image.config(resource_type, name)
     values = {} if alteration.replaces else dict(before)
+    keys = _KEYS[resource_type]
+    failure = _first_impossible(steps, keys)
+    if failure is not None:
+        return failure
     for step in steps:
-        failure = _take(step, values, _KEYS[resource_type])
-        if failure is not None:
-            return failure
+        _take(step, values, keys)
     if resource_type == ResourceType.BROKER and image.feature(ELIGIBLE_REPLICAS) > 0:
         failure = _unfixed_min_insync(name, before, values, steps)
         if failure is not None:
@@ -245,29 +251,51 @@ def _absent(resource_type: int, name: str, image: MetadataImage) -> Failure | No
     return None
 
 
-def _take(step: Step, values: Values, keys: Mapping[str, Key]) -> Failure | None:
-    """Take one step in the values."""
+def _first_impossible(steps: Sequence[Step], keys: Mapping[str, Key]) -> Failure | None:
+    """Why these changes cannot be made; of several the one that Kafka meets first in its map of them."""
+    failures = {step.name: failure for step in steps if (failure := _impossible(step, keys)) is not None}
+    return next((failures[name] for name in hash_order(step.name for step in steps) if name in failures), None)
+
+
+def _impossible(step: Step, keys: Mapping[str, Key]) -> Failure | None:
+    if step.operation not in _OPERATIONS:
+        return Failure(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if step.operation not in (Operation.APPEND, Operation.SUBTRACT):
+        return None
+    key = keys.get(step.name)
+    if key is not None and key.rule.kind is Kind.LIST:
+        return None
+    verb = Operation(step.operation).name
+    return Failure(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {step.name} because its type is not LIST.")
+
+
+def _take(step: Step, values: Values, keys: Mapping[str, Key]) -> None:
+    """Take one step, which can be taken, in the values."""
     if step.operation == Operation.SET:
         values[step.name] = step.value or ""
     elif step.operation == Operation.DELETE:
         values.pop(step.name, None)
-    elif step.operation in (Operation.APPEND, Operation.SUBTRACT):
-        key = keys.get(step.name)
-        if key is None or key.rule.kind is not Kind.LIST:
-            verb = Operation(step.operation).name
-            return Failure(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {step.name} because its type is not LIST.")
-        values[step.name] = _combined(values.get(step.name, text_of(key.default) or ""), step)
     else:
-        return Failure(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return None
+        values[step.name] = _combined(values.get(step.name, text_of(keys[step.name].default) or ""), step)
 
 
 def _combined(before: str, step: Step) -> str:
-    words = [word for word in before.split(",") if word]
-    named = [word for word in (step.value or "").split(",") if word]
+    words, named = [word for word in before.split(",") if word], _split(step.value or "")
     if step.operation == Operation.APPEND:
-        return ",".join(dict.fromkeys(words + named))
-    return ",".join(word for word in words if word not in named)
+        known = set(words)
+        return ",".join(words + [word for word in dict.fromkeys(named) if word not in known])
+    left, kept = Counter(named), []
+    for word in words:
+        if left[word] > 0:
+            left[word] -= 1
+        else:
+            kept.append(word)
+    return ",".join(kept)
+
+
+def _split(text: str) -> list[str]:
+    """The words of a list as Java splits them: empty ones at the end are none, but for an empty text."""
+    return text.rstrip(",").split(",") if text.strip(",") or not text else []
 
 
 # ---------------------------------------------------------------------- what each kind of resource may hold

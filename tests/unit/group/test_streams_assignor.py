@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.group.streams.assignor import MemberSpec, sticky
-from odradek.group.streams.java_order import Heap, hash_order
 from odradek.group.streams.tasks import NO_HELD_TASKS, HeldTasks, Tasks, pairs
+from odradek.java_order import Heap, hash_order
 
 
 def held(active: tuple[int, ...] = (), standby: tuple[int, ...] = ()) -> HeldTasks:

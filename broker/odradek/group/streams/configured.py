@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from odradek.group.streams.java_order import hash_order
 from odradek.group.streams.topology import Subtopology, TopicInfo, Topology, sources_of
+from odradek.java_order import hash_order
 from odradek.log.machine import Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig

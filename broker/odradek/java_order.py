@@ -1,7 +1,8 @@
 """The order in which Kafka's hash maps and heaps list equals.
 
-Kafka's assignor decides ties by the order in which Java lists the entries of its maps, and by how its heap moves
-equals about. An assignment here is to be the same as there, so that the ties are decided alike.
+Kafka's assignors decide ties by the order in which Java lists the entries of its maps, and by how its heap moves
+equals about; and of several wrong things in a request it tells the one that its map lists first. What is assigned and
+told here is to be the same as there, so that the ties are decided alike.
 """
 
 from __future__ import annotations
