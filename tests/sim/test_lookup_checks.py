@@ -125,6 +125,9 @@ def test_metadata_is_that_of_an_image_that_the_broker_has_had_meanwhile() -> Non
     asked = cluster.ask(metadata_request(["t", TRANSACTIONS.topic]), 12)
     assert cluster.problems(asked) == []
     partition = asked.response.topics[0].partitions[0]
+    partition.leader_id = partition.leader_id % 3 + 1
+    assert cluster.problems(asked) == ["wrong lookup"]
+    partition.leader_id = cluster.leader("t")
     partition.leader_epoch -= 1
     assert cluster.problems(asked) == ["wrong lookup"]
     partition.leader_id = cluster.before.topics["t"].partitions[0].leader

@@ -12,7 +12,7 @@ import pytest
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.sim.actors import Ask
 from odradek.sim.directories import Directory, Known, Lookups
-from odradek.sim.draw import draw
+from odradek.sim.draw import Settings, draw
 from odradek.sim.run import Run
 from odradek.sim.schedule import Player
 from odradek.sim.world import World
@@ -208,6 +208,13 @@ def test_only_brokers_that_are_known_are_asked() -> None:
 def test_who_speaks_a_dialect_looks_nothing_up() -> None:
     with pytest.raises(ValueError, match="does not look up who leads"):
         Player(name="p", transactional_id="a", speaks=True, looks_up=True)
+
+
+def test_producers_of_a_dialect_are_drawn_that_look_nothing_up_and_others_do() -> None:
+    drawn = [draw(seed, "lookups", Settings(dialect="kip-890-text")) for seed in range(1, 5)]
+    players = [each for schedule in drawn for each in schedule.players]
+    assert any(each.speaks for each in players)
+    assert any(each.looks_up for each in players)
 
 
 @cache
