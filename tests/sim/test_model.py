@@ -139,6 +139,16 @@ def test_what_is_open_when_its_transaction_is_complete_hangs() -> None:
     assert [each.name for each in model.problems] == ["hanging transaction"]
 
 
+@pytest.mark.parametrize("events", [ENDED_BELOW, [*COMPLETE, opened(3)]])
+def test_neither_does_what_a_dead_leader_had_open_in_a_topic_that_was_deleted_meanwhile(events: list[Event]) -> None:
+    model, other = after(events), after(events)
+    model.problems.clear()
+    other.problems.clear()
+    model.end(deleted=("t",))
+    other.end(deleted=("u",))
+    assert ([], ["hanging transaction"]) == (model.problems, [each.name for each in other.problems])
+
+
 def test_what_is_open_in_a_topic_that_is_deleted_does_not_hang() -> None:
     gone: Event = ("leadership_given_up", {"leader_epoch": 0} | WHERE)
     model = after([*ENDED_BELOW, gone])

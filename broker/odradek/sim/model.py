@@ -10,7 +10,7 @@ an id of that coordinator is unknown until its next change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -170,13 +170,16 @@ class Model:
             self._node = node
             take(fields)
 
-    def end(self) -> None:
-        """Nothing more comes: what has ended for its coordinator is open nowhere."""
-        hanging = [each for each in self._suspects if self._is_there(each[0], each[1])]
+    def end(self, *, deleted: Collection[str] = ()) -> None:
+        """Nothing more comes: what has ended for its coordinator is open nowhere.
+
+        Of the topics that are `deleted` in the end a leader that had died before could not say that they are gone.
+        """
+        hanging = [each for each in self._suspects if each[0][0] not in deleted and self._is_there(each[0], each[1])]
         self.problems += [problem for _, _, problem in hanging]
         told = {(key, topic_id) for key, topic_id, _ in hanging}
         for (key, topic_id), partition in self._partitions.items():
-            if not self._is_there(key, topic_id) or (key, topic_id) in told:
+            if key[0] in deleted or not self._is_there(key, topic_id) or (key, topic_id) in told:
                 continue
             for span in partition.open.values():
                 known = self._known(span.producer_id)

@@ -327,7 +327,8 @@ class Run:
             self._lookup_problems(calm_at, news),
         )
         self._watch()
-        self.model.end()
+        is_remade = world.nodes[world.spec.controller_id].image.topic(REMADE) is not None
+        self.model.end(deleted=() if is_remade else (REMADE,))
         problems = self.model.problems + list(islice(found if at_rest else checks.without_rest(), PROBLEMS_MAX))
         if not at_rest and not problems + self.model.problems:
             problems = [Problem("no progress", f"{[each.name for each in stage.actors if not each.done]} are stuck")]
