@@ -523,6 +523,25 @@ LOOKUPS = _focus(
 )
 """Clients ask brokers that lag who leads what, and go on with what they were told until it is refused."""
 
+SET_CLOCKS = _focus(
+    {
+        "set a clock ahead": 6,
+        "set a clock back": 3,
+        "move a leader": 2,
+        "move a coordinator": 3,
+        "delay verdicts": 2,
+        "delay records": 2,
+        "delay markers": 1,
+        "crash a broker": 1,
+        "restart a broker": 3,
+    },
+    # A marker that a clock has given up is sent again, and KIP-890 keeps the late one from newer clients only.
+    habits=Habits(timeout_ms=1_500, lingers=0.2, gives_up=0.1, newer=1.0),
+    levels=((2,),),
+    slowest_ms=(0, 5, 40),
+)
+"""The clocks of brokers are set ahead and back: transactions time out early, and by one broker's clock only."""
+
 FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {
         "general": GENERAL,
@@ -572,5 +591,6 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "static-members": STATIC_MEMBERS,
         "aborting-admins": ABORTING_ADMINS,
         "lookups": LOOKUPS,
+        "set-clocks": SET_CLOCKS,
     }
 )

@@ -228,6 +228,21 @@ class Nemesis:
         self.world.pause(node_id)
         return f"broker {node_id} pauses"
 
+    def set_a_clock_ahead(self) -> str:
+        """A broker's clock is set: what is to happen in time happens at once."""
+        node_id = self.random.choice(self.world.running)
+        ahead_ms = self.random.choice((300, 1_000, 5_000))
+        return self._set_clock(node_id, max(ahead_ms, self.world.clock_ahead(node_id)))
+
+    def set_a_clock_back(self) -> str:
+        """A broker's clock, which never goes back, stands still for that long."""
+        node_id = self.random.choice(self.world.running)
+        return self._set_clock(node_id, self.world.clock_ahead(node_id) - self.random.choice((100, 500, 2_000)))
+
+    def _set_clock(self, node_id: int, ahead_ms: int) -> str:
+        self.world.set_clock(node_id, ahead_ms=max(ahead_ms, 0))
+        return f"the clock of broker {node_id} is {self.world.clock_ahead(node_id)} ms ahead"
+
     def _let_go_on(self, *, now: int) -> None:
         for node_id, until in list(self._paused.items()):
             if until <= now:
@@ -540,6 +555,8 @@ DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
         "replace a coordinator amid markers": Nemesis.replace_a_coordinator_amid_markers,
         "repeat a marker late": Nemesis.repeat_a_marker_late,
         "pause a broker": Nemesis.pause_a_broker,
+        "set a clock ahead": Nemesis.set_a_clock_ahead,
+        "set a clock back": Nemesis.set_a_clock_back,
         "change a lag": Nemesis.change_a_lag,
         "silence a replica": Nemesis.silence_a_replica,
         "change the level": Nemesis.change_the_level,

@@ -45,6 +45,8 @@ KINDS = (
     "replace a coordinator amid markers",
     "repeat a marker late",
     "pause a broker",
+    "set a clock ahead",
+    "set a clock back",
     "change the level",
     "use up epochs",
     "fence a producer",

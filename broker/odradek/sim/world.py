@@ -125,6 +125,10 @@ class World:
     ) -> None:
         self.now = START_MS
         self.random = Dice(seed)
+        self._ahead: dict[int, int] = {}
+        """How many milliseconds the clocks of brokers are ahead."""
+        self._shown: dict[int, int] = {}
+        """The latest that a clock that was set has shown: a broker's never goes back."""
         self.facts: list[tuple[int, Fact]] = []
         """Every fact, with the node it comes from."""
         self.fact_times: list[int] = []
@@ -187,7 +191,7 @@ class World:
             cluster=self.spec,
             random=Dice(self.random.getrandbits(64)),
             log=self.log,
-            now=self.now,
+            now=self._clock(node_id),
             events=self if self._tells else None,
             calls_itself=self._calls_itself,
             encodes=self._encoded,
@@ -249,9 +253,35 @@ class World:
         if self._unasked:
             for node_id in self._unasked:
                 is_awake = node_id not in self._dead and node_id not in self._paused
-                wakes[node_id] = self.nodes[node_id].wake_at() if is_awake else None
+                wakes[node_id] = self._wake_of(node_id) if is_awake else None
             self._unasked.clear()
         return min((wake_at for wake_at in wakes.values() if wake_at is not None), default=None)
+
+    def _wake_of(self, node_id: int) -> int | None:
+        """When a broker wants to be woken, by the time of the world."""
+        wake_at = self.nodes[node_id].wake_at()
+        if wake_at is None or not self._ahead:
+            return wake_at
+        return self.now if wake_at <= self._clock(node_id) else wake_at - self._ahead.get(node_id, 0)
+
+    def _clock(self, node_id: int) -> int:
+        """What the clock of a broker shows."""
+        if node_id not in self._ahead:
+            return self.now
+        shown = self._shown[node_id] = max(self._shown[node_id], self.now + self._ahead[node_id])
+        return shown
+
+    def clock_ahead(self, node_id: int) -> int:
+        """How far the clock of a broker is ahead (ms)."""
+        return self._ahead.get(node_id, 0)
+
+    def set_clock(self, node_id: int, *, ahead_ms: int) -> None:
+        """Set the clock of a broker; where it shows a later time it stands still until that has come."""
+        self._shown[node_id] = self._clock(node_id)
+        self._ahead[node_id] = ahead_ms
+        self._unasked.add(node_id)
+        # What has come due is done.
+        self.post(node_id, Tick())
 
     # ------------------------------------------------------------------ who takes part
 
@@ -348,7 +378,7 @@ class World:
         self._unasked.add(node_id)
         self._paused.pop(node_id, None)
         # What it would still do or say, nobody sees; but nothing of it may act later.
-        self.nodes[node_id].step(Stopping(), self.now)
+        self.nodes[node_id].step(Stopping(), self._clock(node_id))
         self._queue = [each for each in self._queue if each[2] != node_id]
         heapify(self._queue)
         for conn in [conn for each, conn in self._clients if each == node_id]:
@@ -406,7 +436,7 @@ class World:
     def _step(self, node_id: int, event: Event) -> None:
         self.stepped.add(node_id)
         self._unasked.add(node_id)
-        effects = self.nodes[node_id].step(event, self.now)
+        effects = self.nodes[node_id].step(event, self._clock(node_id) if self._ahead else self.now)
         if effects:
             self._carry_out(node_id, effects)
         if self.rules.failures and self.log.raises:
