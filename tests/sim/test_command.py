@@ -17,11 +17,11 @@ from odradek.node.events import Command
 from odradek.sim import story, world
 from odradek.sim.command import Found, add_commands, find
 from odradek.sim.draw import Settings, draw
-from odradek.sim.focus import FOCUSES
 from odradek.sim.promises import PROMISES, Violation
 from odradek.sim.run import Run, run
 from odradek.sim.schedule import Schedule, read_schedule, schedule_text
 from odradek.sim.shrink import shrink
+from odradek.sim.workloads import FOCUSES
 from odradek.usage import UsageError
 from odradek.wire.messages.produce_request import ProduceRequest
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from odradek.sim.draw import draw
-from odradek.sim.focus import FOCUSES
 from odradek.sim.model import Model, ReadBatch
 from odradek.sim.promises import PROMISES
 from odradek.sim.run import Run
+from odradek.sim.workloads import FOCUSES
 
 KEY = ("t", 0)
 WHERE: dict[str, Any] = {"topic": "t", "partition": 0}

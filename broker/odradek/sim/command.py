@@ -26,12 +26,12 @@ from odradek.node.rules.model import Rule, RuleError
 from odradek.parent import end_with_parent
 from odradek.sim.check import check
 from odradek.sim.draw import Settings, draw
-from odradek.sim.focus import FOCUSES
 from odradek.sim.promises import Violation
 from odradek.sim.run import Report, Run
 from odradek.sim.schedule import Schedule, read_schedule, schedule_text
 from odradek.sim.shrink import shrink
 from odradek.sim.story import Story, tell
+from odradek.sim.workloads import FOCUSES
 from odradek.usage import UsageError
 
 __all__ = ["ALL", "Found", "Switch", "add_commands", "find", "sim"]

@@ -11,9 +11,10 @@ from odradek.dialects.load import load
 from odradek.node.rules.model import Rule
 from odradek.sim.dice import Dice
 from odradek.sim.faults import RULES
-from odradek.sim.focus import FOCUSES, Focus
+from odradek.sim.focus import Focus
 from odradek.sim.habits import Habits
 from odradek.sim.schedule import PARTITIONS, Deed, Player, Schedule, Send, Txn
+from odradek.sim.workloads import FOCUSES
 
 __all__ = ["Settings", "draw"]
 

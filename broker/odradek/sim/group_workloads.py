@@ -1,0 +1,83 @@
+"""Workloads that are about groups: those that consume, transform and produce, and those that share."""
+
+from __future__ import annotations
+
+from odradek.sim.focus import focus
+from odradek.sim.habits import Habits
+
+__all__ = ["HEARTBEATS", "MOVING_SHARES", "MOVING_WORK", "SHARING", "SILENT_MEMBERS", "STATIC_MEMBERS", "WORKING"]
+
+WORKING = focus(
+    {"delay markers": 6, "lose answers": 1, "move a coordinator": 3},
+    habits=Habits(workers=5, newer=0.5, gives_up=0.0, dies=0.1),
+    slowest_ms=(0, 5, 40),
+)
+"""Work goes from one member of a group to the next while the offset of the one before is not decided yet."""
+
+HEARTBEATS = focus(
+    {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(workers=5, newer=0.5, gives_up=0.0, dies=0.1, heartbeats=True),
+    slowest_ms=(0, 5, 40),
+)
+"""As `working`, with members of the newer protocol (KIP-848), whose epochs tell old members' offsets apart."""
+
+SHARING = focus(
+    {
+        "delay markers": 3,
+        "delay records": 2,
+        "move a leader": 2,
+        "crash a broker": 1,
+        "restart a broker": 3,
+        "deafen a broker": 2,
+    },
+    habits=Habits(sharers=3, commits=0.5, workers=0),
+    slowest_ms=(0, 5, 40),
+)
+"""Members of a share group (KIP-932) take what is committed, and say what becomes of it, or nothing, or die."""
+
+MOVING_SHARES = focus(
+    {"delay states": 8, "move a leader": 6, "delay markers": 1},
+    habits=Habits(sharers=3, dawdles=0.6, commits=0.8, workers=0, ids=2, pauses_ms=(50, 200)),
+    slowest_ms=(0, 5, 40),
+)
+"""What leaders say of records of a share group arrives when others lead their partitions, and have given them out."""
+
+MOVING_WORK = focus(
+    {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(
+        workers=5,
+        newer=0.5,
+        gives_up=0.0,
+        dies=0.1,
+        heartbeats=True,
+        ranges=True,
+        session_ms=1_500,
+        watchers=1,
+        watches_members=True,
+    ),
+    slowest_ms=(0, 5, 40),
+)
+"""As `heartbeats`, where who joins takes the work of another member, which stays, and silent ones are left out."""
+
+SILENT_MEMBERS = focus(
+    {"delay markers": 4, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(
+        workers=4,
+        newer=0.5,
+        gives_up=0.0,
+        dies=0.02,
+        rejoins=0.01,
+        away_ms=3_000,
+        watchers=1,
+        watches_members=True,
+    ),
+    slowest_ms=(0, 5, 40),
+)
+"""As `working`, with members that vanish for longer than their session, while hardly anybody joins again."""
+
+STATIC_MEMBERS = focus(
+    {"delay markers": 4, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(workers=4, newer=0.5, gives_up=0.0, rejoins=0.03, shares_names=True, pauses_ms=(0, 200, 600)),
+    slowest_ms=(0, 5, 40),
+)
+"""Static members (KIP-345) are started while another process has their name, which goes on with its transaction."""
