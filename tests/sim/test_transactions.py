@@ -48,7 +48,9 @@ def test_exactly_once_under_faults(seed: int) -> None:
 @pytest.mark.parametrize("focus", [each for each in FOCUSES if each != "general"])
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + FOCUSED_SEEDS))
 def test_exactly_once_where_one_race_is_looked_for(focus: str, seed: int) -> None:
-    assert played(seed, focus).transactions > 0
+    report = played(seed, focus)
+    # Where brokers are gone from the start nobody may come to begin a transaction.
+    assert report.transactions + report.met.total() > 0
 
 
 @pytest.mark.slow

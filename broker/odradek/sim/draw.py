@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from odradek.dialects.load import load
 from odradek.node.rules.model import Rule
 from odradek.sim.dice import Dice
-from odradek.sim.faults import RULES
+from odradek.sim.faults import RULES, SLOWED_MARKERS_MAX_MS, slowed_markers_ms
 from odradek.sim.focus import Focus
 from odradek.sim.habits import Habits
 from odradek.sim.schedule import PARTITIONS, Deed, Player, Schedule, Send, Txn
@@ -225,6 +225,8 @@ def _send(dice: Random, habits: Habits, partition: int, *, pause_ms: int) -> Sen
 
 def _deeds(dice: Random, weights: dict[str, int], focus: Focus, *, brokers: int) -> list[Deed]:
     deeds: list[Deed] = []
+    slowed: list[tuple[int, int, int]] = []
+    """Until when markers for a broker may be held up by a rule, for which one, and for how long."""
     at_ms = 0
     while at_ms < TROUBLE_MS and weights:
         [kind] = dice.choices(list(weights), list(weights.values()))
@@ -232,6 +234,10 @@ def _deeds(dice: Random, weights: dict[str, int], focus: Focus, *, brokers: int)
         make = RULES.get(kind)
         rule = None if make is None else make(Random(seed), broker)
         then = dice.choice(focus.follow_ups) if focus.follow_ups and rule is not None else ""
-        deeds.append(Deed(at_ms=at_ms, kind=kind, seed=seed, rule=rule, lasts_ms=lasts_ms, then=then))
+        slows_ms = 0 if rule is None else slowed_markers_ms(rule)
+        others_ms = sum(each_ms for until, where, each_ms in slowed if where == broker and until > at_ms)
+        if not slows_ms or slows_ms + others_ms <= SLOWED_MARKERS_MAX_MS:
+            deeds.append(Deed(at_ms=at_ms, kind=kind, seed=seed, rule=rule, lasts_ms=lasts_ms, then=then))
+            slowed.append((at_ms + lasts_ms + slows_ms, broker, slows_ms))
         at_ms += dice.randint(*focus.gaps_ms)
     return deeds

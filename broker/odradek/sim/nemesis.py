@@ -21,7 +21,7 @@ from odradek.node.rules.model import Rule, RuleError
 from odradek.node.rules.one_line import rule
 from odradek.node.transport.call import Call
 from odradek.sim.actors import Ask, AskAll, Script, Sleep
-from odradek.sim.faults import SLOWED_MARKERS_MAX_MS, slowed_markers_ms, told
+from odradek.sim.faults import told
 from odradek.sim.ownership import Forced
 from odradek.sim.schedule import REMADE, Deed
 from odradek.sim.world import World
@@ -91,8 +91,6 @@ class Nemesis:
         self._slow: set[int] = set()
         """Brokers whose replicas have been given another lag."""
         self._deaf: dict[int, int] = {}
-        self._slowed: list[tuple[int, int | None, int]] = []
-        """Until when a rule may hold up the markers that are sent to a broker, to which one, and for how long."""
         """Brokers that hear nothing of the metadata, and until when."""
         self._paused: dict[int, int] = {}
         """Brokers that do nothing at all, and until when."""
@@ -405,12 +403,6 @@ class Nemesis:
         return False
 
     def _arm(self, fault: Rule, *, lasts_ms: int) -> str:
-        slows_ms, node_id, now = slowed_markers_ms(fault), fault.match.broker, self.world.now
-        if slows_ms:
-            slowed_ms = sum(each_ms for until, broker, each_ms in self._slowed if broker == node_id and until > now)
-            if slowed_ms + slows_ms > SLOWED_MARKERS_MAX_MS:
-                return f"markers for broker {node_id} are slow enough"
-            self._slowed.append((now + lasts_ms + slows_ms, node_id, slows_ms))
         try:
             armed = self.world.arm(fault)
         except RuleError:
