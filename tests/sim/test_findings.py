@@ -68,6 +68,8 @@ FINDINGS = [
     (20328, "removed-leaders"),
     # Several rules together held markers up for so long that they were sent again.
     (20348, "heartbeats"),
+    # A broker that heard nothing from the first moment on did not know that the group reads what is committed.
+    (20420, "sharing"),
 ]
 
 

@@ -127,6 +127,8 @@ class Run:
             dialect=dialect,
             remembers=False,
         )
+        if schedule.sharers:
+            self.world.client(self.world.spec.controller_id).ask(share_group_settings(), 1)
         # Every broker has to have its producer ids and its metadata before anything goes wrong.
         self.world.advance(1_000)
         self.start = self.world.now
@@ -174,8 +176,6 @@ class Run:
             Sharer(self.world, f"s{number}", seed=f"{schedule.seed} sharer {number}", dawdles=schedule.dawdles)
             for number in range(schedule.sharers)
         ]
-        if self.sharers:
-            self.world.client(self.world.spec.controller_id).ask(share_group_settings(), 1)
         self.group = Group(WORK_GROUP, schedule.heartbeats, schedule.session_ms or SESSION_MS)
         """What its members have agreed on, as far as a run lasts long enough for it."""
         self.watchers = [
