@@ -21,6 +21,14 @@ TIMEOUT_S = 120
 BUSY = ("--rate", "100", "--abort-every", "4", "--crash-every", "12", "--seed", "21")
 
 
+@pytest.fixture(autouse=True)
+def hangup_ends() -> Iterator[None]:
+    """Whoever runs the tests with `nohup` lets them, and what they start, ignore the loss of a terminal."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @contextmanager
 def demo(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
