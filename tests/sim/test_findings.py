@@ -70,6 +70,8 @@ FINDINGS = [
     (20348, "heartbeats"),
     # A broker that heard nothing from the first moment on did not know that the group reads what is committed.
     (20420, "sharing"),
+    # A coordinator was asked again before it had answered, and its answer was taken for that to the later question.
+    (21125, "hurried"),
 ]
 
 

@@ -108,6 +108,13 @@ def test_what_does_not_follow_is_named(events: list[Event], name: str) -> None:
     assert name in PROMISES
 
 
+def test_answers_belong_to_questions_in_their_order() -> None:
+    asks, told = ("verify_start", VERIFIED), ("verify_end", ACCEPTED)
+    asked_thrice = [*BEGUN, asks, asks, told, state("Ongoing", "PrepareCommit", epoch=1), asks]
+    assert broken([*asked_thrice, told]) == []
+    assert broken([*asked_thrice, told, told]) == ["wrong verdict"]
+
+
 @pytest.mark.parametrize(
     ("events", "batch", "name"),
     [

@@ -133,8 +133,8 @@ class Model:
         self._epochs: dict[int, int] = {}
         """The highest that was given out, by producer id."""
         self._decisions: dict[tuple[int, int], bool] = {}
-        self._asked: dict[tuple[int, int, int, TopicPartition], int] = {}
-        """Number of the event with which a leader began to ask about a producer."""
+        self._asked: dict[tuple[int, int, int, TopicPartition], list[int]] = {}
+        """Numbers of the events with which a leader began to ask about a producer, the oldest first."""
         self._takes: Mapping[str, Callable[[Fields], None]] = {
             "init_producer_id": self._initialised,
             "transaction_kept": self._kept,
@@ -275,14 +275,16 @@ class Model:
             found.partitions.add((fields["topic"], fields["partition"]))
 
     def _asks(self, fields: Fields) -> None:
-        self._asked.setdefault(self._question(fields), self.events)
+        self._asked.setdefault(self._question(fields), []).append(self.events)
 
     def _question(self, fields: Fields) -> tuple[int, int, int, TopicPartition]:
         return self._node, fields["producer_id"], fields["producer_epoch"], (fields["topic"], fields["partition"])
 
     def _answered(self, fields: Fields) -> None:
         key = (fields["topic"], fields["partition"])
-        asked = self._asked.pop(self._question(fields), None)
+        # Whoever asks again before there is an answer is answered later.
+        questions = self._asked.get(self._question(fields))
+        asked = questions.pop(0) if questions else None
         found = self._ids.get(fields["transactional_id"])
         if fields["verdict"] != "accepted" or asked is None or found is None or not found.is_known:
             return
