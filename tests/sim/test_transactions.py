@@ -49,8 +49,8 @@ def test_exactly_once_under_faults(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + FOCUSED_SEEDS))
 def test_exactly_once_where_one_race_is_looked_for(focus: str, seed: int) -> None:
     report = played(seed, focus)
-    # Where brokers are gone from the start nobody may come to begin a transaction.
-    assert report.transactions + report.met.total() > 0
+    # In `lookups` brokers may be gone from the start, so that nobody comes to begin a transaction.
+    assert report.transactions > 0 or (focus == "lookups" and report.met)
 
 
 @pytest.mark.slow

@@ -169,18 +169,17 @@ class Checks:
                 opened[name] = at, node_id
                 continue
             began, by = opened.pop(name, (at, node_id))
-            if by == node_id and at - began > longest_ms and self._timeout_ms < LONG_MS:
-                # Whose log has too few replicas can abort nothing.
-                could = max(began, self._too_few_until(at))
-                if at - could > longest_ms:
-                    yield Problem("unfinished transaction", f"{name} had one open for {at - began} ms")
+            is_late = by == node_id and at - began > longest_ms and self._timeout_ms < LONG_MS
+            # Whose log has too few replicas can abort nothing.
+            if is_late and at - self._too_few_until(at) > longest_ms:
+                yield Problem("unfinished transaction", f"{name} had one open for {at - began} ms")
 
     def _too_few_until(self, at: int) -> int:
         """When, before this, so few brokers ran for the last time that coordinators could not write; 0 if never."""
-        nodes = self._world.nodes
-        needed = min(len(nodes), max(node.config.transaction_state_log_min_isr for node in nodes.values()))
+        world = self._world
+        needed = min(len(world.nodes), world.config.transaction_state_log_min_isr)
         until, few = 0, False
-        for changed_at, count in self._world.populations:
+        for changed_at, count in world.populations:
             if changed_at > at:
                 break
             if few:

@@ -260,9 +260,9 @@ class World:
     def _wake_of(self, node_id: int) -> int | None:
         """When a broker wants to be woken, by the time of the world."""
         wake_at = self.nodes[node_id].wake_at()
-        if wake_at is None or not self._ahead:
+        if wake_at is None or node_id not in self._ahead:
             return wake_at
-        return self.now if wake_at <= self._clock(node_id) else wake_at - self._ahead.get(node_id, 0)
+        return self.now if wake_at <= self._clock(node_id) else wake_at - self._ahead[node_id]
 
     def _clock(self, node_id: int) -> int:
         """What the clock of a broker shows."""
@@ -436,7 +436,7 @@ class World:
     def _step(self, node_id: int, event: Event) -> None:
         self.stepped.add(node_id)
         self._unasked.add(node_id)
-        effects = self.nodes[node_id].step(event, self._clock(node_id) if self._ahead else self.now)
+        effects = self.nodes[node_id].step(event, self._clock(node_id))
         if effects:
             self._carry_out(node_id, effects)
         if self.rules.failures and self.log.raises:

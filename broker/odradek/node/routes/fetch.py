@@ -383,10 +383,8 @@ class _Reading:
         found = current_leader(self.node, wanted.topic, wanted.index, self.listener)
         if found is not None:
             failed.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
-            if self.follower < 0 and found.reached is not None:
-                self.leaders[found.leader_id] = NodeEndpoint(
-                    node_id=found.leader_id, host=found.reached.host, port=found.reached.port, rack=found.rack
-                )
+            if self.follower < 0:
+                found.tell_endpoint(self.leaders, NodeEndpoint)
 
 
 _UNKNOWN = frozenset(

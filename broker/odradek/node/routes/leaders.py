@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -11,9 +11,18 @@ from odradek.node.seams import HasMetadata
 
 __all__ = ["CurrentLeader", "current_leader"]
 
+E_co = TypeVar("E_co", covariant=True)
+E = TypeVar("E")
+
 
 class Node(HasMetadata, Protocol):
     """What finding a leader touches of its broker."""
+
+
+class EndpointOf(Protocol[E_co]):
+    """Makes the endpoint of a broker, as one kind of answer tells it."""
+
+    def __call__(self, *, node_id: int, host: str, port: int, rack: str | None) -> E_co: ...
 
 
 class CurrentLeader(Struct, frozen=True):
@@ -25,6 +34,13 @@ class CurrentLeader(Struct, frozen=True):
     reached: EndpointImage | None
     """None while it is not alive."""
     rack: str | None
+
+    def tell_endpoint(self, endpoints: dict[int, E], kind: EndpointOf[E]) -> None:
+        """Add where it is reached to the endpoints of an answer, by the ids of brokers."""
+        if self.reached is not None:
+            endpoints[self.leader_id] = kind(
+                node_id=self.leader_id, host=self.reached.host, port=self.reached.port, rack=self.rack
+            )
 
 
 def current_leader(node: Node, topic: str, index: int, listener: str) -> CurrentLeader | None:

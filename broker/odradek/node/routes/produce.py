@@ -219,10 +219,7 @@ def _tell_leader(
     found = None if topic is None else current_leader(node, topic, answer.index, listener)
     if found is not None:
         answer.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
-        if found.reached is not None:
-            leaders[found.leader_id] = NodeEndpoint(
-                node_id=found.leader_id, host=found.reached.host, port=found.reached.port, rack=found.rack
-            )
+        found.tell_endpoint(leaders, NodeEndpoint)
 
 
 def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call) -> Write | PartitionProduceResponse:

@@ -161,10 +161,7 @@ async def share_acknowledge(node: Node, call: Call) -> ShareAcknowledgeResponse:
                     answer.current_leader = acknowledge_response.LeaderIdAndEpoch(
                         leader_id=found.leader_id, leader_epoch=found.leader_epoch
                     )
-                    if found.reached is not None:
-                        leaders[found.leader_id] = acknowledge_response.NodeEndpoint(
-                            node_id=found.leader_id, host=found.reached.host, port=found.reached.port, rack=found.rack
-                        )
+                    found.tell_endpoint(leaders, acknowledge_response.NodeEndpoint)
         if not response.responses or response.responses[-1].topic_id != topic_id:
             response.responses.append(ShareAcknowledgeTopicResponse(topic_id=topic_id))
         response.responses[-1].partitions.append(answer)
@@ -414,10 +411,7 @@ class _Fetching:
             found = _leader(self.node, self.call, topic_id, index)
             if found is not None:
                 data.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
-                if found.reached is not None:
-                    self.leaders[found.leader_id] = NodeEndpoint(
-                        node_id=found.leader_id, host=found.reached.host, port=found.reached.port, rack=found.rack
-                    )
+                found.tell_endpoint(self.leaders, NodeEndpoint)
         return data
 
     def answer(
