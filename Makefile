@@ -17,6 +17,7 @@
 #   make pipeline-jars  the jars of Spark's Kafka connector, for odradek copy
 #   make bench-audit    the audit of logs from 1 to 10 GB, on one and two executors (see bench/README.md)
 #   make audit-demo     KIP-890 in one picture: audits of a late produce, at level 0 and at level 2
+#   make pictures  draw the pictures of README and docs anew
 #   make image-test  builds the image with Buildah and tries it (Debian's packages; as root)
 #   make dist      wheel and sdist, in dist/
 #   make clean     remove what the above have made in this folder, and say what they have left elsewhere
@@ -31,7 +32,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run demo dist test test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test clean
+.PHONY: run pictures demo dist test test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -83,6 +84,9 @@ matrix matrix-full: $(VENV)/installed-dev $(GENERATED)
 
 kafka-tests: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.kafka $(ARGS)
+
+pictures: $(VENV)/installed-dev $(GENERATED)
+	@$(BIN)/python -m tests.pictures
 
 oracle: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.oracle compare $(ARGS)

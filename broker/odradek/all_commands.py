@@ -132,6 +132,12 @@ def _add_sim(commands: Commands) -> None:
     add_commands(commands)
 
 
+def _add_show(commands: Commands) -> None:
+    from odradek.show.command import add_commands
+
+    add_commands(commands)
+
+
 def _add_pipeline(commands: Commands) -> None:
     try:
         from odradek_pipeline.cli import add_commands
@@ -144,6 +150,7 @@ FAMILIES: dict[tuple[str, ...], Callable[[Commands], None]] = {
     ("demo",): _add_demo,
     ("hub", "ctl"): _add_control,
     ("sim",): _add_sim,
+    ("show",): _add_show,
     ("scan", "audit", "watch", "copy", "report"): _add_pipeline,
 }
 """The first words of the commands that others bring, and what adds them."""

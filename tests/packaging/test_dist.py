@@ -22,8 +22,7 @@ import odradek
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 PINNED = "run.txt"
 DIALECT_FILES = {".toml", ".json", ".md", ".py"}
-README = (ROOT / "README.md").read_text()
-INSTALL = re.findall(r"^    (pip install .*)$", README, re.MULTILINE)
+INSTALL = re.findall(r"^    (pip install .*)$", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE)
 NOT_PLAIN = {"click", "confluent-kafka", "numpy", "pandas", "pydantic", "pyspark", "pytest", "rich", "typer"}
 # What a plain installation does not have.
 LACKING = [
@@ -148,13 +147,12 @@ def test_the_sdist_installs_with_what_is_pinned_and_serves(dist: Dist, project: 
 
 @pytest.mark.slow
 @pytest.mark.client
-@pytest.mark.parametrize("number", range(len(INSTALL)), ids=["checkout", "wheel"])
-def test_it_installs_into_a_project_as_the_readme_says(dist: Dist, project: Project, number: int) -> None:
+@pytest.mark.parametrize("number", range(len(INSTALL)), ids=["checkout", "wheel", "git"])
+def test_it_installs_into_a_project_as_the_page_says(dist: Dist, project: Project, number: int) -> None:
     program, command, what = INSTALL[number].split()
     assert ("pip", "install") == (program, command)
-    here = what.replace(f"/path/to/odradek/dist/{dist.wheel.name}", str(dist.wheel)).replace(
-        "/path/to/odradek", str(ROOT)
-    )
+    wheel = f"/path/to/odradek/dist/{dist.wheel.name}"
+    here = what.replace(wheel, str(dist.wheel)).replace("/path/to/odradek", str(ROOT))
     assert "/path/" not in here
     project.pip("install", "--quiet", here)
     assert set() == NOT_PLAIN & {line.split("==")[0].lower() for line in project.pip("freeze").split()}

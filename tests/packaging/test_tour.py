@@ -20,6 +20,7 @@ from tests.packaging.tools import HERE, ROOT, said
 pytestmark = [pytest.mark.slow, pytest.mark.client]
 
 SECTIONS = ("Five minutes", "In a test")
+BUG, FIX = re.compile(r"pay\(bootstrap, order\)  # the bug.*"), "till.commit_transaction()"
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMISE = re.compile(r"(?:#|//) prints (.*)$", re.MULTILINE)
 END = re.compile(r"# ends in (.*)$", re.MULTILINE)
@@ -39,6 +40,14 @@ def blocks(section: str) -> list[Block]:
     readme = (ROOT / "README.md").read_text()
     (text,) = re.findall(rf"^## {section}\n(.*?)(?=^## )", readme, re.MULTILINE | re.DOTALL)
     return [Block(language, code, PROMISE.findall(code), END.findall(code)) for language, code in FENCED.findall(text)]
+
+
+def first_screen() -> str:
+    """The test at the top of the README."""
+    top = (ROOT / "README.md").read_text().partition("\n## ")[0]
+    [(language, code)] = FENCED.findall(top)
+    assert "python" == language
+    return str(code)
 
 
 SERVE, *TOUR = blocks(SECTIONS[0])
@@ -155,6 +164,18 @@ def test_a_block_of_the_tour(tour: Tour, number: int) -> None:
 def keeps(block: Block, printed: str) -> bool:
     ends = all(printed.rstrip().endswith(end) for end in block.ends_in)
     return ends and all(promise in printed for promise in block.prints)
+
+
+def test_the_test_on_the_first_screen_finds_its_bug(tmp_path: Path) -> None:
+    (tmp_path / "test_bug.py").write_text(first_screen())
+    fixed, places = BUG.subn(FIX, first_screen())
+    assert 1 == places
+    (tmp_path / "test_fix.py").write_text(fixed)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--show-capture=no", "."]
+    done = said(*command, cwd=tmp_path, env=environment(Path(sys.prefix)))
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "[b'order-7', b'order-7']" in done.stdout, done.stdout
+    assert "FAILED test_bug.py::test_an_order_is_paid_once" in done.stdout
 
 
 def test_the_pytest_example(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Pictures of what happened, from the events of brokers (docs/events.md)."""

@@ -1,0 +1,30 @@
+"""A conversation as a sequence diagram of Mermaid, which code hosts draw in Markdown."""
+
+from __future__ import annotations
+
+from odradek.show.sequence import Conversation, Step
+
+__all__ = ["mermaid"]
+
+UNSAFE = str.maketrans({";": ",", "#": " ", "<": "‹", ">": "›", '"': "'", "\n": " ", "\r": " "})
+"""A semicolon ends a statement, a number sign begins an entity, and some viewers read tags."""
+
+
+def mermaid(conversation: Conversation) -> str:
+    """The source of the diagram."""
+    heads = [
+        f"    participant L{index} as {_safe(lane.name)}, {_safe(lane.about)}"
+        for index, lane in enumerate(conversation.lanes)
+    ]
+    return "\n".join(["sequenceDiagram", *heads, *map(_line, conversation.steps)]) + "\n"
+
+
+def _safe(text: str) -> str:
+    return text.translate(UNSAFE)
+
+
+def _line(step: Step) -> str:
+    if step.source == step.target:
+        return f"    Note over L{step.source}: {_safe(step.text)}"
+    arrow = "--x" if step.is_refused else "-->>" if step.is_answer else "->>"
+    return f"    L{step.source}{arrow}L{step.target}: {_safe(step.text)}"
