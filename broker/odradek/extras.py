@@ -6,7 +6,7 @@ import importlib.util
 
 from odradek.usage import UsageError
 
-__all__ = ["need"]
+__all__ = ["is_there", "need"]
 
 PACKAGES = {"confluent_kafka": "confluent-kafka", "opentelemetry.proto": "opentelemetry-proto"}
 """By module, where the package has another name."""
@@ -14,12 +14,13 @@ PACKAGES = {"confluent_kafka": "confluent-kafka", "opentelemetry.proto": "opente
 
 def need(*modules: str, extra: str) -> None:
     """End the command if it lacks one of these modules; the extra has them."""
-    missing = [PACKAGES.get(module, module) for module in modules if not _is_there(module)]
+    missing = [PACKAGES.get(module, module) for module in modules if not is_there(module)]
     if missing:
         raise UsageError(f"This command needs {' and '.join(missing)}: pip install 'odradek[{extra}]'")
 
 
-def _is_there(module: str) -> bool:
+def is_there(module: str) -> bool:
+    """Whether a module is installed; nothing is imported but the packages around it."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -10,9 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from odradek.commands import Argument, Commands, Option
+from odradek.extras import is_there
 from odradek.usage import UsageError
 from odradek_pipeline.needs import need
-from odradek_pipeline.options import AuditMaster, Directories, Out, ShowProgress, Since, Stage, Tables, Until
+from odradek_pipeline.options import (
+    AuditMaster,
+    Directories,
+    LogsMaster,
+    Out,
+    ShowProgress,
+    Since,
+    Stage,
+    Tables,
+    Until,
+)
 from odradek_pipeline.table_kind import TableKind
 from odradek_pipeline.told import BAD, finish
 
@@ -39,7 +51,7 @@ def audit_logs_command(
     out: Annotated[
         str, Option(help="Folder for the tables (Parquet) and summary.json; s3://… and the like too.")
     ] = "audit",
-    master: AuditMaster = "local[*]",
+    master: LogsMaster = None,
     topic: Annotated[
         list[str] | None,
         Option(help="Only these topics; without __transaction_state nothing can be said to hang."),
@@ -66,7 +78,7 @@ def audit_logs_command(
     from odradek_pipeline.stores import fetched, is_far, placed
     from odradek_pipeline.times import Span
 
-    kind = check_tables(tables, out)
+    kind, master = check_tables(tables, out), _master(master)
     if master != "none":
         need("pyspark", extra="pipeline")
         check_master(master)
@@ -102,6 +114,19 @@ class _LogOptions:
     def given(self) -> dict[str, Any]:
         """As keywords."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+def _master(asked: str | None) -> str:
+    """The master of an audit of logs that names none: this machine, with Spark where it is installed."""
+    if asked is not None:
+        return asked
+    if is_there("pyspark"):
+        return "local[*]"
+    print(
+        "There is no Spark here (the extra pipeline): this process reads the logs, as with --master none.",
+        file=sys.stderr,
+    )
+    return "none"
 
 
 def _is_here(master: str) -> bool:
@@ -242,7 +267,7 @@ def audit_all_command(
     history: Annotated[list[Path] | None, Option(help="Client history; can be given more than once.")] = None,
     events: Annotated[list[Path] | None, Option(help="Event log; can be given more than once.")] = None,
     out: Out = Path("audit"),
-    master: AuditMaster = "local[*]",
+    master: LogsMaster = None,
     topic: Annotated[list[str] | None, Option(help="Of the logs only these topics.")] = None,
     since: Since = None,
     until: Until = None,

@@ -7,7 +7,18 @@ from typing import Annotated
 
 from odradek.commands import Argument, Option
 
-__all__ = ["AuditMaster", "Directories", "Master", "Out", "ShowProgress", "Since", "Stage", "Tables", "Until"]
+__all__ = [
+    "AuditMaster",
+    "Directories",
+    "LogsMaster",
+    "Master",
+    "Out",
+    "ShowProgress",
+    "Since",
+    "Stage",
+    "Tables",
+    "Until",
+]
 
 Directories = Annotated[
     list[str],
@@ -36,3 +47,6 @@ ShowProgress = Annotated[
     bool, Option(help="Say how far it is where standard error is no terminal, too: a line every ten seconds.")
 ]
 AuditMaster = Annotated[str, Option(help=f"{MASTERS}; none: without Spark.")]
+LogsMaster = Annotated[
+    str | None, Option(help=f"{MASTERS}; none: without Spark. Else local[*], or none where Spark is not installed.")
+]
