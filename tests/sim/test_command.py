@@ -17,7 +17,7 @@ from odradek.node.events import Command
 from odradek.sim import story, world
 from odradek.sim.command import Found, add_commands, find
 from odradek.sim.draw import Settings, draw
-from odradek.sim.promises import PROMISES, Violation
+from odradek.sim.promises import MEANINGS, PROMISES, Violation
 from odradek.sim.run import Run, run
 from odradek.sim.schedule import Schedule, read_schedule, schedule_text
 from odradek.sim.shrink import shrink
@@ -90,6 +90,28 @@ def test_a_hanging_transaction_is_told_in_a_few_steps(hanging: Found) -> None:
     # The record comes when the marker is written: that is what KIP-890 is about.
     assert text.index("has marker ABORT") < text.index("opens a transaction")
     assert hanging.story.mermaid().startswith("sequenceDiagram\n    participant ")
+    assert MEANINGS["hanging transaction"] in text
+
+
+def test_each_promise_says_what_its_breach_means() -> None:
+    assert PROMISES.keys() == MEANINGS.keys()
+
+
+@pytest.mark.slow
+def test_a_terminal_gets_one_sentence_of_each_kind_and_no_source_of_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--level", 0, "--verification", "off", "--workload", "late-records", "--until-found")
+    assert exit_code(*words, "--out", tmp_path) == 1
+    said = capsys.readouterr().out
+    [seen] = re.findall(r"^Seen: (.*)$", said, re.MULTILINE)
+    assert re.fullmatch(r"[^;]+ \(and \d+ more of the kind\)\.", seen)
+    assert "mermaid" not in said
+    virtual = re.search(r"^1 run, 1 with a finding; (\d+) virtual s were played", said, re.MULTILINE)
+    assert virtual is not None
+    assert int(virtual[1]) > 0
+    [written] = tmp_path.glob("*.md")
+    assert "```mermaid" in written.read_text()
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from odradek.sim.promises import Violation
 from odradek.sim.run import Report, Run
 from odradek.sim.schedule import Schedule, read_schedule, schedule_text
 from odradek.sim.shrink import shrink
-from odradek.sim.story import Story, tell
+from odradek.sim.story import Story, counted, tell
 from odradek.sim.workloads import FOCUSES
 from odradek.usage import UsageError
 
@@ -58,12 +58,15 @@ class Played(Struct, frozen=True):
     seed: int
     workload: str
     report: Report | None
-    problems: str = ""
+    problem: str = ""
+    """The first promise that was broken, and what was seen of that."""
+    virtual_ms: int = 0
+    """How long the run lasted, also where it ended with a finding."""
 
     def __str__(self) -> str:
         name = f"seed {self.seed} {self.workload}"
         if self.report is None:
-            return f"{name}: {self.problems}"
+            return f"{name}: {self.problem}"
         report = self.report
         return (
             f"{name}: {report.committed} committed of {report.transactions}, "
@@ -142,22 +145,22 @@ def sim(
     for outcome in _play_all(tasks, settings, jobs=jobs):
         print(outcome, flush=True)
         played += 1
+        virtual_ms += outcome.virtual_ms
         if outcome.report is not None:
-            virtual_ms += outcome.report.virtual_ms
             continue
         findings += 1
         drawn = draw(outcome.seed, outcome.workload, settings)
         command = _command(outcome, level=level, settings=settings, rules=rules)
         found = find(drawn, repeat=command, shrinks=not no_shrink)
-        print(f"\n{found.story.text()}", flush=True)
+        print(f"\n{found.story.text(picture=False)}", flush=True)
         if out is not None:
             _write(out, f"{outcome.workload}-{outcome.seed}", found)
         if until_found:
             break
     seconds = max(monotonic() - began, 0.001)
     print(
-        f"{played} runs, {findings} with a finding; {virtual_ms / 1000:.0f} virtual s in {seconds:.1f} s "
-        f"({virtual_ms / 1000 / seconds:.0f} a second)"
+        f"{counted(played, 'run')}, {findings} with a finding; "
+        f"{virtual_ms / 1000:.0f} virtual s were played in {seconds:.1f} s, findings made small included"
     )
     _end(findings > 0)
 
@@ -200,9 +203,11 @@ def _play(task: tuple[int, str], settings: Settings) -> Played:
     seed, workload = task
     run = Run(draw(seed, workload, settings))
     try:
-        return Played(seed, workload, run.play())
+        report = run.play()
+        return Played(seed, workload, report, virtual_ms=report.virtual_ms)
     except Violation as violation:
-        return Played(seed, workload, None, str(violation))
+        first = violation.problems[0]
+        return Played(seed, workload, None, f"{first.name}: {first.seen}", virtual_ms=violation.at_ms)
 
 
 def _play_all(tasks: Iterator[tuple[int, str]], settings: Settings, *, jobs: int) -> Iterator[Played]:
@@ -247,7 +252,7 @@ def _replayed(path: Path) -> bool:
     if violation is None:
         print("Every promise was kept.")
         return False
-    print(tell(run, violation, repeat=f"odradek sim --schedule {path}").text())
+    print(tell(run, violation, repeat=f"odradek sim --schedule {path}").text(picture=False))
     return True
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-__all__ = ["PROMISES", "Problem", "Violation"]
+__all__ = ["MEANINGS", "PROMISES", "Problem", "Violation"]
 
 PROMISES: Mapping[str, str] = MappingProxyType(
     {
@@ -56,6 +56,53 @@ PROMISES: Mapping[str, str] = MappingProxyType(
 )
 """Names of breaches, after Jepsen's where it has one, and the promises that they break."""
 
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "hanging transaction": "read_committed consumers of the partition stop there until somebody aborts by hand.",
+        "late record": "a record that its producer has given up may be committed with another transaction.",
+        "mixed transaction": "the outcome of one transaction decides about a record of another.",
+        "lost write": "data that a producer may rely on is gone.",
+        "dirty read": "a consumer acts on data that may still be aborted.",
+        "aborted read": "a consumer acts on data that never came into force.",
+        "wrong records": "exactly-once is broken: something was read in part, or twice.",
+        "reordered write": "a consumer sees a later change before an earlier one.",
+        "gap": "a batch is missing between two that are there.",
+        "refused retry": "a producer gives up although its batch was written.",
+        "shut out": "a producer cannot write to the transaction that it has begun.",
+        "unrepeatable read": "two readers of one log come to different results.",
+        "wrong offset": "an offset that a producer was told leads to another record.",
+        "wrong outcome": "a producer takes an aborted transaction for committed, or the other way round.",
+        "wrong marker": "the partitions of one transaction have different outcomes.",
+        "overlapping transactions": "the outcome of one transaction decides about the records of another.",
+        "wrong transition": "a transaction could come to an end that nobody decided on.",
+        "wrong verdict": "a late record gets into a log although the leader has asked.",
+        "zombie": "an instance that was replaced still changes data.",
+        "fenced owner": "a healthy producer has to end.",
+        "older leader": "two brokers write one partition at once, and one of them is lost.",
+        "uncounted replica": "an election can lose what was committed.",
+        "reused epoch": "a fenced producer passes for its successor.",
+        "work not done once": "an input record has no output, or two.",
+        "slow rebalance": "a whole group stands still for longer than one member may hold it up.",
+        "silent member": "the partitions of a dead member are read by nobody.",
+        "slow write": "one slow replica holds producers up without an end.",
+        "wrong group offset": "a group reads records again, or skips some.",
+        "wrong description": "an operator acts on a state that never was.",
+        "wrong lookup": "a client is sent to a broker that cannot serve it.",
+        "stale lookup": "clients keep asking a broker that cannot serve them.",
+        "older epoch": "a client goes back to a leader that was replaced.",
+        "broken lock": "two members of a share group work on one record at once.",
+        "kept for ever": "a record of a share group is never delivered again.",
+        "delivered again": "an accepted record is processed twice.",
+        "last stable offset": "a read_committed consumer has seen what it should not have seen yet.",
+        "unfinished request": "a client waits for ever.",
+        "unfinished transaction": "read_committed consumers wait for a transaction that nobody ends.",
+        "no progress": "a client stands still although nothing is wrong any more.",
+        "livelock": "a broker uses a whole processor for nothing.",
+        "failure": "a broker meets a fault of its own, and ends.",
+    }
+)
+"""The consequence of each breach for the users of a cluster."""
+
 
 class Problem(Struct, frozen=True):
     """A promise that was not kept."""
@@ -63,6 +110,11 @@ class Problem(Struct, frozen=True):
     name: str
     """One of `PROMISES`."""
     seen: str
+
+    @property
+    def meaning(self) -> str:
+        """The consequence of the breach."""
+        return MEANINGS[self.name]
 
     @property
     def promise(self) -> str:

@@ -22,7 +22,7 @@ from odradek.wire.messages.fetch_request import FetchRequest
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.messages.produce_request import ProduceRequest
 
-__all__ = ["Line", "Story", "tell"]
+__all__ = ["Line", "Story", "counted", "tell"]
 
 Fields = Mapping[str, Any]
 CALM = "all is well"
@@ -53,20 +53,26 @@ class Story(Struct, frozen=True, kw_only=True):
     repeat: str
     """The command that repeats it."""
 
-    def text(self) -> str:
-        """The whole of it, as Markdown."""
+    def text(self, *, picture: bool = True) -> str:
+        """The whole of it, as Markdown; a terminal needs no source of a picture."""
         schedule, problem = self.schedule, self.problems[0]
-        parts = [f"# {problem.name}", f"Promised: {problem.promise}"]
-        parts += ["Seen: " + "; ".join(each.seen for each in self.problems if each.name == problem.name) + "."]
+        parts = [f"# {problem.name}", f"Promised: {problem.promise}", f"Seen: {problem.seen}{self._others()}."]
         checks = "on" if schedule.verification else "off"
-        level, brokers, steps = schedule.levels[0], _count(schedule.brokers, "broker"), _count(schedule.steps, "step")
+        level, brokers, steps = schedule.levels[0], counted(schedule.brokers, "broker"), counted(schedule.steps, "step")
         parts += [f"{brokers}, transaction.version {level}, verification {checks}, {steps}."]
-        parts += ["    " + "\n    ".join(map(str, self.lines)), f"```mermaid\n{self.mermaid()}\n```"]
+        parts += ["    " + "\n    ".join(map(str, self.lines))]
+        parts += [f"```mermaid\n{self.mermaid()}\n```"] if picture else []
+        parts += [f"It means: {problem.meaning}"]
         plan = self.plan()
         if plan is not None:
             parts += ["The same from a plan of rules, for brokers on sockets:", f"```json\n{plan}\n```"]
         parts += [f"Repeat it with: `{self.repeat}`"]
         return "\n\n".join(parts) + "\n"
+
+    def _others(self) -> str:
+        """How often else the same promise was seen broken in this run."""
+        others = {each.seen for each in self.problems if each.name == self.problems[0].name} - {self.problems[0].seen}
+        return f" (and {len(others)} more of the kind)" if others else ""
 
     def mermaid(self) -> str:
         """A sequence diagram."""
@@ -221,5 +227,6 @@ def _of_fact(at: int, node_id: int, fact: Fact, run: Run) -> Line | None:
     return Line(at - run.start, broker, broker, tell_fact(fact.fields))
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """A number of things: 1 broker, 2 brokers."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
