@@ -111,6 +111,16 @@ def test_the_summary_of_a_right_run() -> None:
     assert said[-1].startswith("Exactly-once held")
 
 
+def test_the_summary_says_what_no_broker_has_heard_of() -> None:
+    board = filled(Clock())
+    board.crashes, board.restarts, board.errors = 1, 1, 1
+    board.events["CompleteAbort"] = 1
+    fates = {name: promised(Stage.ABORTED) for name in ("a", "b", "c")}
+    said = list(summary(board, judge(fates, [], [])))
+    assert "1 crash, 1 restart, 1 error" in said[0]
+    assert any("CompleteAbort 1 (2 aborted before a broker heard of them)" in each for each in said)
+
+
 def test_the_summary_of_a_run_that_has_shown_nothing() -> None:
     aborted = [written(0, posting("a", 0), Outcome.ABORTED)]
     said = list(summary(filled(Clock()), judge({"a": promised(Stage.ABORTED)}, aborted, [])))

@@ -109,7 +109,7 @@ def test_a_healthy_cluster_is_ok(cluster: Cluster, tmp_path: Path) -> None:
     code, said = watched(Settings(cluster.bootstrap, tmp_path, once=True))
     assert (0, []) == (code, told(tmp_path))
     assert "1 transactions under way" in said
-    assert "1 at level 0" in said
+    assert "1 by clients of transaction.version 0" in said
     assert re.search(r"orders-0 +3 +2 +1 +shop", said)
 
 
@@ -232,4 +232,4 @@ def test_older_releases_are_watched(tmp_path: Path, release: str) -> None:
     with Cluster(topics=["orders"], as_kafka=release, seed=1) as older:
         committed(older.bootstrap, "shop")
         code, said = watched(Settings(older.bootstrap, tmp_path, once=True))
-    assert (0, True) == (code, "at level 0" in said)
+    assert (0, True) == (code, "by clients of transaction.version 0" in said)

@@ -147,10 +147,16 @@ def _metric(board: Board, name: str) -> int:
     return int(board.metrics.get(name, 0))
 
 
+def _unheard(transactions: int) -> str:
+    """Aborted transactions of which no broker has heard: they ended before their first record was sent."""
+    return f" ({transactions} aborted before a broker heard of them)" if transactions > 0 else ""
+
+
 def summary(board: Board, verdict: Verdict) -> Iterator[str]:
     """What happened, and whether exactly-once held, as lines."""
     ledger = board.ledger
-    yield f"{board.seconds:.1f} s, {board.crashes} crashes, {board.restarts} restarts, {board.errors} errors"
+    happened = ((board.crashes, "crash", "es"), (board.restarts, "restart", "s"), (board.errors, "error", "s"))
+    yield ", ".join([f"{board.seconds:.1f} s", *(f"{n} {what}{'' if n == 1 else more}" for n, what, more in happened)])
     yield (
         f"transactions: {verdict.committed} committed, {verdict.not_committed} aborted "
         f"({ledger.aborted} by their producers, {verdict.not_committed - ledger.aborted} after a crash)"
@@ -164,9 +170,10 @@ def summary(board: Board, verdict: Verdict) -> Iterator[str]:
         f"records: {verdict.records_committed} committed and {verdict.records_aborted} aborted in the log, "
         f"{verdict.records_read} read"
     )
+    unheard = verdict.not_committed - board.events["CompleteAbort"]
     yield (
-        f"brokers: {board.events['CompleteCommit']} times CompleteCommit, {board.events['CompleteAbort']} times "
-        f"CompleteAbort, {_metric(board, 'verifications_total')} verifications, "
+        f"brokers: CompleteCommit {board.events['CompleteCommit']}, CompleteAbort {board.events['CompleteAbort']}"
+        f"{_unheard(unheard)}, {_metric(board, 'verifications_total')} verifications, "
         f"at most {board.parked_max} parked requests, LSO at most {board.behind_max} offsets behind"
     )
     for trouble in board.troubles:

@@ -26,6 +26,7 @@ from odradek_pipeline.watch.names import Names, coordinator_of
 from odradek_pipeline.watch.rights import missing_rights
 from odradek_pipeline.watch.show import Numbers, Picture, lines_of, table_of
 from odradek_pipeline.watch.watcher import Incident, Memory, Watcher
+from odradek_pipeline.wording import counted
 
 __all__ = ["Settings", "watch_cluster"]
 
@@ -176,13 +177,13 @@ class _Watch:
         """The exit code, with a word to it."""
         bad = [one for one in self.watcher.incidents if one.severity == "bad"]
         if bad or self.watcher.ever_bad:
-            print(f"watch: bad; {len(bad)} incidents are open; {self.settings.out / INCIDENTS}")
+            print(f"watch: bad; {counted(len(bad), 'open incident')}; {self.settings.out / INCIDENTS}")
             return BAD
         if not self.is_whole:
             why = self.unsure or (self.picture.look.doubts if self.picture.look is not None else "")
             print("watch: not everything could be looked at" + (f": {why}" if why else ""))
             return NOT_LOOKED
-        print(f"watch: ok; {self.picture.looks} looks")
+        print(f"watch: ok; {counted(self.picture.looks, 'look')}")
         return 0
 
 

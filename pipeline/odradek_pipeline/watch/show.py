@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from odradek_pipeline.watch.look import Look
 from odradek_pipeline.watch.names import Names
 from odradek_pipeline.watch.watcher import Incident
-from odradek_pipeline.wording import time_of
+from odradek_pipeline.wording import counted, time_of
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -91,17 +91,20 @@ def _headline(picture: Picture) -> str:
     levels = picture.names.levels()
     older = list(picture.names.older())
     some = ", ".join(older[:OLDER_SHOWN]) + (", …" if len(older) > OLDER_SHOWN else "")
-    clients = ", ".join(f"{count} at level {level}" for level, count in levels.items()) or "none"
+    clients = (
+        ", ".join(f"{count} by clients of transaction.version {level}" for level, count in levels.items()) or "none"
+    )
     verified = ", ".join(f"{count} {name}" for name, count in sorted(picture.failures.items()))
     now = (
-        f"{time_of(look.at_ms)}  {len(look.layout.addresses)} brokers, {len(look.wanted)} partitions, "
-        f"{len(look.behind)} behind; {len(look.under_way)} transactions under way{age}"
+        f"{time_of(look.at_ms)}  {counted(len(look.layout.addresses), 'broker')}, "
+        f"{counted(len(look.wanted), 'partition')}, {len(look.behind)} behind; "
+        f"{counted(len(look.under_way), 'transaction')} under way{age}"
     )
     lines = [now, f"transactional ids: {clients}" + (f" (below 2: {some})" if older and 2 in levels else "")]
     if verified:
         lines.append(f"verifications that failed: {verified}")
     if not look.is_whole:
-        why = look.doubts or f"{len(look.unseen)} partitions were not looked at"
+        why = look.doubts or f"not looked at: {counted(len(look.unseen), 'partition')}"
         lines.append(f"not everything was looked at: {why}")
     return "\n".join(lines)
 
