@@ -31,7 +31,8 @@ INDENT = "    "
 CLOCK_TIME = re.compile(r"timestamp(_ms)?$|time_ms$")
 CLOCK_TIME_MIN = 1_000_000_000_000
 
-NOISE = frozenset({"throttle_time_ms"})
+NOISE = frozenset({"throttle_time_ms", "log_dir", "total_bytes", "usable_bytes"})
+"""How long a client is to wait, and what a disk is called and holds."""
 RUNNING_NUMBERS = frozenset({"finalized_features_epoch", "broker_epoch", "controller_id"})
 # Over which topics a broker hashes is its own affair.
 HASHES = frozenset({"metadata_hash"})

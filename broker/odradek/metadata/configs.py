@@ -217,9 +217,15 @@ def _unfixed_min_insync(
 
 def _unmeant(alteration: Alteration) -> Failure | None:
     """Why the alteration cannot be meant, whatever the resource has now."""
-    if alteration.resource_type not in _VALIDATORS:
-        return _refused(f"Unknown resource type {alteration.resource_type}")
-    return malformed(alteration.steps) or _nameless(alteration.resource_type, alteration.name)
+    return (
+        malformed(alteration.steps)
+        or _unknown_type(alteration.resource_type)
+        or _nameless(alteration.resource_type, alteration.name)
+    )
+
+
+def _unknown_type(resource_type: int) -> Failure | None:
+    return None if resource_type in _VALIDATORS else _refused(f"Unknown resource type {resource_type}")
 
 
 def unknown_operation(steps: Sequence[Step]) -> int | None:
@@ -233,7 +239,7 @@ def malformed(steps: Sequence[Step]) -> Failure | None:
         return _refused("Error due to duplicate config keys")
     nulls = [step.name for step in steps if step.value is None and step.operation != Operation.DELETE]
     if nulls:
-        return _refused(f"Null value not supported for : {','.join(nulls)}")
+        return _refused(f"Null value not supported for : {', '.join(nulls)}")
     return None
 
 

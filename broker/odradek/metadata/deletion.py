@@ -19,25 +19,33 @@ BY_ID = 6
 """The first version that can name a topic by id."""
 TOPIC_DELETION_DISABLED_SINCE = 3
 
+BOTH = Failure(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+NEITHER = Failure(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
 TWICE = Failure(ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.")
+LATE = Failure(ErrorCode.REQUEST_TIMED_OUT)
 
 
 def delete_topics(
     request: DeleteTopicsRequest, version: int, image: MetadataImage, config: Config, spend: Spend = unlimited
 ) -> Change[DeleteTopicsResponse]:
-    """Each topic is deleted or refused by itself."""
+    """Each topic is deleted or refused by itself, and answered once; so is each entry that names none."""
     change: Change[DeleteTopicsResponse] = Change(DeleteTopicsResponse())
     states = request.topics if version >= BY_ID else [DeleteTopicState(name=name) for name in request.topic_names]
-    failed = _all_refused(request, version, config)
+    failed = _all_refused(version, config)
     names = Counter(state.name for state in states if state.topic_id == ZERO_UUID)
     ids = Counter(state.topic_id for state in states if state.name is None)
+    judged = [(state, _malformed(state, names, ids, image)) for state in states]
+    if failed is None and request.timeout_ms <= 0 and any(failure in (None, TWICE) for _, failure in judged):
+        # As in Kafka each entry is answered; where there is no topic to look for, no time is needed.
+        return Change(DeleteTopicsResponse(responses=[_result(state, LATE, image) for state in states]))
     seen: set[tuple[str | None, bytes]] = set()
-    for state in states:
+    for state, malformed in judged:
         key = (state.name, state.topic_id)
-        if key in seen or _is_named_as_well(state, names, image):
+        names_none = malformed in (BOTH, NEITHER)
+        if not names_none and (key in seen or _is_named_as_well(state, names, image)):
             continue
         seen.add(key)
-        outcome = failed or _malformed(state, names, ids, image) or _find(state, image)
+        outcome = failed or malformed or _find(state, image)
         result = _result(state, outcome, image)
         change.reply.responses.append(result)
         if isinstance(outcome, TopicImage):
@@ -66,30 +74,26 @@ def _result(state: DeleteTopicState, outcome: TopicImage | Failure, image: Metad
     )
 
 
-def _all_refused(request: DeleteTopicsRequest, version: int, config: Config) -> Failure | None:
-    if not config.delete_topic_enable:
-        if version < TOPIC_DELETION_DISABLED_SINCE:
-            return Failure(ErrorCode.INVALID_REQUEST, "This version does not support topic deletion.")
-        return Failure(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-    return Failure(ErrorCode.REQUEST_TIMED_OUT) if request.timeout_ms <= 0 else None
+def _all_refused(version: int, config: Config) -> Failure | None:
+    if config.delete_topic_enable:
+        return None
+    if version < TOPIC_DELETION_DISABLED_SINCE:
+        return Failure(ErrorCode.INVALID_REQUEST, "This version does not support topic deletion.")
+    return Failure(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
 
 
 def _malformed(
     state: DeleteTopicState, names: Counter[str | None], ids: Counter[bytes], image: MetadataImage
 ) -> Failure | None:
-    message = None
     if state.topic_id != ZERO_UUID:
         if state.name is not None:
-            message = "You may not specify both topic name and topic id."
-        elif ids[state.topic_id] > 1:
-            message = "Duplicate topic id."
-    elif state.name is None:
-        message = "Neither topic name nor id were specified."
-    elif names[state.name] > 1:
-        message = "Duplicate topic name."
-    elif state.name in image.topics and ids[image.topics[state.name].id]:
-        return TWICE
-    return None if message is None else Failure(ErrorCode.INVALID_REQUEST, message)
+            return BOTH
+        return Failure(ErrorCode.INVALID_REQUEST, "Duplicate topic id.") if ids[state.topic_id] > 1 else None
+    if state.name is None:
+        return NEITHER
+    if names[state.name] > 1:
+        return Failure(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    return TWICE if state.name in image.topics and ids[image.topics[state.name].id] else None
 
 
 def _find(state: DeleteTopicState, image: MetadataImage) -> TopicImage | Failure:

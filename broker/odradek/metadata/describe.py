@@ -151,8 +151,8 @@ def broker_entries(config: Config, facts: Mapping[str, str]) -> list[Entry]:
             name,
             value,
             Kind.INT if value.isdigit() else Kind.LIST,
-            (Synonym(name, value, ConfigSource.STATIC_BROKER),),
-            read_only=True,
+            (Synonym(name, value, ConfigSource.STATIC_BROKER), *_of_inert_default(name)),
+            read_only=name not in _INERT_CHANGEABLE,
         )
         for name, value in facts.items()
     ]
@@ -245,10 +245,14 @@ def _of_listener(name: str, key: Key, source: int, config: Config) -> Entry:
 
 def _of_inert(name: str, config: Config) -> tuple[Synonym, ...]:
     synonyms = tuple(Synonym(name, texts[name], source) for source, texts in config.layers if name in texts)
+    return synonyms + _of_inert_default(name)
+
+
+def _of_inert_default(name: str) -> tuple[Synonym, ...]:
     known = INERT_DEFAULTS.get(name)
-    if known is not None and known.default is not None:
-        synonyms += (Synonym(name, known.default, ConfigSource.DEFAULT),)
-    return synonyms
+    if known is None or known.default is None:
+        return ()
+    return (Synonym(name, known.default, ConfigSource.DEFAULT),)
 
 
 def _inert(name: str, source: int, config: Config) -> Entry:
@@ -262,9 +266,8 @@ def _inert_defaults(shown: Set[str]) -> Iterator[Entry]:
     for name, known in INERT_DEFAULTS.items():
         if name not in shown:
             secret, read_only = known.kind is Kind.PASSWORD, name not in _INERT_CHANGEABLE
-            default = known.default
-            synonyms = () if default is None else (Synonym(name, default, ConfigSource.DEFAULT),)
-            yield Entry(name, default, ConfigSource.DEFAULT, known.kind, read_only, secret, synonyms)
+            synonyms = _of_inert_default(name)
+            yield Entry(name, known.default, ConfigSource.DEFAULT, known.kind, read_only, secret, synonyms)
 
 
 def _hidden(name: str, source: int) -> Entry:

@@ -33,11 +33,17 @@ __all__ = ["create_partitions"]
 def create_partitions(request: CreatePartitionsRequest, cluster: Cluster) -> Change[CreatePartitionsResponse]:
     """Each topic grows or is refused by itself."""
     change: Change[CreatePartitionsResponse] = Change(CreatePartitionsResponse())
-    late = Failure(ErrorCode.REQUEST_TIMED_OUT) if request.timeout_ms <= 0 else None
     times = Counter(topic.name for topic in request.topics)
+    if request.timeout_ms <= 0 and 1 in times.values():
+        # As in Kafka each entry is answered, and names that stand there twice are refused only if there are no others.
+        change.reply.results = [
+            CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=None)
+            for topic in request.topics
+        ]
+        return change
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         duplicate = Failure(ErrorCode.INVALID_REQUEST, "Duplicate topic name.") if times[name] > 1 else None
-        outcome = late or duplicate or _grow(topic, cluster)
+        outcome = duplicate or _grow(topic, cluster)
         if isinstance(outcome, Failure):
             result = CreatePartitionsTopicResult(name=name, error_code=outcome.error, error_message=outcome.message)
         else:

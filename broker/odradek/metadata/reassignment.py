@@ -38,26 +38,21 @@ __all__ = ["alter_reassignments", "elect_leaders", "list_reassignments"]
 
 # ---------------------------------------------------------------------- ElectLeaders
 
+REQUEST_ERROR_SINCE = 1
+"""The first version of ElectLeaders with an error of the whole request."""
+
 
 def elect_leaders(
     request: ElectLeadersRequest, version: int, image: MetadataImage, rules: ElectionRules
 ) -> Change[ElectLeadersResponse]:
-    """Each partition by itself; of all partitions, those that need no election are not told."""
+    """Each partition by itself; of all topics, each is answered without the partitions that need no election."""
     change: Change[ElectLeadersResponse] = Change(ElectLeadersResponse())
+    if request.timeout_ms <= 0 and request.topic_partitions != []:
+        return Change(_no_election(request, version, Failure(ErrorCode.REQUEST_TIMED_OUT)))
     election = Election.PREFERRED if version == 0 else _ELECTIONS.get(request.election_type)
     if election is None:
         unknown = f"Unknown election type {request.election_type}"
-        change.reply.error_code = ErrorCode.INVALID_REQUEST
-        change.reply.replica_election_results = [
-            ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    PartitionResult(index, ErrorCode.INVALID_REQUEST, unknown) for index in topic.partitions
-                ],
-            )
-            for topic in request.topic_partitions or ()
-        ]
-        return change
+        return Change(_no_election(request, version, Failure(ErrorCode.INVALID_REQUEST, unknown)))
     everything = request.topic_partitions is None
     asked: Iterable[tuple[str, Iterable[int]]] = (
         [(topic.name, topic.partitions) for topic in image.topics.values()]
@@ -76,9 +71,22 @@ def elect_leaders(
             result.partition_result.append(
                 PartitionResult(partition_id=index, error_code=failure.error, error_message=failure.message)
             )
-        if result.partition_result or not everything:
-            change.reply.replica_election_results.append(result)
+        change.reply.replica_election_results.append(result)
     return change
+
+
+def _no_election(request: ElectLeadersRequest, version: int, failure: Failure) -> ElectLeadersResponse:
+    """The whole request failed, and so did each partition that it names."""
+    return ElectLeadersResponse(
+        error_code=failure.error if version >= REQUEST_ERROR_SINCE else ErrorCode.NONE,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[PartitionResult(index, failure.error, failure.message) for index in topic.partitions],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
 
 
 _ELECTIONS = {Election.PREFERRED.value: Election.PREFERRED, Election.UNCLEAN.value: Election.UNCLEAN}
@@ -117,12 +125,15 @@ def alter_reassignments(
         error_message=None if request.topics else "",
     )
     change: Change[AlterPartitionReassignmentsResponse] = Change(reply)
+    late = Failure(ErrorCode.REQUEST_TIMED_OUT) if request.timeout_ms <= 0 else None
+    if late is not None and request.topics:
+        reply.error_code = late.error
     for asked in request.topics:
         topic = image.topic(asked.name)
         answer = ReassignableTopicResponse(name=asked.name)
         reply.responses.append(answer)
         for wanted in asked.partitions:
-            outcome = _reassign(
+            outcome = late or _reassign(
                 topic, asked.name, wanted, image, rules, may_resize=request.allow_replication_factor_change
             )
             failure = outcome if isinstance(outcome, Failure) else Failure(ErrorCode.NONE)

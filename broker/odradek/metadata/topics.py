@@ -49,30 +49,32 @@ def create_topics(
     Whoever asks with a part of a request says how many partitions are `wanted` in all of it (`partitions_wanted`).
     """
     change: Change[CreateTopicsResponse] = Change(CreateTopicsResponse())
-    failed = (
-        Failure(ErrorCode.REQUEST_TIMED_OUT)
-        if request.timeout_ms <= 0
-        else _too_many(wanted or partial(partitions_wanted, request.topics), cluster)
-    )
-    entries = TopicEntries(cluster.config)
     times = Counter(topic.name for topic in request.topics)
+    if request.timeout_ms <= 0 and 1 in times.values():
+        # As in Kafka each entry is answered, and names that stand there twice are refused only if there are no others.
+        change.reply.topics = [_refused(topic.name, Failure(ErrorCode.REQUEST_TIMED_OUT)) for topic in request.topics]
+        return change
+    failed = _too_many(wanted or partial(partitions_wanted, request.topics), cluster)
+    entries = TopicEntries(cluster.config)
     similar = similar_names(cluster.image.topics)
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         duplicate = Failure(ErrorCode.INVALID_REQUEST, "Duplicate topic name.") if times[name] > 1 else None
         outcome = failed or duplicate or _create(topic, similar, cluster, change, entries)
-        if isinstance(outcome, Failure):
-            outcome = CreatableTopicResult(
-                name=name,
-                error_code=outcome.error,
-                error_message=outcome.message,
-                num_partitions=-1,
-                replication_factor=-1,
-                configs=[],
-            )
-        change.reply.topics.append(outcome)
+        change.reply.topics.append(_refused(name, outcome) if isinstance(outcome, Failure) else outcome)
     if request.validate_only:
         change.records = []
     return change
+
+
+def _refused(name: str, failure: Failure) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name,
+        error_code=failure.error,
+        error_message=failure.message,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=[],
+    )
 
 
 def partitions_wanted(topics: Sequence[CreatableTopic], default: int) -> int:

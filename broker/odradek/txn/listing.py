@@ -23,7 +23,7 @@ class TransactionFilter:
     """What a ListTransactions asks for, made ready once for all partitions of a node."""
 
     def __init__(self, request: ListTransactionsRequest, matches: Callable[[str], bool] | None) -> None:
-        self.unknown_state_filters = [name for name in request.state_filters if name not in STATE_NAMES]
+        self.unknown_state_filters = [name for name in dict.fromkeys(request.state_filters) if name not in STATE_NAMES]
         # A filter of nothing but unknown names is a filter all the same: nothing passes it.
         self._states = {STATE_NAMES[name] for name in request.state_filters if name in STATE_NAMES}
         self._filters_states = bool(request.state_filters)

@@ -64,6 +64,7 @@ def test_malformed_entries() -> None:
         ("a", topic_id("a"), 42, "You may not specify both topic name and topic id."),
         (None, bytes(16), 42, "Neither topic name nor id were specified."),
     ] == outcomes(delete(both, DeleteTopicState()))
+    assert [42] * 4 == [error for *_, error, _ in outcomes(delete(both, both, DeleteTopicState(), DeleteTopicState()))]
 
 
 def test_a_topic_named_more_than_once_gets_one_answer() -> None:
@@ -87,6 +88,18 @@ def test_in_no_time() -> None:
 
     assert [(7, None), (7, None)] == [(r.error_code, r.error_message) for r in change.reply.responses]
     assert [] == change.records
+
+
+def test_what_is_malformed_needs_no_time_unless_a_topic_is_looked_for() -> None:
+    both = DeleteTopicState(name="a", topic_id=topic_id("a"))
+
+    def errors(*states: DeleteTopicState) -> list[int]:
+        return [error for *_, error, _ in outcomes(delete(*states, timeout_ms=0))]
+
+    assert [42, 42] == errors(both, DeleteTopicState())
+    assert [42] == errors(named("a"), named("a"))
+    assert [7, 7, 7, 7] == errors(both, named("b"), named("a"), named("a"))
+    assert [7, 7] == errors(named("a"), known("a"))
 
 
 def test_where_deletion_is_disabled() -> None:

@@ -125,14 +125,24 @@ def test_a_password_is_one_that_may_be_changed_while_it_runs() -> None:
     assert (False, True) == (password.read_only, password.sensitive)
 
 
-def test_facts_and_keys_without_effect_are_shown_read_only() -> None:
+def test_facts_and_keys_without_effect_are_read_only_as_in_kafka() -> None:
     config = Config.parse({"num.io.threads": "4", "log.dirs": "/here"})
 
     fact = of_broker("node.id", config, **{"node.id": "1"})
+    changeable = of_broker("listeners", config, listeners="PLAINTEXT://h:1")
     inert = of_broker("log.dirs", config)
     dynamic = of_broker("num.io.threads", config)
 
     assert ("1", STATIC, Kind.INT, True) == (fact.value, fact.source, fact.kind, fact.read_only)
+    assert ("PLAINTEXT://h:1", STATIC, Kind.LIST, False) == (
+        changeable.value,
+        changeable.source,
+        changeable.kind,
+        changeable.read_only,
+    )
+    assert [("PLAINTEXT://h:1", STATIC), ("PLAINTEXT://:9092", DEFAULT)] == [
+        (synonym.value, synonym.source) for synonym in changeable.synonyms
+    ]
     assert ("/here", STATIC, True, False) == (inert.value, inert.source, inert.read_only, inert.sensitive)
     assert ("4", STATIC, False, False) == (dynamic.value, dynamic.source, dynamic.read_only, dynamic.sensitive)
 

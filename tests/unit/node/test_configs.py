@@ -108,8 +108,24 @@ def test_a_broker_describes_itself(world: World) -> None:
     assert ("2", True) == (configs["node.id"].value, configs["node.id"].read_only)
     assert "PLAINTEXT://broker-2:9092" == configs["advertised.listeners"].value
     assert "broker" == configs["process.roles"].value
+    assert ("PLAINTEXT://broker-2:9092", False) == (configs["listeners"].value, configs["listeners"].read_only)
+    assert ("memory", True) == (configs["log.dirs"].value, configs["log.dirs"].read_only)
+    assert ("1@broker-1:9092", 4) == (
+        configs["controller.quorum.voters"].value,
+        configs["controller.quorum.voters"].config_source,
+    )
+    assert "CONTROLLER" == configs["controller.listener.names"].value
     assert ("3", 4) == (configs["num.io.threads"].value, configs["num.io.threads"].config_source)
     assert ("1048588", False) == (configs["message.max.bytes"].value, configs["message.max.bytes"].read_only)
+
+
+def test_a_broker_shows_the_directory_and_the_quorum_that_it_was_given() -> None:
+    given = {"log.dirs": "/data", "controller.listener.names": "INSIDE", "controller.quorum.voters": "7@h:1"}
+    world = World(brokers=1, config={"odradek.internal.topics.at.start": False, **given})
+
+    assert {name: (text, 4) for name, text in given.items()} == {
+        name: value(world, BROKER, "1", name) for name in given
+    }
 
 
 def test_only_the_keys_that_are_asked_for(world: World) -> None:

@@ -254,6 +254,32 @@ def test_what_is_committed_in_parts_is_committed_and_forgotten_as_a_whole() -> N
     assert [] == client.ask(OffsetFetchRequest(group_id="g", topics=None), 7).topics
 
 
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        pytest.param([], [("t", 300), ("u", 1), ("t", 300)], id="a topic that is named twice is answered twice"),
+        pytest.param(["none"], [("none", 1), ("t", 600), ("u", 1)], id="once, where something is missing"),
+    ],
+)
+def test_topics_of_a_commit_in_parts_that_are_named_twice(missing: list[str], told: list[tuple[str, int]]) -> None:
+    _, client, _ = cluster()
+    client.ask(large(1, "u"), 5)
+
+    def committed(name: str, indexes: range) -> OffsetCommitRequestTopic:
+        return OffsetCommitRequestTopic(
+            name=name, partitions=[OffsetCommitRequestPartition(partition_index=index) for index in indexes]
+        )
+
+    twice = [committed("t", range(300)), committed("u", range(1)), committed("t", range(300, 600))]
+    request = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[*twice, *(committed(name, range(1)) for name in missing)],
+    )
+    assert told == [(topic.name, len(topic.partitions)) for topic in client.ask(request, 8).topics]
+
+
 def test_the_offsets_of_a_deleted_topic_are_forgotten_in_parts_too() -> None:
     _, client, _ = cluster()
     client.ask(commit(), 8)

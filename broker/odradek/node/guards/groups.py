@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.node.guards.parts import DENIED, NO_OPERATIONS, TEXTS, denied, resource_name, serve_part
+from odradek.node.routes.groups import names_no_protocol
 from odradek.security.acls import AclOperation, AclResource
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
@@ -68,7 +69,6 @@ GROUPS_SINCE = 8
 KEYS_SINCE = 4
 NULL_PROTOCOL_FROM = 7
 MESSAGE_SINCE = 1
-PROTOCOL_SINCE = 5
 FORBIDDEN_GROUP, FORBIDDEN_TOPIC = DENIED[GROUP], DENIED[TOPIC]
 HIDDEN_TOPIC = "The described group uses topics that the client is not authorized to describe."
 HIDDEN_ASSIGNED_TOPIC = "The group has described topic(s) that the client is not authorized to describe."
@@ -138,8 +138,7 @@ async def join(authority: Authority, node: Node, call: Call, serve: Serve) -> An
 
 async def sync_protocol(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
     """SyncGroup is looked at before the permissions: from version 5 on it names the protocol (KIP-559)."""
-    request = call.request
-    if call.version >= PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
+    if names_no_protocol(call.request, call.version):
         return denied(call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return await serve(node, call)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.log.machine import Refused
 from odradek.node.hosting.replicas import HasReplicas
 from odradek.node.routes.metadata import CLUSTER_OPERATIONS
+from odradek.node.routes.started_with import LOG_DIR
 from odradek.node.seams import HasConfig, HasIdentity, HasMetadata, HasStore, HasTurns
 from odradek.node.transport.exchange import HasConnections
 from odradek.node.transport.router import HasRouter
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
     from odradek.wire.messages.api_versions_request import ApiVersionsRequest
     from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
-    from odradek.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
+    from odradek.wire.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 
 __all__ = [
     "alter_replica_log_dirs",
@@ -60,10 +61,8 @@ ADDRESSEE_SINCE = 5
 BROKERS_ENDPOINT = 1
 CONTROLLERS_ENDPOINT = 2
 
-LOG_DIR = "memory"
 FUTURE_LOG_NAME_MAX = 255 - len(".-future") - 32
 """The longest name of a log that can move: Kafka puts an id of 32 digits behind it, and a file system has its limit."""
-"""There is one store of logs, in memory; clients want a path."""
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
@@ -161,7 +160,7 @@ async def describe_cluster(node: Node, call: Call) -> DescribeClusterResponse:
 async def describe_log_dirs(node: Node, call: Call) -> DescribeLogDirsResponse:
     """DescribeLogDirs (key 35), versions 0 to 5: 3 has a top-level error, 4 the size of the volume (KIP-827)."""
     request: DescribeLogDirsRequest = call.request
-    wanted = None if request.topics is None else {topic.topic: set(topic.partitions) for topic in request.topics}
+    wanted = None if request.topics is None else _partitions(request.topics)
     store = node.store
     topics: list[DescribeLogDirsTopic] = []
     every = [(topic, partition) for topic in node.image.topics.values() for partition in topic.partitions.values()]
@@ -182,6 +181,14 @@ async def describe_log_dirs(node: Node, call: Call) -> DescribeLogDirsResponse:
             )
         ]
     )
+
+
+def _partitions(topics: list[DescribableLogDirTopic]) -> dict[str, set[int]]:
+    """The partitions that are asked for, by topic, however often it is named."""
+    wanted: dict[str, set[int]] = {}
+    for topic in topics:
+        wanted.setdefault(topic.topic, set()).update(topic.partitions)
+    return wanted
 
 
 async def alter_replica_log_dirs(node: Node, call: Call) -> AlterReplicaLogDirsResponse:

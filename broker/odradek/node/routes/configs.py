@@ -17,6 +17,7 @@ from odradek.metadata.topic_names import invalid_name
 from odradek.node.routes import listener_certificates, logger_levels
 from odradek.node.routes.forwarding import AsksInParts, ask_in_parts
 from odradek.node.routes.parts import entries_in_parts
+from odradek.node.routes.started_with import started_with
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_configs_response import AlterConfigsResourceResponse as AlteredConfigs
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
@@ -158,21 +159,7 @@ def _broker_entries(node: Node, name: str) -> list[Entry] | Failure:
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
         )
-    return describe.broker_entries(node.config, _facts(node))
-
-
-def _facts(node: Node) -> Mapping[str, str]:
-    """Keys that a broker of ours is not configured with, but would be if it were one of Kafka's."""
-    broker = node.image.brokers.get(node.node_id)
-    listeners = "" if broker is None else ",".join(f"{e.name}://{e.host}:{e.port}" for e in broker.endpoints)
-    roles = "broker,controller" if node.node_id == node.cluster.controller_id else "broker"
-    return {
-        "advertised.listeners": listeners,
-        "broker.id": str(node.node_id),
-        "listeners": listeners,
-        "node.id": str(node.node_id),
-        "process.roles": roles,
-    }
+    return describe.broker_entries(node.config, started_with(node))
 
 
 def _shown(

@@ -48,6 +48,7 @@ __all__ = [
     "join_group",
     "leave_group",
     "list_groups",
+    "names_no_protocol",
     "sync_group",
 ]
 
@@ -58,6 +59,8 @@ class Node(AsksShares, HasCoordinators, HasTurns, Protocol):
 
 NULL_PROTOCOL_FROM = 7
 """JoinGroup version from which no protocol is null and not empty."""
+PROTOCOL_NAMED_FROM = 5
+"""SyncGroup version from which a member has to say the protocol and its type."""
 ANSWERED_WITH_MEMBER_ID = frozenset(
     {
         ErrorCode.FENCED_INSTANCE_ID,
@@ -95,11 +98,18 @@ async def join_group(node: Node, call: Call) -> JoinGroupResponse:
 async def sync_group(node: Node, call: Call) -> SyncGroupResponse:
     """Fetch the member's assignment, or bring everybody's; parked until the leader has."""
     request: SyncGroupRequest = call.request
+    if names_no_protocol(request, call.version):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     shard = group_shard(node, request.group_id)
     if isinstance(shard, Refused):
         return SyncGroupResponse(error_code=refusal(shard))
     outcome = await shard.carry_out(shard.machine.sync(request, call.version, node.now))
     return SyncGroupResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
+
+
+def names_no_protocol(request: SyncGroupRequest, version: int) -> bool:
+    """Whether a member does not say the protocol (KIP-559): Kafka looks at that before it looks at the group."""
+    return version >= PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name)
 
 
 async def heartbeat(node: Node, call: Call) -> HeartbeatResponse:

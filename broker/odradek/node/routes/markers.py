@@ -71,11 +71,16 @@ async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
     for marker in request.markers:
         if NOBODY in (marker.producer_id, marker.producer_epoch) and _writes_any(node, marker):
             return _all_failed(request)
+        named: dict[tuple[str, int], None] = {}
         for topic in marker.topics:
             if not topic.partition_indexes:
                 continue
             written = results.setdefault(marker.producer_id, {}).setdefault(topic.name, {})
             for index in topic.partition_indexes:
+                if (topic.name, index) in named:
+                    # It gets one marker, as in Kafka; which never answers then.
+                    continue
+                named[topic.name, index] = None
                 outcome = _write(node, marker, topic.name, index)
                 if isinstance(outcome, Unacknowledged):
                     uncommitted.append((written, outcome.partition, outcome.end_offset))

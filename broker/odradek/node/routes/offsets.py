@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from odradek.log.machine import Refused
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import group_shard, refusal
-from odradek.node.routes.parts import add_answers, in_parts
+from odradek.node.routes.parts import extend_answers, in_parts, joined_answers
 from odradek.node.seams import HasClock, HasMetadata, HasTurns
 from odradek.node.transport.call import CloseConnection
 from odradek.wire.errors import ErrorCode
@@ -84,20 +84,25 @@ async def offset_commit(node: Node, call: Call) -> OffsetCommitResponse:
     """
     request: OffsetCommitRequest = call.request
     by_id = call.version >= COMMIT_BY_TOPIC_ID_FROM
-    answers: dict[str | bytes, OffsetCommitResponseTopic] = {}
+    missing: dict[str | bytes, OffsetCommitResponseTopic] = {}
+    committed: list[OffsetCommitResponseTopic] = []
+
+    def key(topic: OffsetCommitResponseTopic) -> str | bytes:
+        return topic.topic_id if by_id else topic.name
+
     parts = list(in_parts(request.topics))
     refused = _too_large(node, request) if len(parts) > 1 else None
     for number, part in enumerate(parts):
         if number:
             await node.turns.breathe(call)
-        found = _existing(node, part, answers, by_id=by_id)
+        found = _existing(node, part, missing, by_id=by_id)
         if not found:
             continue
         outcome = refused or await _commit(node, call, replace(request, topics=found))
         if isinstance(outcome, Refused):
             refused = outcome
-        add_answers(answers, _answered(found, outcome), lambda topic: topic.topic_id if by_id else topic.name)
-    return OffsetCommitResponse(topics=list(answers.values()))
+        extend_answers(committed, _answered(found, outcome), key)
+    return OffsetCommitResponse(topics=joined_answers(missing, committed, key))
 
 
 def _existing(
@@ -330,11 +335,12 @@ async def offset_delete(node: Node, call: Call) -> OffsetDeleteResponse:
     Very many are forgotten in parts, and a refusal ends that, as if the client had sent several requests.
     """
     request: OffsetDeleteRequest = call.request
-    answers: dict[str, OffsetDeleteResponseTopic] = {}
+    missing: dict[str, OffsetDeleteResponseTopic] = {}
+    deleted: list[OffsetDeleteResponseTopic] = []
     for number, part in enumerate(in_parts(request.topics)):
         if number:
             await node.turns.breathe(call)
-        found = _existing_to_delete(node, part, answers)
+        found = _existing_to_delete(node, part, missing)
         shard = group_shard(node, request.group_id)
         if isinstance(shard, Refused):
             return OffsetDeleteResponse(error_code=refusal(shard))
@@ -342,8 +348,8 @@ async def offset_delete(node: Node, call: Call) -> OffsetDeleteResponse:
         outcome: OffsetDeleteResponse | Refused = await shard.carry_out(shard.machine.delete_offsets(wanted, node.now))
         if isinstance(outcome, Refused):
             return OffsetDeleteResponse(error_code=refusal(outcome))
-        add_answers(answers, outcome.topics, lambda topic: topic.name)
-    return OffsetDeleteResponse(topics=list(answers.values()))
+        extend_answers(deleted, outcome.topics, lambda topic: topic.name)
+    return OffsetDeleteResponse(topics=joined_answers(missing, deleted, lambda topic: topic.name))
 
 
 def _existing_to_delete(

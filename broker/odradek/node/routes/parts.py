@@ -5,7 +5,7 @@ What a client can see of that is what it would see of several requests of its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequestTopic
     from odradek.wire.messages.txn_offset_commit_response import TxnOffsetCommitResponseTopic
 
-__all__ = ["DECIDED_AT_ONCE", "add_answers", "entries_in_parts", "in_parts"]
+__all__ = ["DECIDED_AT_ONCE", "entries_in_parts", "extend_answers", "in_parts", "joined_answers"]
 
 DECIDED_AT_ONCE = 250
 """How many entries are decided, written and folded before others may go on; one takes some 20 to 40 µs."""
@@ -86,9 +86,23 @@ def entries_in_parts(
         yield part
 
 
-def add_answers(answers: dict[T, Answer], topics: Iterable[Answer], key: Callable[[Answer], T]) -> None:
-    """Answer these topics as well; of one that was answered in part there are more partitions now."""
-    for topic in topics:
-        answer = answers.setdefault(key(topic), topic)
+def extend_answers(answers: list[Answer], part: list[Answer], key: Callable[[Answer], Hashable]) -> None:
+    """Add the answers to a part; what it begins with may be the rest of the topic that the part before ended with."""
+    if answers and part and key(answers[-1]) == key(part[0]):
+        answers[-1].partitions += part[0].partitions
+        part = part[1:]
+    answers += part
+
+
+def joined_answers(missing: dict[T, Answer], committed: list[Answer], key: Callable[[Answer], T]) -> list[Answer]:
+    """What is not there, and what the coordinator has answered.
+
+    As in Kafka a topic that was named twice is answered twice, unless something is missing: then each topic once.
+    """
+    if not missing:
+        return committed
+    for topic in committed:
+        answer = missing.setdefault(key(topic), topic)
         if answer is not topic:
             answer.partitions += topic.partitions
+    return list(missing.values())

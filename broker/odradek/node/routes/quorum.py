@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.metadata.features import KRAFT_VERSION
 from odradek.metadata.topic_names import CLUSTER_METADATA
 from odradek.node.routes.forwarding import AsksController, ask_controller
+from odradek.node.routes.started_with import controller_listener
 from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasMetadata
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_raft_voter_response import AddRaftVoterResponse
@@ -46,8 +47,6 @@ class Node(AsksController, HasClock, HasConfig, HasIdentity, HasMetadata, Protoc
 NODES_SINCE = 2
 """The first version of DescribeQuorum that tells where the voters are."""
 NO_DIRECTORY = bytes(16)
-CONTROLLER_LISTENER = "CONTROLLER"
-"""What Kafka's own configuration calls the listener of controllers, where ours names none."""
 
 
 async def describe_quorum(node: Node, call: Call) -> DescribeQuorumResponse:
@@ -121,14 +120,16 @@ def directory_id(node: Node, node_id: int) -> bytes:
 async def add_raft_voter(node: Node, call: Call) -> AddRaftVoterResponse:
     """AddRaftVoter (key 80), versions 0 and 1: 1 can be answered before the new set of voters is committed."""
     request: AddRaftVoterRequest = call.request
-    listener = (*node.config.security().controller_listener_names, CONTROLLER_LISTENER)[0]
+    listener = controller_listener(node.config)
     error, message = _another_cluster(node, request.cluster_id)
     if error is not ErrorCode.NONE:
         pass
     elif request.voter_id < 0 or request.voter_directory_id == NO_DIRECTORY:
         error, message = ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
     elif all(each.name != listener for each in request.listeners):
-        told = ", ".join(f"ListenerName({e.name})={e.host}/<unresolved>:{e.port}" for e in request.listeners)
+        # Of two listeners with one name the last one counts.
+        endpoints = {each.name: f"{each.host}/<unresolved>:{each.port}" for each in request.listeners}
+        told = ", ".join(f"ListenerName({name})={endpoint}" for name, endpoint in endpoints.items())
         error = ErrorCode.INVALID_REQUEST
         message = (
             f"Add voter request didn't include the endpoint (Endpoints(endpoints={{{told}}}))"

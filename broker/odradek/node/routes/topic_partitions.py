@@ -31,10 +31,13 @@ async def describe_topic_partitions(node: Node, call: Call) -> DescribeTopicPart
     """As many partitions as the page holds, and where the next page begins."""
     request: DescribeTopicPartitionsRequest = call.request
     image, cursor = node.image, request.cursor
+    if any(not topic.name for topic in request.topics):
+        # As Kafka, which fails with the whole request.
+        return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     asked = sorted({topic.name for topic in request.topics} or image.topics)
     if cursor is not None:
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in asked):
-            return _malformed(request)
+            return _all_failed(request, ErrorCode.INVALID_REQUEST)
         asked = [name for name in asked if name >= cursor.topic_name]
     room = max(1, min(request.response_partition_limit, node.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
@@ -56,12 +59,9 @@ async def describe_topic_partitions(node: Node, call: Call) -> DescribeTopicPart
     return response
 
 
-def _malformed(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def _all_failed(request: DescribeTopicPartitionsRequest, error: ErrorCode) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
-        topics=[
-            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
-            for topic in request.topics
-        ]
+        topics=[DescribeTopicPartitionsResponseTopic(error_code=error, name=topic.name) for topic in request.topics]
     )
 
 

@@ -8,7 +8,7 @@ EndTxn: 5 bumps the epoch and answers with the id and epoch to go on with (KIP-8
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.log.machine import Decision, Refused
@@ -22,6 +22,7 @@ from odradek.txn.listing import TransactionFilter
 from odradek.wire.error_maps import for_client, transaction_log_error
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
 from odradek.wire.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from odradek.txn.coordinator import TxnCoordinator
     from odradek.txn.entry import TopicPartition
     from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-    from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+    from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
     from odradek.wire.messages.describe_transactions_request import DescribeTransactionsRequest
     from odradek.wire.messages.end_txn_request import EndTxnRequest
     from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
@@ -149,6 +150,9 @@ async def _add(
         if error is not ErrorCode.NONE:
             error = for_client(ApiKey.ADD_PARTITIONS_TO_TXN, version, error)
         results = dict.fromkeys(partitions, error)
+    if partitions[1:] and (errors or verify_only):
+        # These two Kafka keeps by partition, so that one that is named twice is answered once.
+        topics = _merged(results)
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,
@@ -161,6 +165,14 @@ async def _add(
         )
         for topic in topics
     ]
+
+
+def _merged(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
+    """Each topic once, with its partitions."""
+    merged: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        merged.setdefault(topic, []).append(index)
+    return [AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in merged.items()]
 
 
 async def _added(

@@ -15,7 +15,7 @@ from odradek.log.machine import Refused
 from odradek.node.admission import Applicant, HasAdmission
 from odradek.node.hosting.coordinators import HasCoordinators
 from odradek.node.routes.group_shards import group_shard
-from odradek.node.routes.parts import add_answers, in_parts
+from odradek.node.routes.parts import extend_answers, in_parts, joined_answers
 from odradek.node.seams import HasClock, HasConfig, HasMetadata, HasRules, HasTurns
 from odradek.txn.verification_errors import offset_commit_error, offset_commit_operation
 from odradek.wire.errors import ErrorCode
@@ -50,26 +50,32 @@ async def txn_offset_commit(node: Node, call: Call) -> TxnOffsetCommitResponse:
     refused, with all that comes after it.
     """
     request: TxnOffsetCommitRequest = call.request
-    answers: dict[str | bytes, TxnOffsetCommitResponseTopic] = {}
+    missing: dict[str | bytes, TxnOffsetCommitResponseTopic] = {}
+    committed: list[TxnOffsetCommitResponseTopic] = []
     begun: tuple[GroupShard, Guard | None] | None = None
     refused: Refused | None = None
+    by_id = call.version >= BY_TOPIC_ID_SINCE
+
+    def key(topic: TxnOffsetCommitResponseTopic) -> str | bytes:
+        return topic.topic_id if by_id else topic.name
+
     for number, topics in enumerate(in_parts(request.topics)):
         if number:
             await node.turns.breathe(call)
-        part = replace(request, topics=_existing(node, topics, answers, by_id=call.version >= BY_TOPIC_ID_SINCE))
+        part = replace(request, topics=_existing(node, topics, missing, by_id=by_id))
         if not part.topics:
             continue
         if refused is None and begun is None:
-            admitted = await _begin(node, call, part, answers)
+            admitted = await _begin(node, call, part, missing)
             if isinstance(admitted, Refused):
                 refused = admitted
             else:
                 begun = admitted
-        committed = refused or await _commit(node, call, part, begun)
-        if isinstance(committed, Refused):
-            refused = committed
-        add_answers(answers, _answer(part, committed, call.version), lambda topic: _key(topic, call.version))
-    return TxnOffsetCommitResponse(topics=list(answers.values()))
+        outcome = refused or await _commit(node, call, part, begun)
+        if isinstance(outcome, Refused):
+            refused = outcome
+        extend_answers(committed, _answer(part, outcome, call.version), key)
+    return TxnOffsetCommitResponse(topics=joined_answers(missing, committed, key))
 
 
 def _existing(
@@ -82,10 +88,6 @@ def _existing(
     image = node.image
     images = [image.topic_by_id(each.topic_id) if by_id else image.topic(each.name) for each in topics]
     return _split(topics, images, answers, by_id=by_id)
-
-
-def _key(topic: TxnOffsetCommitRequestTopic | TxnOffsetCommitResponseTopic, version: int) -> str | bytes:
-    return topic.topic_id if version >= BY_TOPIC_ID_SINCE else topic.name
 
 
 def _split(
