@@ -27,6 +27,19 @@ class ShareSession(Struct):
     """Over which it began: it ends with it."""
     epoch: int = 1
     partitions: dict[TopicPartition, None] = {}
+    untold: set[TopicPartition] = set()
+    """Partitions that no answer has told of yet: the next one does, whether there are records or not."""
+
+    def add(self, partition: TopicPartition) -> None:
+        """Fetch from this partition, too."""
+        if partition not in self.partitions:
+            self.partitions[partition] = None
+            self.untold.add(partition)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Fetch from this partition no more."""
+        self.partitions.pop(partition, None)
+        self.untold.discard(partition)
 
     def rotated(self) -> list[TopicPartition]:
         """The partitions, each first in its turn: none starves behind the others."""

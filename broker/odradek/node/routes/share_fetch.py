@@ -84,12 +84,16 @@ async def share_fetch(node: Node, call: Call) -> ShareFetchResponse:
     shares, group_id, member_id = node.shares, request.group_id, request.member_id
     if group_id is None or not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    asked = list(_asked(request.topics, renews=request.is_renew_ack))
+    asked, is_twice = _asked_once(request.topics, renews=request.is_renew_ack)
     if _makes_no_sense(request, asked):
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     session = _session(node, call, request, asked)
     if isinstance(session, ErrorCode):
         return ShareFetchResponse(error_code=session)
+    if is_twice and request.share_session_epoch == INITIAL_EPOCH:
+        # As in Kafka, which fails to begin such a session and has ended the one before.
+        shares.sessions.close(session)
+        return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     outcomes = await _acknowledge_all(node, call, group_id, member_id, asked)
     fetching = _Fetching(node, call, request, group_id, member_id, session)
     if request.share_session_epoch == FINAL_EPOCH:
@@ -97,7 +101,7 @@ async def share_fetch(node: Node, call: Call) -> ShareFetchResponse:
         await shares.release(group_id, member_id)
     elif not request.is_renew_ack:
         await fetching.wait_for_records()
-    return fetching.answer(asked, outcomes, is_first=request.share_session_epoch == INITIAL_EPOCH)
+    return fetching.answer(outcomes)
 
 
 def _makes_no_sense(request: ShareFetchRequest, asked: Sequence[_Asked]) -> bool:
@@ -118,13 +122,11 @@ def _session(node: Node, call: Call, request: ShareFetchRequest, asked: Sequence
         session = sessions.find(group_id, member_id, request.share_session_epoch)
     if isinstance(session, ErrorCode) or request.share_session_epoch == FINAL_EPOCH:
         return session
-    if request.share_session_epoch == INITIAL_EPOCH:
-        session.partitions = {}
     for each in asked:
-        session.partitions.setdefault((each.topic_id, each.index))
+        session.add((each.topic_id, each.index))
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
-            session.partitions.pop((topic.topic_id, index), None)
+            session.forget((topic.topic_id, index))
     return session
 
 
@@ -144,7 +146,7 @@ async def share_acknowledge(node: Node, call: Call) -> ShareAcknowledgeResponse:
     session = shares.sessions.find(group_id, member_id, request.share_session_epoch)
     if isinstance(session, ErrorCode):
         return ShareAcknowledgeResponse(error_code=session)
-    asked = list(_asked(request.topics, renews=request.is_renew_ack))
+    asked, _ = _asked_once(request.topics, renews=request.is_renew_ack)
     outcomes = await _acknowledge_all(node, call, group_id, member_id, asked)
     if request.share_session_epoch == FINAL_EPOCH:
         shares.sessions.close(session)
@@ -169,11 +171,17 @@ async def share_acknowledge(node: Node, call: Call) -> ShareAcknowledgeResponse:
     return response
 
 
-def _asked(
-    topics: Sequence[share_fetch_request.FetchTopic] | Sequence[share_acknowledge_request.AcknowledgeTopic],
-    *,
-    renews: bool,
-) -> Iterator[_Asked]:
+_Topics = Sequence["share_fetch_request.FetchTopic"] | Sequence["share_acknowledge_request.AcknowledgeTopic"]
+
+
+def _asked_once(topics: _Topics, *, renews: bool) -> tuple[list[_Asked], bool]:
+    """What is asked of each partition, and whether one is named twice: then the last time counts."""
+    asked = list(_asked(topics, renews=renews))
+    last = {(each.topic_id, each.index): each for each in asked}
+    return list(last.values()), len(last) < len(asked)
+
+
+def _asked(topics: _Topics, *, renews: bool) -> Iterator[_Asked]:
     for topic in topics:
         for partition in topic.partitions:
             said = [
@@ -414,15 +422,15 @@ class _Fetching:
                 found.tell_endpoint(self.leaders, NodeEndpoint)
         return data
 
-    def answer(
-        self, asked: Sequence[_Asked], outcomes: dict[TopicPartition, Outcome], *, is_first: bool
-    ) -> ShareFetchResponse:
-        """Only what has news, but for the first answer of a session."""
+    def answer(self, outcomes: dict[TopicPartition, Outcome]) -> ShareFetchResponse:
+        """Only what has news, but for partitions that are new to the session."""
+        untold = self.session.untold
         told = {
             topic_partition: data
             for topic_partition, data in self.results.items()
-            if is_first or len(data.records or b"") or data.error_code != ErrorCode.NONE
+            if topic_partition in untold or len(data.records or b"") or data.error_code != ErrorCode.NONE
         }
+        untold.difference_update(told)
         for topic_partition, outcome in outcomes.items():
             data = told.get(topic_partition) or self.results.get(topic_partition)
             if data is None:

@@ -9,6 +9,7 @@ A cluster without the feature share.version answers UNSUPPORTED_VERSION.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.log.machine import Refused
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from odradek.wire.messages.describe_share_group_offsets_request import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
+        DescribeShareGroupOffsetsRequestTopic,
     )
     from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
@@ -73,6 +75,7 @@ LATEST = -1
 NO_LAG = -1
 UNKNOWN = "This server does not host this topic-partition."
 NO_OFFSETS = "There is no offset information to delete."
+UNEXPECTED = "The server experienced an unexpected error when processing the request."
 UNKNOWN_PARTITION = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN)
 
 
@@ -139,12 +142,26 @@ async def _offsets_of(
             topic = node.image.topic_by_id(topic_id)
             if topic is not None:
                 answer.topics.append(await _offsets_of_topic(node, call, asked.group_id, topic.name, sorted(indexes)))
-    else:
-        for wanted in asked.topics:
-            answer.topics.append(
-                await _offsets_of_topic(node, call, asked.group_id, wanted.topic_name, wanted.partitions)
-            )
+        return answer
+    if any(not topic.partitions and node.image.topic(topic.topic_name) is not None for topic in asked.topics):
+        # As in Kafka, which asks the share coordinator for none of the partitions and fails.
+        answer.error_code, answer.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED
+        return answer
+    for name, wanted in _wanted(node, asked.topics):
+        answer.topics.append(await _offsets_of_topic(node, call, asked.group_id, name, wanted))
     return answer
+
+
+def _wanted(node: Node, topics: list[DescribeShareGroupOffsetsRequestTopic]) -> Iterator[tuple[str, list[int]]]:
+    """What is asked for: topics that are not there one by one, the others and their partitions once each."""
+    known: dict[str, dict[int, None]] = {}
+    for topic in topics:
+        if node.image.topic(topic.topic_name) is None:
+            yield topic.topic_name, topic.partitions
+        else:
+            known.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
+    for name, indexes in known.items():
+        yield name, list(indexes)
 
 
 async def _offsets_of_topic(
@@ -213,28 +230,27 @@ async def alter_share_group_offsets(node: Node, call: Call) -> AlterShareGroupOf
     if isinstance(outcome, Refused):
         return AlterShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
     failures = await begin_states(shard, outcome)
-    response = AlterShareGroupOffsetsResponse()
+    answers: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
     for asked in request.topics:
         topic = node.image.topic(asked.topic_name)
         if topic is None and not asked.partitions:
             continue
         topic_id = bytes(16) if topic is None else topic.id
-        answers = []
+        answer = answers.setdefault(
+            asked.topic_name, AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name, topic_id=topic_id)
+        )
         for partition in asked.partitions:
             index = partition.partition_index
             known = index in outcome.offsets.get(topic_id, {})
             failure = failures.get((topic_id, index)) if known else UNKNOWN_PARTITION
-            answers.append(
+            answer.partitions.append(
                 AlterShareGroupOffsetsResponsePartition(
                     partition_index=index,
                     error_code=ErrorCode.NONE if failure is None else failure.error,
                     error_message=None if failure is None else failure.message,
                 )
             )
-        response.responses.append(
-            AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name, topic_id=topic_id, partitions=answers)
-        )
-    return response
+    return AlterShareGroupOffsetsResponse(responses=list(answers.values()))
 
 
 def _known_offsets(node: Node, topics: list[AlterShareGroupOffsetsRequestTopic]) -> dict[bytes, dict[int, int]]:
@@ -259,8 +275,8 @@ async def delete_share_group_offsets(node: Node, call: Call) -> DeleteShareGroup
     shard = group_shard(node, request.group_id, empty_allowed=True)
     if isinstance(shard, Refused):
         return DeleteShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
-    asked = {each.topic_name: node.image.topic(each.topic_name) for each in request.topics}
-    topic_ids = [topic.id for topic in asked.values() if topic is not None]
+    asked = [(each.topic_name, node.image.topic(each.topic_name)) for each in request.topics]
+    topic_ids = list(dict.fromkeys(topic.id for _, topic in asked if topic is not None))
     share = shard.machine.share
     outcome = await shard.decided(share.delete_offsets(request.group_id, topic_ids))
     if isinstance(outcome, Refused):
@@ -271,15 +287,18 @@ async def delete_share_group_offsets(node: Node, call: Call) -> DeleteShareGroup
     if forgotten:
         await shard.decided(share.offsets_deleted(request.group_id, forgotten))
     response = DeleteShareGroupOffsetsResponse()
-    for name, topic in asked.items():
+    deleted: dict[bytes, DeleteShareGroupOffsetsResponseTopic] = {}
+    for name, topic in asked:
         answer = DeleteShareGroupOffsetsResponseTopic(topic_name=name)
-        if topic is None:
-            answer.error_code, answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN
-        elif topic.id not in outcome.offsets:
-            answer.error_code, answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_OFFSETS
-        else:
+        if topic is not None and topic.id in outcome.offsets:
+            # Each of these is answered once, the others as often as they are named.
+            deleted[topic.id] = answer
             answer.topic_id = topic.id
             if topic.id in failed:
                 answer.error_code, answer.error_message = failed[topic.id].error, failed[topic.id].message
+            continue
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        answer.error_message = UNKNOWN if topic is None else NO_OFFSETS
         response.responses.append(answer)
+    response.responses += deleted.values()
     return response

@@ -80,19 +80,18 @@ class _Request(Protocol[P_co]):
 
 
 async def _of_each(request: _Request[P], answer: Callable[[ShareKey, P], Awaitable[T]]) -> list[tuple[bytes, list[T]]]:
-    """The answers to all partitions of a request, one after the other, by topic; none to who names no group."""
+    """The answers to all partitions of a request, one after the other, by topic; none to who names no group.
+
+    A partition that is named twice is answered once, as it was the last time.
+    """
     if not request.group_id:
         return []
-    return [
-        (
-            topic.topic_id,
-            [
-                await answer(ShareKey(request.group_id, topic.topic_id, asked.partition), asked)
-                for asked in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+    answers: dict[bytes, dict[int, T]] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            key = ShareKey(request.group_id, topic.topic_id, asked.partition)
+            answers.setdefault(topic.topic_id, {})[asked.partition] = await answer(key, asked)
+    return [(topic_id, list(of_topic.values())) for topic_id, of_topic in answers.items()]
 
 
 async def read_share_group_state(node: Node, call: Call) -> read.ReadShareGroupStateResponse:
