@@ -148,6 +148,13 @@ def renewers(raw: Raw) -> None:
     made(raw, renewers=(("", ""),))
 
 
+def named_twice(raw: Raw) -> None:
+    token = made(raw, renewers=(("User", "carol"), ("User", "carol")))
+    described(raw, "alice", "alice")
+    described(raw, "nobody", "nobody")
+    ended(raw, token.hmac)
+
+
 def who_is_no_renewer(raw: Raw) -> None:
     come_as(raw, "bob")
     token = made(raw)
@@ -326,6 +333,7 @@ TOKENS: dict[str, Callable[[Raw], None]] = {
         lifetimes,
         periods,
         renewers,
+        named_twice,
         who_is_no_renewer,
         for_somebody_else,
         by_permission,

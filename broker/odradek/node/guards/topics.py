@@ -112,7 +112,8 @@ async def describe_topic_partitions(
         response = await (serve_part(serve, node, call, "topics", kept) if refused else serve(node, call))
     response.topics = [each for each in response.topics if _may_describe(authority, call, each.name or "")]
     for topic in response.topics:
-        topic.topic_authorized_operations = authority.operations(call, TOPIC, topic.name or "")
+        if topic.topic_authorized_operations != NO_OPERATIONS:
+            topic.topic_authorized_operations = authority.operations(call, TOPIC, topic.name or "")
     response.topics += [
         DescribeTopicPartitionsResponseTopic(error_code=FORBIDDEN, name=topic.name) for topic in refused
     ]
