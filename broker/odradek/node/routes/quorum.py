@@ -10,6 +10,7 @@ from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
+from odradek.java_order import hash_order
 from odradek.metadata.features import KRAFT_VERSION
 from odradek.metadata.topic_names import CLUSTER_METADATA
 from odradek.node.routes.forwarding import AsksController, ask_controller
@@ -120,16 +121,18 @@ def directory_id(node: Node, node_id: int) -> bytes:
 async def add_raft_voter(node: Node, call: Call) -> AddRaftVoterResponse:
     """AddRaftVoter (key 80), versions 0 and 1: 1 can be answered before the new set of voters is committed."""
     request: AddRaftVoterRequest = call.request
-    listener = controller_listener(node.config)
+    listener = controller_listener(node.config).upper()
+    # Names of listeners have no small letters; of two with one name the last one counts.
+    endpoints = {each.name.upper(): f"{each.host}/<unresolved>:{each.port}" for each in request.listeners}
     error, message = _another_cluster(node, request.cluster_id)
     if error is not ErrorCode.NONE:
         pass
     elif request.voter_id < 0 or request.voter_directory_id == NO_DIRECTORY:
         error, message = ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
-    elif all(each.name != listener for each in request.listeners):
-        # Of two listeners with one name the last one counts.
-        endpoints = {each.name: f"{each.host}/<unresolved>:{each.port}" for each in request.listeners}
-        told = ", ".join(f"ListenerName({name})={endpoint}" for name, endpoint in endpoints.items())
+    elif listener not in endpoints:
+        # In the order of a hash map that was made for this number of listeners.
+        names = hash_order(endpoints, capacity=len(request.listeners))
+        told = ", ".join(f"ListenerName({name})={endpoints[name]}" for name in names)
         error = ErrorCode.INVALID_REQUEST
         message = (
             f"Add voter request didn't include the endpoint (Endpoints(endpoints={{{told}}}))"
