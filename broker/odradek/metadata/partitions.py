@@ -35,7 +35,7 @@ def create_partitions(request: CreatePartitionsRequest, cluster: Cluster) -> Cha
     change: Change[CreatePartitionsResponse] = Change(CreatePartitionsResponse())
     times = Counter(topic.name for topic in request.topics)
     if request.timeout_ms <= 0 and 1 in times.values():
-        # As in Kafka each entry is answered, and names that stand there twice are refused only if there are no others.
+        # As in Kafka: every entry is answered, and duplicates are refused only where nothing else is asked.
         change.reply.results = [
             CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=None)
             for topic in request.topics

@@ -51,7 +51,7 @@ def create_topics(
     change: Change[CreateTopicsResponse] = Change(CreateTopicsResponse())
     times = Counter(topic.name for topic in request.topics)
     if request.timeout_ms <= 0 and 1 in times.values():
-        # As in Kafka each entry is answered, and names that stand there twice are refused only if there are no others.
+        # As in Kafka: every entry is answered, and duplicates are refused only where nothing else is asked.
         change.reply.topics = [_refused(topic.name, Failure(ErrorCode.REQUEST_TIMED_OUT)) for topic in request.topics]
         return change
     failed = _too_many(wanted or partial(partitions_wanted, request.topics), cluster)
