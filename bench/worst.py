@@ -191,6 +191,13 @@ WORST: dict[str, Worst] = {
         "v3_and_below_transactional_id": "x", "v3_and_below_producer_id": 0, "v3_and_below_producer_epoch": 0,
         **_indexes("v3_and_below_topics", "name", "partitions")(key),
     }, "InitProducerId"),
+    "AddPartitionsToTxn beside 10,000": _worst(A.ADD_PARTITIONS_TO_TXN, 3, lambda key: {
+        "v3_and_below_transactional_id": "x", "v3_and_below_producer_id": 0, "v3_and_below_producer_epoch": 0,
+        "v3_and_below_topics": [
+            {"name": "t", "partitions": list(range(SMALL, LARGE - SPARE))},
+            *({"name": f"s{i}", "partitions": [0]} for i in range(SMALL // 2)),
+        ],
+    }, "AddPartitionsToTxn"),
     "TxnOffsetCommit": _worst(A.TXN_OFFSET_COMMIT, 5, lambda key: {
         **TXN, "group_id": "h", **_topic("topics", "name", "partitions", _committed)(key),
     }, "InitProducerId"),

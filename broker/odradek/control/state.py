@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.control.messages.clusters import BrokerView
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from odradek.net.driver import Driver
     from odradek.node.node import Node
     from odradek.records.batch import Batch
-    from odradek.txn.entry import Entry, TopicPartition
+    from odradek.txn.entry import Entry
+    from odradek.txn.partitions import TopicPartition
     from odradek.wire.messages.list_groups_response import ListedGroup
 
 __all__ = [
@@ -157,7 +158,7 @@ def transaction_view(cluster: RunningCluster, transactional_id: str) -> Transact
     return None
 
 
-def _transaction(node: Node, entry: Entry, owing: tuple[TopicPartition, ...]) -> TransactionView:
+def _transaction(node: Node, entry: Entry, owing: Collection[TopicPartition]) -> TransactionView:
     return TransactionView(
         transactional_id=entry.transactional_id,
         state=entry.state.title,

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from msgspec import Struct
 
 from odradek.records.record import Record, build_batch
-from odradek.txn.entry import TIMEOUT_NEVER, by_topic
+from odradek.txn.entry import TIMEOUT_NEVER
+from odradek.txn.partitions import by_topic
 from odradek.txn.rules import rules_of
 from odradek.wire.codecs import PLAIN
 from odradek.wire.errors import ErrorCode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
@@ -12,12 +13,12 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-    from odradek.txn.entry import TopicPartition
+    from odradek.txn.partitions import TopicPartition
 
 __all__ = ["open_transaction", "producer_state"]
 
 
-def open_transaction(node: Node, transactional_id: str) -> tuple[TopicPartition, ...]:
+def open_transaction(node: Node, transactional_id: str) -> Collection[TopicPartition]:
     """The partitions of an open transaction that this broker coordinates; none where there is no such."""
     shard = node.coordinators.transactional(transactional_id) if transactional_id else None
     if shard is None or isinstance(shard, Refused):

@@ -45,6 +45,10 @@ __all__ = [
 
 HIGH_WATERMARK = -1
 """In DeleteRecords: delete everything that is committed."""
+LARGE_BYTES = 64 * 1024
+"""A batch of a coordinator from this size on has its log compacted as it grows."""
+COMPACTED_PER_BYTE = 4
+"""How many bytes are then compacted for each one: more than the two passes read, so that the log stays behind."""
 _NOT_LEADER = Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 NOT_ENOUGH_REPLICAS = Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
 _LOGS_FULL = Refused(ErrorCode.KAFKA_STORAGE_ERROR, "The memory for logs is used up (odradek.log.memory.bytes.max)")
@@ -263,6 +267,9 @@ class Partition:
             store.shed(size)
         appended = self._append(batch, Origin.COORDINATOR, now, guard, verification_enabled)
         assert not isinstance(appended, Duplicate), "without a sequence nothing is a duplicate"
+        if size >= LARGE_BYTES:
+            # Such a record supersedes one that is as large, and comes more often than the cleaner.
+            self.compact(now, COMPACTED_PER_BYTE * size)
         return appended
 
     def append_records(self, records: Sequence[LogRecord], now: int) -> Appended | Refused:

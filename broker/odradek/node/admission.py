@@ -26,7 +26,7 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.log.partition import Guard, Partition
-    from odradek.txn.entry import TopicPartition
+    from odradek.txn.partitions import TopicPartition
     from odradek.txn.verification import Failures, VerificationRequest
     from odradek.txn.verification_errors import TransactionOperation
 

@@ -14,11 +14,12 @@ from odradek.log.machine import Answered, Decision, Fact, Proposed, Refused
 from odradek.txn import transitions
 from odradek.txn.checks import Claim, Operation, epoch_relation, refusal
 from odradek.txn.end_table import EndAction
-from odradek.txn.entry import EPOCH_MAX, NONE, Entry, TopicPartition, value_version
+from odradek.txn.entry import EPOCH_MAX, NONE, Entry, value_version
 from odradek.txn.init_table import InitAction, init_relation, init_timeout, request_refusal
 from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, AbortTimedOut, ExpireId, Ledger, producer_fields
 from odradek.txn.listing import TransactionFilter, described
 from odradek.txn.markers import MarkerFate, WriteMarkers, marker_fate
+from odradek.txn.partitions import TopicPartition
 from odradek.txn.states import PREPARED, Outcome, TxnState, outcome_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.end_txn_response import EndTxnResponse
@@ -267,12 +268,14 @@ class TxnCoordinator(Ledger):
         held = self._held.get(work.transactional_id)
         if held is None or held.offset != work.offset:
             return Answered(None)
-        done = {
+        done = [
             partition
             for partition in work.partitions
             if work.leader is None or marker_fate(results.get(partition)) is MarkerFate.DONE
-        }
-        held.owing = tuple(partition for partition in held.owing if partition not in done)
+        ]
+        for partition in done:
+            if partition in held.owing:
+                del held.owing[partition]
         if held.owing and len(done) == len(work.partitions):
             return Answered(None)
         # Even when all is done: should the record that says so be lost, it is proposed again.

@@ -10,7 +10,6 @@ Kafka's skip tags that they do not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from struct import Struct as Layout
 
@@ -18,11 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.records import state as log_records
+from odradek.txn.partitions import ManyPartitions, Partitions, by_topic, encoded_few, sorted_partitions
 from odradek.txn.states import TxnState
 from odradek.wire.errors import DecodeError
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
-from odradek.wire.primitives import PACK_INT32S, write_varint
 
 __all__ = [
     "EPOCH_LAST_USABLE",
@@ -32,18 +31,13 @@ __all__ = [
     "NONE",
     "TIMEOUT_NEVER",
     "Entry",
-    "TopicPartition",
-    "by_topic",
     "decode_entry",
     "decode_id",
     "encode_entry",
     "encode_id",
     "log_value",
-    "sorted_partitions",
     "value_version",
 ]
-
-TopicPartition = tuple[str, int]
 
 NONE = -1
 """No producer id, no epoch, no timestamp."""
@@ -68,7 +62,6 @@ _NO_PARTITIONS = b"\0"
 _COUNTS = tuple(bytes([count]) for count in range(7))
 IDS_REMEMBERED = 16_384
 """Each step of a transaction writes the same key."""
-PARTITIONS_REMEMBERED = 128
 _LAST_EPOCH_TAG, _EPOCH_USED = b"\xe8\x02", b"\xfa\x06\0"
 _STORED_STATES = frozenset(TxnState) - {TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE}
 
@@ -83,7 +76,7 @@ class Entry(Struct, frozen=True, gc=False):
     state: TxnState
     last_update_timestamp: int
     start_timestamp: int = NONE
-    partitions: tuple[TopicPartition, ...] = ()
+    partitions: Partitions = ()
     """In order and without duplicates, so that equal sets are equal values."""
     previous_producer_id: int = NONE
     """The producer id before the latest transition: it differs from the present one only right after a rotation."""
@@ -143,22 +136,6 @@ class Entry(Struct, frozen=True, gc=False):
         return replace(self.fitting(version), previous_producer_id=NONE, last_producer_epoch=NONE, epoch_used=False)
 
 
-def sorted_partitions(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-    """Partitions as an entry holds them."""
-    return tuple(sorted(set(partitions)))
-
-
-def by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
-    """The partitions of each topic, as messages list them."""
-    if len(partitions) == 1:
-        [(topic, index)] = partitions
-        return {topic: [index]}
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(index)
-    return topics
-
-
 def value_version(transaction_version: int) -> int:
     """The version of values written at this level of the feature."""
     return 1 if transaction_version >= 1 else 0
@@ -187,7 +164,11 @@ def encode_entry(entry: Entry, version: int) -> bytes:
     # The same bytes as of `log_value`, with less work: one is written at each step of a transaction.
     state = entry.state
     value = _HEAD.pack(_NEWEST, entry.producer_id, entry.producer_epoch, entry.timeout_ms, state)
-    value += _NO_PARTITIONS if state is TxnState.EMPTY else _encoded_partitions(entry.partitions)
+    partitions = entry.partitions
+    if state is TxnState.EMPTY:
+        value += _NO_PARTITIONS
+    else:
+        value += partitions.encoded() if type(partitions) is ManyPartitions else encoded_few(partitions)
     if (
         entry.previous_producer_id != NONE
         and entry.client_transaction_version
@@ -224,22 +205,6 @@ def encode_entry(entry: Entry, version: int) -> bytes:
     if entry.epoch_used:
         count, tagged = count + 1, tagged + _EPOCH_USED
     return value + _COUNTS[count] + tagged
-
-
-@lru_cache(maxsize=PARTITIONS_REMEMBERED)
-def _encoded_partitions(partitions: tuple[TopicPartition, ...]) -> bytes:
-    """The partitions of a value of version 1: those of a transaction stay the same while it ends."""
-    topics = _by_topic(partitions)
-    out = bytearray()
-    write_varint(out, len(topics) + 1)
-    for each in topics:
-        name = each.topic.encode()
-        write_varint(out, len(name) + 1)
-        out += name
-        write_varint(out, len(each.partition_ids) + 1)
-        out += PACK_INT32S[len(each.partition_ids)](*each.partition_ids)
-        out.append(0)
-    return bytes(out)
 
 
 def log_value(entry: Entry, version: int) -> TransactionLogValue:
@@ -291,11 +256,11 @@ def decode_entry(transactional_id: str, data: bytes) -> Entry | None:
     )
 
 
-def _by_topic(partitions: tuple[TopicPartition, ...]) -> list[PartitionsSchema]:
+def _by_topic(partitions: Partitions) -> list[PartitionsSchema]:
     return [PartitionsSchema(topic=topic, partition_ids=indexes) for topic, indexes in by_topic(partitions).items()]
 
 
-def _flat(topics: list[PartitionsSchema] | None) -> tuple[TopicPartition, ...]:
+def _flat(topics: list[PartitionsSchema] | None) -> Partitions:
     return sorted_partitions((topic.topic, index) for topic in topics or () for index in topic.partition_ids)
 
 

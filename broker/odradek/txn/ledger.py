@@ -11,7 +11,8 @@ must not count for the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -20,8 +21,9 @@ from msgspec.structs import replace
 from odradek.log.machine import Fact, LogRecord, Machine, Parked, Proposed
 from odradek.records.record import iterate_records
 from odradek.txn.deadlines import Deadlines, next_tick
-from odradek.txn.entry import NONE, Entry, TopicPartition, decode_id, encode_id, value_version
+from odradek.txn.entry import NONE, Entry, decode_id, encode_id, value_version
 from odradek.txn.markers import NO_LEADER, WriteMarkers, write_markers
+from odradek.txn.partitions import TopicPartition
 from odradek.txn.rules import rules_of
 from odradek.txn.states import EXPIRABLE, PREPARED, TxnState, completed_state
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from odradek.records.batch import Batch
 
 __all__ = [
+    "MARKERS_AT_ONCE",
     "MARKER_RETRY_BACKOFF_MS",
     "AbortTimedOut",
     "ExpireId",
@@ -46,6 +49,8 @@ LeaderOf = Callable[[str, int], int | None]
 """The leader of a partition: `NO_LEADER` while there is none, None if there is no such partition."""
 
 MARKER_RETRY_BACKOFF_MS = 50
+MARKERS_AT_ONCE = 5_000
+"""How many partitions of a transaction are looked at together; the others follow when their leaders have answered."""
 
 
 class AbortTimedOut(Struct, frozen=True):
@@ -72,7 +77,7 @@ class OwedTransaction(Struct):
 
     entry: Entry
     offset: int
-    owing: tuple[TopicPartition, ...]
+    owing: dict[TopicPartition, None]
     under_way: dict[int | None, tuple[TopicPartition, ...]] = {}
     """Those that a leader has been sent, until it is known what has become of them."""
 
@@ -129,7 +134,7 @@ class Ledger(Machine["TxnWork"]):
         entry = None if pending is None or transactional_id in self._held else pending.proposed.entry
         return None if entry is None else replace(entry, producer_epoch=NONE)
 
-    def owing(self, transactional_id: str) -> tuple[TopicPartition, ...]:
+    def owing(self, transactional_id: str) -> Collection[TopicPartition]:
         """The partitions whose marker the transaction that this id ends still lacks."""
         held = self._held.get(transactional_id)
         return () if held is None or held.entry.state not in PREPARED else held.owing
@@ -230,7 +235,8 @@ class Ledger(Machine["TxnWork"]):
             self._deadlines.drop(transactional_id)
             return
         state = entry.state
-        self._held[transactional_id] = OwedTransaction(entry, offset, entry.partitions if state in PREPARED else ())
+        owing = dict.fromkeys(entry.partitions) if state in PREPARED else {}
+        self._held[transactional_id] = OwedTransaction(entry, offset, owing)
         if state in PREPARED:
             self._deadlines.put(transactional_id, 0)
         elif state in EXPIRABLE:
@@ -267,18 +273,23 @@ class Ledger(Machine["TxnWork"]):
 
     def _markers(self, held: OwedTransaction, now: int) -> list[WriteMarkers]:
         under_way = held.under_way
-        owing = held.owing
+        owing: Iterable[TopicPartition] = held.owing
         if under_way:
             # Whoever leads it by now: a second marker may come when the next transaction is open, and end that one.
             sent = {partition for partitions in under_way.values() for partition in partitions}
-            owing = tuple(partition for partition in owing if partition not in sent)
+            owing = [partition for partition in islice(owing, len(sent) + MARKERS_AT_ONCE) if partition not in sent]
         by_leader: dict[int | None, list[TopicPartition]] = {}
-        for partition in owing:
+        for partition in islice(owing, MARKERS_AT_ONCE):
             by_leader.setdefault(self._leader_of(*partition), []).append(partition)
         # A partition that is merely without a leader keeps its transaction open:
         # left out, its records would join the next transaction and be committed with it.
-        if by_leader.pop(NO_LEADER, None) is not None:
+        leaderless = by_leader.pop(NO_LEADER, None)
+        if leaderless is not None:
             self._deadlines.put(held.entry.transactional_id, now + MARKER_RETRY_BACKOFF_MS)
+            if len(held.owing) > MARKERS_AT_ONCE:
+                # The next look is at others.
+                for partition in leaderless:
+                    held.owing[partition] = held.owing.pop(partition)
         elif not by_leader and not under_way:
             by_leader[None] = []
         works: list[WriteMarkers] = []

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.log.machine import Refused
-from odradek.txn.entry import by_topic
+from odradek.txn.partitions import by_topic
 from odradek.txn.states import STATE_NAMES
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import describe_transactions_response, list_transactions_response
 from odradek.wire.patterns import InvalidPattern, matcher
 
 if TYPE_CHECKING:
-    from odradek.txn.entry import Entry, TopicPartition
+    from odradek.txn.entry import Entry
+    from odradek.txn.partitions import TopicPartition
     from odradek.wire.messages.list_transactions_request import ListTransactionsRequest
 
 __all__ = ["TransactionFilter", "described"]
@@ -61,7 +62,7 @@ class TransactionFilter:
         return self._matches is None or self._matches(entry.transactional_id)
 
 
-def described(entry: Entry, partitions: Sequence[TopicPartition]) -> describe_transactions_response.TransactionState:
+def described(entry: Entry, partitions: Collection[TopicPartition]) -> describe_transactions_response.TransactionState:
     """An entry as DescribeTransactions shows it, with the partitions it still has to do with."""
     return describe_transactions_response.TransactionState(
         transactional_id=entry.transactional_id,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from odradek.txn.entry import by_topic
+from odradek.txn.partitions import by_topic
 from odradek.txn.states import TxnState
 from odradek.wire.error_maps import error_of
 from odradek.wire.errors import ErrorCode
@@ -23,7 +23,8 @@ from odradek.wire.messages.write_txn_markers_request import (
 )
 
 if TYPE_CHECKING:
-    from odradek.txn.entry import Entry, TopicPartition
+    from odradek.txn.entry import Entry
+    from odradek.txn.partitions import TopicPartition
     from odradek.wire.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
 __all__ = [

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from odradek.txn.entry import EPOCH_MAX, NONE, Entry, TopicPartition, sorted_partitions
+from odradek.txn.entry import EPOCH_MAX, NONE, Entry
+from odradek.txn.partitions import ManyPartitions, TopicPartition, includes, sorted_partitions
 from odradek.txn.states import ALLOWED, PREPARED, RESTING, Outcome, TxnState, completed_state, prepared_state
 
 __all__ = [
@@ -90,10 +91,13 @@ def kept(entry: Entry, *, next_producer_id: int, now: int) -> Entry:
 
 def added(entry: Entry, partitions: Iterable[TopicPartition], *, client_version: int, now: int) -> Entry:
     """Partitions join the transaction; the first ones open it."""
+    present = entry.partitions
     return replace(
         entry,
         state=TxnState.ONGOING,
-        partitions=sorted_partitions((*entry.partitions, *partitions)),
+        partitions=(
+            present.grow(partitions) if type(present) is ManyPartitions else sorted_partitions((*present, *partitions))
+        ),
         start_timestamp=now if entry.state in RESTING else entry.start_timestamp,
         last_update_timestamp=now,
         previous_producer_id=entry.producer_id,
@@ -206,7 +210,7 @@ def check_transition(old: Entry | None, new: Entry) -> None:
         assert new.timeout_ms == old.timeout_ms
     elif new.state is TxnState.ONGOING:
         assert (new.producer_id, new.producer_epoch) == (old.producer_id, old.producer_epoch)
-        assert set(old.partitions) <= set(new.partitions)
+        assert not old.partitions or includes(new.partitions, old.partitions)
     else:
         assert not new.partitions
     assert (new.state is TxnState.EMPTY) == (new.start_timestamp == NONE)

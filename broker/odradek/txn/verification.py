@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from odradek.log.machine import Answered, Decision, Fact, Machine, Parked
-from odradek.txn.entry import TopicPartition, by_topic
+from odradek.txn.partitions import TopicPartition, by_topic
 from odradek.txn.rules import SHIPPED, Rules
 from odradek.txn.verification_errors import TransactionOperation
 from odradek.txn.verification_metrics import VerificationMetrics

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.log.helpers import NOW, Leader, batch, error, new_log, new_partition, new_store, values
+from tests.unit.log.helpers import (
+    NOW,
+    Leader,
+    batch,
+    error,
+    new_log,
+    new_partition,
+    new_store,
+    offsets_and_keys,
+    values,
+)
 
 from odradek.log.epochs import EpochEnd
 from odradek.log.machine import LogRecord, Refused, TransactionalAppend
@@ -85,6 +95,20 @@ def test_coordinators_are_never_short_of_memory() -> None:
     partition = new_partition(new_log(new_store(100), cleanup_policy=("compact",)))
     assert isinstance(partition.append_coordinator([LogRecord(b"k" * 200, b"v")], now=NOW), Appended)
     assert ErrorCode.KAFKA_STORAGE_ERROR is error(partition.append_client(batch(), now=NOW))
+
+
+def test_a_coordinator_that_writes_large_records_has_its_log_compacted_as_it_grows() -> None:
+    """As the record of a transaction that partitions join one by one; the cleaner comes every 15 seconds."""
+    store = new_store(16 * 1024 * 1024)
+    partition = new_partition(new_log(store, cleanup_policy=("compact",)))
+    partition.append_coordinator([LogRecord(b"at rest", b"v")], now=NOW)
+    held = []
+    for _ in range(600):
+        partition.append_coordinator([LogRecord(b"growing", b"v" * 100_000)], now=NOW)
+        held.append(store.bytes_held)
+    assert max(held) < 5 * 1024 * 1024
+    assert offsets_and_keys(partition.log)[0] == (0, b"at rest", b"v")
+    assert offsets_and_keys(partition.log)[-1] == (600, b"growing", b"v" * 100_000)
 
 
 def test_each_committed_batch_comes_once_and_in_order() -> None:

@@ -13,9 +13,10 @@ from odradek.records.batch import parse_batch
 from odradek.records.record import Record, build_batch
 from odradek.txn.checks import Claim
 from odradek.txn.coordinator import TxnCoordinator
-from odradek.txn.entry import Entry, TopicPartition, encode_entry, encode_id, value_version
+from odradek.txn.entry import Entry, encode_entry, encode_id, value_version
 from odradek.txn.ledger import AbortTimedOut, ExpireId, TxnWork
 from odradek.txn.markers import WriteMarkers
+from odradek.txn.partitions import TopicPartition
 from odradek.txn.producer_ids import ProducerIds
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.end_txn_request import EndTxnRequest

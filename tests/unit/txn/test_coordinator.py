@@ -95,6 +95,50 @@ class TestHappyPaths:
         assert start == shard.entry().start_timestamp
 
 
+class Index(int):
+    """The index of a partition that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Index.compared += 1
+        return int.__eq__(self, other)
+
+    __hash__ = int.__hash__
+
+
+class TestLargeTransactions:
+    @pytest.mark.parametrize("present", [10, 1_000, 5_000])
+    def test_what_is_asked_for_is_not_compared_with_all_that_is_there(self, present: int) -> None:
+        shard = Shard()
+        shard.init()
+        shard.add5((X, 0), *(("t", index) for index in range(present)))
+        asked = [("t", Index(index)) for index in range(present - 10, present + 100)]
+        Index.compared = 0
+        assert [0] * 10 + [ErrorCode.TRANSACTION_ABORTABLE] * 100 == shard.verify((X, 0), *asked)
+        assert Index.compared <= 40 * len(asked)
+        Index.compared = 0
+        assert ErrorCode.NONE is shard.add5((X, 0), *asked)
+        assert Index.compared <= 40 * len(asked)
+        assert present + 100 == len(shard.entry().partitions)
+
+    def test_a_transaction_that_outgrows_a_record_stays_as_it_was(self) -> None:
+        shard = Shard()
+        shard.init()
+        first = [("t", index) for index in range(50)]
+        shard.add5((X, 0), *first)
+        shard.losing = True
+        assert ErrorCode.NOT_COORDINATOR is shard.add5((X, 0), ("t", 50), ("u", 0))
+        assert [ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE] == shard.verify((X, 0), ("t", 49), ("t", 50))
+        shard.losing = False
+        assert ErrorCode.NONE is shard.add5((X, 0), ("u", 1))
+        shard.fail_over()
+        assert {*first, ("u", 1)} == set(shard.entry().partitions)
+        assert (X, 1) == shard.commit5((X, 0))
+        shard.settle()
+        assert 51 == len(shard.markers_written())
+
+
 class TestInFlight:
     """The markers of some partition have not been written yet."""
 

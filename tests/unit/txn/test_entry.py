@@ -19,9 +19,9 @@ from odradek.txn.entry import (
     encode_entry,
     encode_id,
     log_value,
-    sorted_partitions,
     value_version,
 )
+from odradek.txn.partitions import sorted_partitions
 from odradek.txn.states import TxnState
 
 PREPARED = Entry(

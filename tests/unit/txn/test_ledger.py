@@ -7,7 +7,7 @@ from tests.unit.txn.helpers import FIRST_ID, OFFSETS, START, P, Q, Shard
 from odradek.config.table import Config
 from odradek.log.machine import LogRecord
 from odradek.records.control import end_txn_marker
-from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, ExpireId
+from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, MARKERS_AT_ONCE, ExpireId
 from odradek.txn.markers import NO_LEADER, WriteMarkers
 from odradek.txn.states import TxnState
 from odradek.wire.errors import ErrorCode
@@ -22,6 +22,19 @@ def ending(*, commit: bool = True) -> Shard:
     shard.add5((X, 0), P, Q, OFFSETS)
     shard.leaders = {P: 1, Q: 1, OFFSETS: 2}
     shard.end((X, 0), commit=commit, version=5)
+    return shard
+
+
+LARGE = [("t", index) for index in range(2 * MARKERS_AT_ONCE + 7)]
+
+
+def ending_large() -> Shard:
+    """The same with more partitions than are marked at once."""
+    shard = Shard()
+    shard.init()
+    shard.add5((X, 0), *LARGE)
+    shard.leaders = {partition: 1 + partition[1] % 2 for partition in LARGE}
+    shard.commit5((X, 0))
     return shard
 
 
@@ -155,6 +168,32 @@ class TestMarkers:
         shard.after(MARKER_RETRY_BACKOFF_MS)
         (work,) = shard.markers()
         assert (2, (Q, OFFSETS)) == (work.leader, tuple(sorted(work.partitions, reverse=True)))
+
+    def test_a_large_transaction_is_marked_a_part_at_a_time(self) -> None:
+        shard = ending_large()
+        first = shard.markers()
+        assert [1, 2] == [work.leader for work in first]
+        assert MARKERS_AT_ONCE == sum(len(work.partitions) for work in first)
+        shard.report(first[0])
+        assert not set(first[0].partitions) & {each for work in shard.markers() for each in work.partitions}
+        shard.settle()
+        assert "CompleteCommit" == shard.state()
+        assert sorted(f"{topic}-{index}:COMMIT@1" for topic, index in LARGE) == sorted(shard.markers_written())
+
+    def test_partitions_that_nobody_leads_keep_no_others_of_a_large_transaction_waiting(self) -> None:
+        shard = ending_large()
+        nobody = LARGE[: MARKERS_AT_ONCE + 1]
+        shard.leaders |= dict.fromkeys(nobody, NO_LEADER)
+        for _ in range(10):
+            shard.settle()
+            shard.after(MARKER_RETRY_BACKOFF_MS)
+        assert set(nobody) == set(shard.machine.owing("x"))
+        shard.leaders = {}
+        for _ in range(10):
+            shard.settle()
+            shard.after(MARKER_RETRY_BACKOFF_MS)
+        assert "CompleteCommit" == shard.state()
+        assert len(LARGE) == len(shard.markers_written())
 
     def test_counted(self) -> None:
         shard = ending()

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from odradek.log.machine import Answered, Parked
-from odradek.txn.entry import TopicPartition
+from odradek.txn.partitions import TopicPartition
 from odradek.txn.verification import Failures, VerificationRequest, Verifier
 from odradek.txn.verification_errors import TransactionOperation
 from odradek.wire.messages.add_partitions_to_txn_response import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from odradek.dialects.producer import NOBODY, Pair, Producer, Steps, TopicPartition
-from odradek.txn.entry import by_topic
+from odradek.txn.partitions import by_topic
 from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse

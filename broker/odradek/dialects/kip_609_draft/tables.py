@@ -18,7 +18,8 @@ from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.security.acls import AclOperation, AclResource
 from odradek.txn import transitions
 from odradek.txn.checks import Operation
-from odradek.txn.entry import Entry, TopicPartition, encode_entry, sorted_partitions
+from odradek.txn.entry import Entry, encode_entry
+from odradek.txn.partitions import TopicPartition, sorted_partitions
 from odradek.txn.rules import Transitions, ValueFormat
 from odradek.txn.states import PREPARED, TxnState
 from odradek.wire.errors import ErrorCode

@@ -18,7 +18,7 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
-    from odradek.txn.entry import TopicPartition
+    from odradek.txn.partitions import TopicPartition
     from odradek.wire.errors import ErrorCode
 
 __all__ = ["TransactionShard"]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from odradek.node.hosting.transactions import TransactionShard
     from odradek.node.transport.call import Call
     from odradek.txn.coordinator import TxnCoordinator
-    from odradek.txn.entry import TopicPartition
+    from odradek.txn.partitions import TopicPartition
     from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
     from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
     from odradek.wire.messages.describe_transactions_request import DescribeTransactionsRequest
