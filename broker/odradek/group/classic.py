@@ -35,6 +35,8 @@ class ClassicGroup:
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
+        self._supporters: Counter[str] = Counter()
+        """How many members support each protocol."""
         self.static_members: dict[str, str] = {}
         self.subscribed_topics: frozenset[str] | None = None
         """Topics that members subscribe to; None if that cannot be known."""
@@ -138,11 +140,14 @@ class ClassicGroup:
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
+        self._supporters.update(name for name, _ in member.protocols)
         self.pending_joins.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> Member | None:
         """Forget a member, or a member id that was given out."""
         member = self.members.pop(member_id, None)
+        if member is not None:
+            self._supports_no_more(member)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
         if member_id == self.leader:
@@ -162,6 +167,8 @@ class ClassicGroup:
             )
             for member_id, known in self.members.items()
         }
+        self._supports_no_more(old)
+        self._supporters.update(name for name, _ in member.protocols)
         if self.leader == old.member_id:
             self.leader = member.member_id
         self.static_members[old.instance_id] = member.member_id
@@ -212,20 +219,26 @@ class ClassicGroup:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:
             return False
-        common = self._common_protocols()
-        return any(not self.members or name in common for name, _ in protocols)
+        return any(self._supporters[name] == len(self.members) for name, _ in protocols)
+
+    def offer(self, member: Member, protocols: Protocols) -> None:
+        """A member that supports others from now on."""
+        self._supports_no_more(member)
+        member.protocols = protocols
+        self._supporters.update(name for name, _ in protocols)
 
     def select_protocol(self) -> str:
         """The protocol that most members prefer, of those that all support."""
-        common = self._common_protocols()
+        common = {name for name, count in self._supporters.items() if count == len(self.members)}
         votes = Counter(member.vote(common) for member in self.members.values())
         return max(votes, key=lambda name: votes[name])
 
-    def _common_protocols(self) -> set[str]:
-        supported: Counter[str] = Counter()
-        for member in self.members.values():
-            supported.update(name for name, _ in member.protocols)
-        return {name for name, count in supported.items() if count == len(self.members)}
+    def _supports_no_more(self, member: Member) -> None:
+        supporters = self._supporters
+        for name, _ in member.protocols:
+            supporters[name] -= 1
+            if not supporters[name]:
+                del supporters[name]
 
     # ------------------------------------------------------------------ time
 

@@ -119,7 +119,7 @@ class ClassicProtocol:
         changed = member.protocols != joining.protocols
         match REJOIN[group.state, member.member_id == group.leader, changed]:
             case Rejoin.UPDATE:
-                member.protocols = joining.protocols
+                group.offer(member, joining.protocols)
                 member.rebalance_timeout_ms = joining.rebalance_timeout_ms
                 member.session_timeout_ms = joining.session_timeout_ms
                 return self._wait(group, member, now)

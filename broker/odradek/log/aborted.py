@@ -37,7 +37,8 @@ class AbortedIndex:
         The search ends with a marker that left everything up to `until` stable: what follows it began later.
         """
         found: list[tuple[int, int]] = []
-        for entry in self.entries[bisect_left(self._last_offsets, start) :]:
+        for index in range(bisect_left(self._last_offsets, start), len(self.entries)):
+            entry = self.entries[index]
             if entry.first_offset < until:
                 found.append((entry.producer_id, entry.first_offset))
             if entry.last_stable_offset >= until:

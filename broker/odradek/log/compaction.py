@@ -12,7 +12,9 @@ A pass is done in steps of limited size, because a node does nothing else meanwh
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 
 from odradek.log.log import Log
 from odradek.log.segment import Segment
@@ -24,6 +26,8 @@ __all__ = ["KEYS_MAX", "STEP_BYTES", "Compaction", "cleanable_until", "is_due"]
 KEYS_MAX = 1_000_000
 """Keys that one pass remembers; a log with more takes several."""
 STEP_BYTES = 1024 * 1024
+
+_FIRST = itemgetter(0)
 
 
 def cleanable_until(log: Log, now: int, *, last_stable_offset: int) -> int:
@@ -67,6 +71,7 @@ class Compaction:
         self._keys_max = keys_max
         self._newest: dict[bytes, int] = {}
         self._aborted: dict[int, list[tuple[int, int]]] = {}
+        """By producer id, from where to where; a producer has one transaction after the other, so they are in order."""
         for entry in log.aborted.entries:
             self._aborted.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
         self._in_transaction: set[int] = set()
@@ -108,8 +113,11 @@ class Compaction:
     def _is_aborted(self, batch: Batch) -> bool:
         if not batch.is_transactional:
             return False
-        ranges = self._aborted.get(batch.producer_id, ())
-        return any(first <= batch.base_offset <= last for first, last in ranges)
+        ranges = self._aborted.get(batch.producer_id)
+        if ranges is None:
+            return False
+        before = bisect_right(ranges, batch.base_offset, key=_FIRST)
+        return before > 0 and batch.base_offset <= ranges[before - 1][1]
 
     # ------------------------------------------------------------------ segments without what is superseded
 

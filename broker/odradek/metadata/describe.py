@@ -219,12 +219,12 @@ def _entry(name: str, value: str | None, kind: int, synonyms: tuple[Synonym, ...
 
 def _others(config: Config, known: Iterable[str]) -> Iterator[Entry]:
     """Keys that were set and are not in the table: ours to keep, not to understand, and perhaps secret."""
-    seen = set(known)
+    seen, inert = set(known), INERT_KEYS - config.release.lacks
     for source, texts in config.layers:
         for name in texts:
             if name not in seen:
                 seen.add(name)
-                plain = name in INERT_KEYS - config.release.lacks and not _SECRET.search(name)
+                plain = name in inert and not _SECRET.search(name)
                 of_listener = key_of(name) if name.startswith(LISTENER_PREFIX) else None
                 if of_listener is not None:
                     yield _of_listener(name, of_listener, source, config)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 from base64 import b64encode
+from collections.abc import Set
 
 from msgspec import Struct
 
@@ -35,6 +36,10 @@ class Token(Struct, frozen=True):
     def concerns(self, principal: str) -> bool:
         """Whether it is told to somebody who asks for theirs."""
         return principal == self.requester or self.may_renew(principal)
+
+    def concerns_any(self, principals: Set[str]) -> bool:
+        """Whether it is told to one of many."""
+        return self.requester in principals or self.owner in principals or not principals.isdisjoint(self.renewers)
 
     def has_expired(self, now_ms: int) -> bool:
         """Whether its time is over."""

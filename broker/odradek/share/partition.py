@@ -6,8 +6,10 @@ what becomes of records is first told to the share coordinator (`Change`) and th
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -17,6 +19,8 @@ from odradek.share.stretches import NOBODY, Lot, Stretch, Stretches
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["Acknowledged", "Acquired", "AckType", "Change", "Limits", "ReadBatch", "SharePartition"]
+
+_last = attrgetter("last")
 
 PAST_FIRST = Refused(
     ErrorCode.INVALID_REQUEST, "Batch record not found. The first offset in request is past acquired records."
@@ -156,9 +160,11 @@ class SharePartition:
                 new = Stretch(stretches.end, lot_last, Delivery.AVAILABLE, 0, Lot(stretches.end, lot_last))
                 stretches.append(new)
             stretches.cut(lot_first, lot_last)
-            for batch in aborted:
-                if batch.first <= lot_last and batch.last >= lot_first:
-                    stretches.cut(max(batch.first, lot_first), min(batch.last, lot_last))
+            for at in range(bisect_left(aborted, lot_first, key=_last), len(aborted)):
+                batch = aborted[at]
+                if batch.first > lot_last:
+                    break
+                stretches.cut(max(batch.first, lot_first), min(batch.last, lot_last))
             for stretch in stretches.within(lot_first, lot_last):
                 if left > 0 and stretch.is_free:
                     if strict and stretch.size > left:
@@ -172,7 +178,8 @@ class SharePartition:
         for stretch in got:
             stretch.count += 1
             stretch.state, stretch.member, stretch.deadline = Delivery.ACQUIRED, member, now + limits.lock_ms
-            if any(batch.first <= stretch.first and stretch.last <= batch.last for batch in aborted):
+            at = bisect_left(aborted, stretch.first, key=_last)
+            if at < len(aborted) and aborted[at].first <= stretch.first and stretch.last <= aborted[at].last:
                 stretch.lot.split = True
                 stretches.become(stretch, Delivery.ARCHIVED)
         return _joined(each for each in got if each.state is Delivery.ACQUIRED)

@@ -109,8 +109,9 @@ class Ledger(Machine["TxnWork"]):
         self._leader_of = leader_of
         self._held: dict[str, OwedTransaction] = {}
         self._pending: dict[str, _Pending] = {}
-        self._waiting: dict[str, list[Hashable]] = {}
+        self._waiting: dict[str, dict[Hashable, None]] = {}
         """Who waits until something becomes of an id."""
+        self._waits_for: dict[Hashable, str] = {}
         self._tokens = 0
         self._deadlines = Deadlines()
         """When to look at which id again: what it owes then follows from its state."""
@@ -216,20 +217,24 @@ class Ledger(Machine["TxnWork"]):
         """Let somebody wait; the reply is None, whatever becomes of the id."""
         self._tokens += 1
         token = ("waiting", transactional_id, self._tokens)
-        self._waiting.setdefault(transactional_id, []).append(token)
+        self._waiting.setdefault(transactional_id, {})[token] = None
+        self._waits_for[token] = transactional_id
         return Parked(token)
 
     def abandoned(self, token: Hashable) -> None:
         """Whoever waited has gone away."""
-        for transactional_id, tokens in list(self._waiting.items()):
-            if token in tokens:
-                tokens.remove(token)
-                if not tokens:
-                    del self._waiting[transactional_id]
+        transactional_id = self._waits_for.pop(token, None)
+        if transactional_id is not None:
+            tokens = self._waiting[transactional_id]
+            del tokens[token]
+            if not tokens:
+                del self._waiting[transactional_id]
 
     def _hold(self, transactional_id: str, entry: Entry | None, offset: int) -> None:
         if self._waiting:
-            self.released += [(token, None) for token in self._waiting.pop(transactional_id, ())]
+            for token in self._waiting.pop(transactional_id, ()):
+                del self._waits_for[token]
+                self.released.append((token, None))
         if entry is None:
             self._held.pop(transactional_id, None)
             self._deadlines.drop(transactional_id)

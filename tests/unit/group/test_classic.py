@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from tests.counted import lines_of
 from tests.unit.group.desk import subscription
 
 from odradek.group.classic import ClassicGroup
@@ -190,3 +191,31 @@ def test_sessions_begin_with_the_time_that_was_missing() -> None:
     group.sessions_to_begin.add("b")
     group.begin_sessions(100)
     assert [None, 110] == [each.deadline for each in group.members.values()]
+
+
+def test_whether_a_member_fits_is_asked_of_no_other_member() -> None:
+    many = tuple(f"p{number}" for number in range(50))
+    costs = []
+    for size in (10, 40):
+        group = group_of(*(member(f"m{number}", many) for number in range(size)))
+        group.enter(GroupState.PREPARING_REBALANCE, 0)
+        costs.append(lines_of(lambda group=group: group.supports("consumer", (("other", b""), ("p49", b"")))))  # type: ignore[misc]
+    assert costs[0] == costs[1]
+
+
+def test_what_a_member_supports_no_more_counts_no_more() -> None:
+    group = group_of(member("a", ("range", "sticky")), member("b", ("range",)))
+    group.enter(GroupState.PREPARING_REBALANCE, 0)
+    assert not group.supports("consumer", (("sticky", b""),))
+    group.offer(group.members["b"], (("sticky", b""),))
+    assert group.supports("consumer", (("sticky", b""),))
+    assert not group.supports("consumer", (("range", b""),))
+    group.remove("b")
+    assert group.supports("consumer", (("range", b""),))
+    group.members["a"].instance_id = "i"
+    replacing = member("c", ("own",))
+    replacing.instance_id = "i"
+    group.replace(group.members["a"], replacing)
+    assert group.supports("consumer", (("own", b""),))
+    assert not group.supports("consumer", (("range", b""),))
+    assert "own" == group.select_protocol()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.counted import lines_of
 from tests.unit.group.consumer_desk import CONSUMER_SESSION_MS, ConsumerDesk, T, U, assigned
 from tests.unit.group.desk import error_of
 
@@ -442,3 +443,32 @@ def test_what_was_before_a_failover_is_no_news() -> None:
 
     desk.beat("A", -1)
     assert [("Stable", "Empty", 3)] == states_told(desk)
+
+
+def test_whether_a_topic_is_read_is_asked_of_no_member_again() -> None:
+    costs = []
+    for size in (2, 20):
+        desk = ConsumerDesk({"orders": 4, "refunds": 1})
+        for number in range(size):
+            desk.arrive(f"m{number}")
+        assert desk.group.is_subscribed_to("orders")
+        costs.append(lines_of(lambda desk=desk: desk.group.is_subscribed_to("refunds")))  # type: ignore[misc]
+        assert not desk.group.is_subscribed_to("refunds")
+        desk.arrive("other", topics=["refunds"])
+        assert desk.group.is_subscribed_to("refunds")
+        desk.beat("other", -1)
+        assert not desk.group.is_subscribed_to("refunds")
+    assert costs[0] == costs[1]
+
+
+def test_a_classic_member_needs_an_assignor_that_all_classic_members_have() -> None:
+    desk = ConsumerDesk()
+    desk.arrive("A", assignor="range")
+    assert desk.group.supports_protocols("consumer", ["any"])
+    assert not desk.group.supports_protocols("consumer", [])
+    assert not desk.group.supports_protocols("connect", ["range"])
+    joined = desk.enter(topics=["orders"])
+    assert desk.group.supports_protocols("consumer", ["other", "range"])
+    assert not desk.group.supports_protocols("consumer", ["other"])
+    desk.leave(joined.member_id)
+    assert desk.group.supports_protocols("consumer", ["other"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.counted import lines_of
 from tests.examples import examples
 from tests.unit.log.helpers import NOW, Leader, Pair, batch, kinds, new_log, new_partition, offsets_and_keys
 
@@ -17,6 +18,7 @@ from odradek.log.partition import Partition
 from odradek.records.batch import TimestampType, batches
 from odradek.records.compression import Compression
 from odradek.records.record import Record, iterate_records
+from odradek.wire.errors import ErrorCode
 
 DELETE_RETENTION_MS = 1000
 A, B, C = b"a", b"b", b"c"
@@ -412,3 +414,18 @@ def test_a_partition_compacts_in_steps_when_it_is_due() -> None:
     assert steps > 40
     assert [48, 49] == [offset for offset, _, _ in offsets_and_keys(partition.log)]
     assert not partition.compact(NOW)
+
+
+def test_a_batch_is_not_compared_with_all_transactions_that_its_producer_has_aborted() -> None:
+    assert lines_of_compacting(400) < 2.2 * lines_of_compacting(200)
+
+
+def lines_of_compacting(transactions: int) -> int:
+    """What it takes to compact so many transactions of one producer, half of them aborted."""
+    leader = Leader(new_partition(cleanup_policy=("compact",), segment_bytes=1000))
+    for number in range(transactions):
+        leader.produce(0, number)
+        assert ErrorCode.NONE is leader.marker(1, 0, commit=bool(number % 2))
+    log = leader.partition.log
+    until = cleanable_until(log, NOW, last_stable_offset=log.end_offset)
+    return lines_of(lambda: Compaction(log, NOW, until=until).step(1 << 30))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from types import FrameType
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.counted import calls_of
 
 from odradek.txn.entry import Entry, decode_entry, encode_entry
 from odradek.txn.partitions import FEW_MAX, ManyPartitions, TopicPartition, by_topic, includes, sorted_partitions
@@ -77,15 +75,4 @@ def calls_of_joining(present: int, topics: int) -> int:
     entry = entry_of([(f"t{index % topics}", index) for index in range(present)])
     entry = added(entry, [(f"t{index % topics}", present + index) for index in range(20)], client_version=0, now=3)
     new = [(f"t{index % topics}", present + 20 + index) for index in range(20)]
-    calls = 0
-
-    def entered(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(entered)
-    try:
-        encode_entry(added(entry, new, client_version=0, now=3), 1)
-    finally:
-        sys.setprofile(None)
-    return calls
+    return calls_of(lambda: encode_entry(added(entry, new, client_version=0, now=3), 1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from heapq import heapify, heapreplace
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -112,11 +113,16 @@ def _balance(members: Specs, counts: Counts) -> dict[str, Partitions]:
     # Topics that few subscribe to come first: there is the least choice.
     order = sorted(subscribers, key=lambda topic_id: (len(subscribers[topic_id]), topic_id))
     for topic_id in order:
-        for index in range(counts[topic_id]):
-            if (topic_id, index) not in owner:
-                lightest = min(subscribers[topic_id], key=load.__getitem__)
-                owner[topic_id, index] = lightest
-                load[lightest] += 1
+        free = [each for index in range(counts[topic_id]) if (each := (topic_id, index)) not in owner]
+        if not free:
+            continue
+        by_load = [(load[member_id], place, member_id) for place, member_id in enumerate(subscribers[topic_id])]
+        heapify(by_load)
+        for each in free:
+            lightest, place, member_id = by_load[0]
+            owner[each] = member_id
+            load[member_id] += 1
+            heapreplace(by_load, (lightest + 1, place, member_id))
     _even_out([topic_id for topic_id in order if counts[topic_id]], subscribers, owner, load)
     assigned: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}
     for each, member_id in owner.items():

@@ -14,7 +14,14 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.group.consumer.member import LEAVING_EPOCH, NO_PARTITIONS, ConsumerMember, MemberState, Partitions
+from odradek.group.consumer.member import (
+    LEAVING_EPOCH,
+    NO_PARTITIONS,
+    ClassicMetadata,
+    ConsumerMember,
+    MemberState,
+    Partitions,
+)
 from odradek.group.modern import FIRST_EPOCH, ModernGroup
 
 __all__ = ["ConsumerGroup", "ConsumerGroupState", "ResolvedPattern", "Timer"]
@@ -63,6 +70,11 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
 
         self._owners: dict[bytes, dict[int, str]] = {}
         self._pattern_counts: Counter[str] = Counter()
+        self._classic_members = 0
+        self._supporters: Counter[str] = Counter()
+        """How many of the members with the classic protocol support each assignor."""
+        self._subscribed: frozenset[str] | None = None
+        """What all members subscribe to together; None if that is to be found out."""
 
     # ------------------------------------------------------------------ reading
 
@@ -76,7 +88,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member may be reading this topic."""
-        return any(topic in self.topic_names_of(member) for member in self.members.values())
+        if self._subscribed is None:
+            self._subscribed = self.subscribed_topics(self.members.values())
+        return topic in self._subscribed
 
     def topic_names_of(self, member: ConsumerMember) -> frozenset[str]:
         """What a member subscribes to; a pattern that is not resolved yet matches nothing."""
@@ -123,12 +137,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
 
     def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether a member that knows these assignors can join with the classic protocol."""
-        offered = set(names)
-        if protocol_type != "consumer" or not offered:
-            return False
-        classic = [each.classic for each in self.members.values() if each.classic is not None]
-        known: list[set[str]] = [{name for name, _ in each.protocols} for each in classic]
-        return any(all(name in names for names in known) for name in offered)
+        return protocol_type == "consumer" and any(self._supporters[name] == self._classic_members for name in names)
 
     def preferred_assignor(self, members: Iterable[ConsumerMember]) -> str | None:
         """What most of the members that prefer one prefer."""
@@ -148,6 +157,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
+        self._subscribed = None
+        if before is None or before.classic is not member.classic:
+            self._count_classic(None if before is None else before.classic, -1)
+            self._count_classic(member.classic, 1)
         if before is None or before.pattern != member.pattern:
             self._count_pattern(None if before is None else before.pattern, -1)
             self._count_pattern(member.pattern, 1)
@@ -163,7 +176,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
         member = self.members.pop(member_id, None)
         if member is None:
             return
+        self._subscribed = None
         self._release(member)
+        self._count_classic(member.classic, -1)
         self._count_pattern(member.pattern, -1)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
@@ -178,6 +193,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
             self.fold_member(replace(gone, assigned=NO_PARTITIONS, revoking=NO_PARTITIONS))
 
     def fold_pattern(self, pattern: str, resolved: ResolvedPattern | None) -> None:
+        self._subscribed = None
         if resolved is None:
             self.patterns.pop(pattern, None)
         else:
@@ -193,6 +209,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions, Timer]):
                         del owners[index]
                 if not owners:
                     self._owners.pop(topic_id, None)
+
+    def _count_classic(self, classic: ClassicMetadata | None, by: int) -> None:
+        if classic is not None:
+            self._classic_members += by
+            for name, _ in classic.protocols:
+                self._supporters[name] += by
+                if not self._supporters[name]:
+                    del self._supporters[name]
 
     def _count_pattern(self, pattern: str | None, by: int) -> None:
         if pattern:

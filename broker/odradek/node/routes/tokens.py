@@ -142,12 +142,12 @@ async def describe_delegation_token(node: Node, call: Call) -> DescribeDelegatio
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     wanted = None
     if request.owners is not None:
-        wanted = [f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners]
+        wanted = frozenset(f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners)
     return DescribeDelegationTokenResponse(
         tokens=[
             _described(token, secret, call.version)
             for token in node.image.tokens.values()
-            if (wanted is None or any(token.concerns(owner) for owner in wanted)) and _may_see(node, call, token)
+            if (wanted is None or token.concerns_any(wanted)) and _may_see(node, call, token)
         ]
     )
 
