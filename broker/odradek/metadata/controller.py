@@ -234,12 +234,18 @@ class Controller(Machine[Activation]):
         return self._carry_out("CreateTopics", lambda: create_topics(request, self._cluster(spend), wanted=wanted))
 
     def create_partitions(
-        self, request: CreatePartitionsRequest, spend: Spend = unlimited
+        self,
+        request: CreatePartitionsRequest,
+        *,
+        added: Callable[[MetadataImage], int] | None = None,
+        spend: Spend = unlimited,
     ) -> Decision[CreatePartitionsResponse]:
-        """CreatePartitions."""
+        """CreatePartitions; `added`: how many there are to be more in all, where the request is a part of another."""
         from odradek.metadata.partitions import create_partitions
 
-        return self._carry_out("CreatePartitions", lambda: create_partitions(request, self._cluster(spend)))
+        return self._carry_out(
+            "CreatePartitions", lambda: create_partitions(request, self._cluster(spend), added=added)
+        )
 
     def delete_topics(
         self, request: DeleteTopicsRequest, version: int, spend: Spend = unlimited

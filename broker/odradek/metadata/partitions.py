@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -18,7 +19,7 @@ from odradek.metadata.assignment import (
     nobody_there,
 )
 from odradek.metadata.change import Change, Failure
-from odradek.metadata.image import TopicImage
+from odradek.metadata.image import MetadataImage, TopicImage
 from odradek.metadata.placement import place
 from odradek.metadata.snapshot import topic_records
 from odradek.wire.errors import ErrorCode
@@ -27,25 +28,38 @@ from odradek.wire.messages.create_partitions_response import CreatePartitionsRes
 if TYPE_CHECKING:
     from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 
-__all__ = ["create_partitions"]
+__all__ = ["create_partitions", "partitions_added"]
 
 
-def create_partitions(request: CreatePartitionsRequest, cluster: Cluster) -> Change[CreatePartitionsResponse]:
-    """Each topic grows or is refused by itself."""
+ADDED_PER_REQUEST_MAX = 10_000
+"""What all topics of a request may grow by together."""
+
+
+def create_partitions(
+    request: CreatePartitionsRequest, cluster: Cluster, *, added: Callable[[MetadataImage], int] | None = None
+) -> Change[CreatePartitionsResponse]:
+    """Each topic grows or is refused by itself, unless all of them together are to grow by too much.
+
+    `added`: what that is, where the request is a part of another one.
+    """
     change: Change[CreatePartitionsResponse] = Change(CreatePartitionsResponse())
     times = Counter(topic.name for topic in request.topics)
-    if request.timeout_ms <= 0 and 1 in times.values():
-        # As in Kafka: every entry is answered, and duplicates are refused only where nothing else is asked.
-        change.reply.results = [
-            CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=None)
-            for topic in request.topics
-        ]
+    if request.timeout_ms <= 0:
+        if 1 in times.values():
+            # As in Kafka: every entry is answered, and duplicates are refused only where nothing else is asked.
+            change.reply.results = [
+                _refused(topic.name, Failure(ErrorCode.REQUEST_TIMED_OUT)) for topic in request.topics
+            ]
+            return change
+    elif (too_many := _too_many(added or partial(partitions_added, request.topics), cluster)) is not None:
+        # Also what is named twice is told this, each time.
+        change.reply.results = [_refused(topic.name, too_many) for topic in request.topics]
         return change
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         duplicate = Failure(ErrorCode.INVALID_REQUEST, "Duplicate topic name.") if times[name] > 1 else None
         outcome = duplicate or _grow(topic, cluster)
         if isinstance(outcome, Failure):
-            result = CreatePartitionsTopicResult(name=name, error_code=outcome.error, error_message=outcome.message)
+            result = _refused(name, outcome)
         else:
             result = CreatePartitionsTopicResult(name=name, error_message=None)
             change.records += outcome
@@ -53,6 +67,27 @@ def create_partitions(request: CreatePartitionsRequest, cluster: Cluster) -> Cha
     if request.validate_only:
         change.records = []
     return change
+
+
+def _refused(name: str, failure: Failure) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=failure.error, error_message=failure.message)
+
+
+def partitions_added(topics: Sequence[CreatePartitionsTopic], image: MetadataImage) -> int:
+    """How many partitions these topics want in addition; those that are named twice or that there are not want none."""
+    times = Counter(topic.name for topic in topics)
+    total = 0
+    for topic in topics:
+        old = image.topic(topic.name) if times[topic.name] == 1 else None
+        if old is not None:
+            total += max(topic.count - len(old.partitions), 0)
+    return total
+
+
+def _too_many(added: Callable[[MetadataImage], int], cluster: Cluster) -> Failure | None:
+    if added(cluster.image) <= min(ADDED_PER_REQUEST_MAX, cluster.partitions_max):
+        return None
+    return Failure(ErrorCode.POLICY_VIOLATION, "Excessively large number of additional partitions per request.")
 
 
 def _grow(topic: CreatePartitionsTopic, cluster: Cluster) -> list[Struct] | Failure:
@@ -69,8 +104,6 @@ def _grow(topic: CreatePartitionsTopic, cluster: Cluster) -> list[Struct] | Fail
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {topic.name} currently has {has} partition(s); {topic.count} would not be an increase.",
         )
-    if added > cluster.partitions_max:
-        return Failure(ErrorCode.POLICY_VIOLATION, "Excessively large number of additional partitions per request.")
     if not cluster.spend(added):
         return Failure(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     assigned = _assign_more(topic, added, old, cluster)

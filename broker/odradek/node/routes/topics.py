@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec.structs import replace
 
 from odradek.metadata.change import unlimited
+from odradek.metadata.partitions import partitions_added
 from odradek.metadata.topics import partitions_wanted
 from odradek.node.routes.forwarding import AsksInParts, ask_controller, ask_in_parts
 from odradek.node.routes.parts import entries_in_parts
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.log.machine import Decision
     from odradek.metadata.change import Spend
     from odradek.metadata.controller import Controller
+    from odradek.metadata.image import MetadataImage
     from odradek.node.quotas.quotas import MutationQuota
     from odradek.node.transport.call import Call
     from odradek.wire.errors import ErrorCode
@@ -158,13 +160,29 @@ async def create_partitions(node: Node, call: Call) -> CreatePartitionsResponse:
         return CreatePartitionsResponse(results=results)
 
     quota = _quota(node, call)
+    if node.controller.active is None:
+        # It is passed on as a whole, and shared out there.
+        return await ask_controller(
+            node,
+            call,
+            lambda controller: controller.create_partitions(request, spend=_spend(quota)),
+            partial(refuse, request),
+            CreatePartitionsResponse,
+        )
+    known: list[int] = []
+
+    def added(image: MetadataImage) -> int:
+        if not known:
+            known.append(partitions_added(request.topics, image))
+        return known[0]
+
     are_large = sum(topic.count for topic in request.topics) > PARTITIONS_AT_ONCE
     parts = entries_in_parts(request.topics, key=lambda topic: topic.name, size=1 if are_large else TOPICS_AT_ONCE)
     response = await ask_in_parts(
         node,
         call,
         (replace(request, topics=part) for part in parts),
-        lambda controller, part: controller.create_partitions(part, _spend(quota)),
+        lambda controller, part: controller.create_partitions(part, added=added, spend=_spend(quota)),
         refuse,
         CreatePartitionsResponse,
         lambda joined, more: joined.results.extend(more.results),
