@@ -279,6 +279,30 @@ def authenticating_again_by_another_mechanism(raw: Raw) -> None:
     raw.ends()
 
 
+def authenticating_again_by_a_mechanism_that_is_not_served(raw: Raw) -> None:
+    raw.handshake("PLAIN")
+    raw.authenticate(plain("alice", "alice-secret"))
+    raw.wait(1.2)
+    raw.handshake("GSSAPI")
+    raw.ends()
+
+
+def authenticating_again_by_no_mechanism(raw: Raw) -> None:
+    raw.handshake("PLAIN")
+    raw.authenticate(plain("alice", "alice-secret"))
+    raw.wait(1.2)
+    raw.handshake("", version=0)
+    raw.ends()
+
+
+def authenticating_again_by_another_mechanism_without_a_word(raw: Raw) -> None:
+    raw.handshake("PLAIN")
+    raw.authenticate(plain("alice", "alice-secret"))
+    raw.wait(1.2)
+    raw.handshake("SCRAM-SHA-256")
+    raw.ends()
+
+
 def authenticating_again_with_the_wrong_password(raw: Raw) -> None:
     raw.handshake("PLAIN")
     raw.authenticate(plain("alice", "alice-secret"))
@@ -311,9 +335,52 @@ def a_token_that_is_too_long(raw: Raw) -> None:
     raw.ends()
 
 
+def _with_a_token(claims: Callable[[int], dict[str, object]]) -> Callable[[Raw], None]:
+    """A login with these claims, which are made of the time (s)."""
+
+    def play(raw: Raw) -> None:
+        raw.handshake("OAUTHBEARER")
+        answer = raw.authenticate(token(sub="alice", **claims(int(time.time()))))
+        if answer is not None and answer.auth_bytes:
+            raw.authenticate(b"\x01")
+        else:
+            raw.ask(GROUPS, 0)
+
+    return play
+
+
+HUGE = 10**309
+"""More than a double holds."""
+YEAR_S = 365 * 86_400
+NANOSECONDS_S = 2**63 // 10**9
+"""How many seconds of nanoseconds a long holds: 292 years."""
+_TIMES: dict[str, Callable[[int], dict[str, object]]] = {
+    "an_end_beyond_doubles": lambda now: {"exp": HUGE},
+    "an_end_below_doubles": lambda now: {"exp": -HUGE},
+    "an_end_of_1500_digits": lambda now: {"exp": int("9" * 1500)},
+    "a_large_double_as_end": lambda now: {"exp": 1e300},
+    "an_end_as_far_as_nanoseconds_go": lambda now: {"exp": now + NANOSECONDS_S - YEAR_S},
+    "an_end_beyond_nanoseconds": lambda now: {"exp": now + NANOSECONDS_S + 60},
+    "an_end_in_ms": lambda now: {"exp": (now + 7200) * 1000},
+    "an_end_that_overflows_in_ms": lambda now: {"exp": 2**54},
+    "an_end_as_far_as_a_long_goes": lambda now: {"exp": 2**63 - 1},
+    "an_end_beyond_longs": lambda now: {"exp": 2**63},
+    "a_fraction_as_end": lambda now: {"exp": now + 7200.5},
+    "a_text_as_end": lambda now: {"exp": str(now + 7200)},
+    "a_truth_as_end": lambda now: {"exp": True},
+    "a_list_as_end": lambda now: {"exp": [now + 7200]},
+    "no_end": lambda now: {"exp": None},
+    "an_issue_beyond_doubles": lambda now: {"exp": now + 7200, "iat": HUGE},
+    "an_issue_below_doubles": lambda now: {"exp": now + 7200, "iat": -HUGE},
+    "a_negative_issue": lambda now: {"exp": now + 7200, "iat": -5},
+    "a_text_as_issue": lambda now: {"exp": now + 7200, "iat": str(now)},
+    "no_issue": lambda now: {"exp": now + 7200, "iat": None},
+    "a_start_beyond_doubles": lambda now: {"exp": now + 7200, "nbf": HUGE},
+}
+
 LOGINS: dict[str, Callable[[Raw], None]] = {
     name: play
     for name, play in globals().items()
     if callable(play) and getattr(play, "__module__", "") == __name__ and not name.startswith("_")
-}
+} | {f"a_token_with_{name}": _with_a_token(claims) for name, claims in _TIMES.items()}
 """Every story, by its name."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
+from tests.security.logins import HUGE, NANOSECONDS_S, YEAR_S
 from tests.security.wire import Raw, token
 
 from odradek.wire.messages.list_groups_request import ListGroupsRequest
@@ -51,6 +52,8 @@ def let_in(said: Callable[[], bytes]) -> Callable[[Raw], None]:
     def play(raw: Raw) -> None:
         raw.handshake("OAUTHBEARER")
         answer = raw.authenticate(said())
+        if answer is None:
+            return
         if answer.error_code == 0 and not answer.auth_bytes:
             raw.ask(GROUPS, 0)
         elif answer.auth_bytes:
@@ -96,6 +99,28 @@ SIGNED: dict[str, Callable[[Raw], None]] = {
     "no_user": let_in(lambda: signed(user=None)),
     "an_empty_user": let_in(lambda: signed(user="  ")),
     "a_user_that_is_no_text": let_in(lambda: signed(user=7)),
+    "an_end_beyond_doubles": let_in(lambda: signed(exp=HUGE)),
+    "an_end_below_doubles": let_in(lambda: signed(exp=-HUGE)),
+    "an_end_of_1500_digits": let_in(lambda: signed(exp=int("9" * 1500))),
+    "a_large_double_as_end": let_in(lambda: signed(exp=1e300)),
+    "an_end_that_overflows_in_ms": let_in(lambda: signed(exp=2**54)),
+    "an_end_as_far_as_a_long_goes": let_in(lambda: signed(exp=2**63 - 1)),
+    "an_end_beyond_longs": let_in(lambda: signed(exp=2**63)),
+    "an_end_as_far_as_nanoseconds_go": let_in(lambda: signed(exp=now(NANOSECONDS_S - YEAR_S))),
+    "an_end_beyond_nanoseconds": let_in(lambda: signed(exp=now(NANOSECONDS_S + 60))),
+    "an_issue_that_overflows_in_ms": let_in(lambda: signed(iat=2**54)),
+    "a_start_that_overflows_in_ms": let_in(lambda: signed(nbf=2**54)),
+    "a_fraction_as_end": let_in(lambda: signed(exp=time.time() + HOUR_S)),
+    "a_negative_end": let_in(lambda: signed(exp=-5)),
+    "a_text_as_end": let_in(lambda: signed(exp=str(now(HOUR_S)))),
+    "a_truth_as_end": let_in(lambda: signed(exp=True)),
+    "an_issue_beyond_doubles": let_in(lambda: signed(iat=HUGE)),
+    "an_issue_below_doubles": let_in(lambda: signed(iat=-HUGE)),
+    "a_negative_issue": let_in(lambda: signed(iat=-5)),
+    "a_start_beyond_doubles": let_in(lambda: signed(nbf=HUGE)),
+    "a_start_below_doubles": let_in(lambda: signed(nbf=-HUGE)),
+    "a_negative_start": let_in(lambda: signed(nbf=-5)),
+    "a_text_as_start": let_in(lambda: signed(nbf="5")),
     "a_scope": let_in(lambda: signed(scope="a b")),
     "a_scope_that_is_none": let_in(lambda: signed(scope=7)),
 }

@@ -6,13 +6,12 @@ Each says to a client no more than Kafka does: of a wrong name as little as of a
 from __future__ import annotations
 
 import hmac
-import json
-import math
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from odradek.security.claims import json_object, rounded_ms
 from odradek.security.credential import ScramCredential, ScramMechanism
 from odradek.security.mechanisms import Accounts, Admitted, Challenge, Exchange, LoginFailed, Outcome
 from odradek.security.scram import ScramError, ScramExchange
@@ -123,21 +122,14 @@ class BearerLogin:
 
     def _valid(self, claims: Mapping[str, Any]) -> tuple[str, int] | None:
         """Who the token is of, and until when (ms); None where it is not valid now."""
-        name, expires, issued = claims.get("sub"), _time_ms(claims.get("exp")), claims.get("iat")
+        name, expires = claims.get("sub"), rounded_ms(claims.get("exp"))
         if not isinstance(name, str) or not name.strip() or expires is None or expires <= self._now_ms:
             return None
-        if issued is not None:
-            issued_ms = _time_ms(issued)
+        if "iat" in claims:
+            issued_ms = rounded_ms(claims["iat"])
             if issued_ms is None or issued_ms > self._now_ms or issued_ms >= expires:
                 return None
         return name, expires
-
-
-def _time_ms(value: object) -> int | None:
-    """A moment in a token, which has it in seconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or abs(value) > 2**53:
-        return None
-    return int(value * 1000)
 
 
 def _claims(token: str) -> Mapping[str, Any]:
@@ -149,12 +141,12 @@ def _claims(token: str) -> Mapping[str, Any]:
     return claims if header.get("alg") == "none" else {}
 
 
-def _json(part: str) -> dict[str, Any]:
+def _json(part: str) -> dict[str, object]:
     try:
-        value = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except (ValueError, RecursionError):
+        text = urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    return json_object(text) or {}
 
 
 MECHANISMS: Mapping[str, Callable[[Accounts, str, int], Exchange]] = {

@@ -7,7 +7,6 @@ configuration, by the clock of the broker.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from odradek.config.security import SecurityConfig
+from odradek.security.claims import json_object, whole_ms
 
 __all__ = ["KeysError", "SignedTokens"]
 
@@ -43,16 +43,16 @@ class SignedTokens:
         registry = jws.JWSRegistry(algorithms=ALGORITHMS)
         try:
             signed = jws.deserialize_compact(token, self._keys, registry=registry)
-            claims = json.loads(signed.payload, object_pairs_hook=_once)
         except (ValueError, KeyError, TypeError, RecursionError, JoseError):
             return None
-        return self._accepted(claims, now_ms) if isinstance(claims, dict) else None
+        claims = json_object(signed.payload, once=True)
+        return None if claims is None else self._accepted(claims, now_ms)
 
     def _accepted(self, claims: Mapping[str, Any], now_ms: int) -> tuple[str, int] | None:
         settings = self._settings
         name = claims.get(settings.sasl_oauthbearer_sub_claim_name)
-        expires_ms, issued_ms = _time_ms(claims.get("exp")), _time_ms(claims.get("iat"))
-        if not isinstance(name, str) or not name.strip() or expires_ms is None or issued_ms is None:
+        expires_ms, issued_ms = whole_ms(claims.get("exp")), whole_ms(claims.get("iat"))
+        if not isinstance(name, str) or not name.strip() or expires_ms is None or issued_ms is None or issued_ms < 0:
             return None
         if not self._is_now(claims, expires_ms, issued_ms, now_ms) or not self._is_for_us(claims):
             return None
@@ -60,7 +60,7 @@ class SignedTokens:
 
     def _is_now(self, claims: Mapping[str, Any], expires_ms: int, issued_ms: int, now_ms: int) -> bool:
         skew_ms = self._settings.sasl_oauthbearer_clock_skew_seconds * 1000
-        begins_ms = _time_ms(claims.get("nbf", 0))
+        begins_ms = whole_ms(claims.get("nbf", 0))
         return (
             begins_ms is not None
             and begins_ms - skew_ms <= now_ms < expires_ms + skew_ms
@@ -85,18 +85,3 @@ class SignedTokens:
         if issuer is not None:
             return bool(claims.get("iss") == issuer)
         return "iss" not in claims or settings.sasl_oauthbearer_allow_unverified_issuer
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object that says nothing twice: else one may read the first, and another the last. Raises ValueError."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a claim stands twice in a token")
-    return found
-
-
-def _time_ms(value: object) -> int | None:
-    """A moment in a token, which has it in seconds since 1970."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return int(value * 1000) if 0 <= value <= 2**53 else None

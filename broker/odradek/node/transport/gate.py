@@ -42,6 +42,8 @@ _HEADER = Layout(">hhih")
 _LENGTH = Layout(">i")
 HEADERS_SINCE = 1
 """The first version of SaslHandshake after which tokens come in requests; before, each is a frame (KIP-152)."""
+SESSION_MS_MAX = (2**63 - 1) // 10**6
+"""Kafka counts in ns, and hangs up on whoever would be in for longer than a long holds of them."""
 AGAIN_AFTER_MS = 1000
 """Who has logged in again may not do so once more within this time."""
 
@@ -128,6 +130,10 @@ class Gate:
     def _shake_hands(self, connection: Connection, handler: Handler, call: Call) -> None:
         mechanism: str = call.request.mechanism
         served = list(self._listener.mechanisms)
+        if mechanism not in served and self._before is not None:
+            # Who was in once is told nothing: Kafka knows of no such answer within a session.
+            self._close(connection, "unsupported_sasl_mechanism")
+            return
         if mechanism not in served:
             answer = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=served)
             connection.answer(handler, call, answer)
@@ -156,6 +162,8 @@ class Gate:
             self._fail(connection, handler, call, answer)
             return
         lifetime_ms = self._let_in(connection, outcome) if isinstance(outcome, Admitted) else 0
+        if lifetime_ms is None:
+            return
         connection.answer(
             handler,
             call,
@@ -168,8 +176,8 @@ class Gate:
         except LoginFailed:
             self._fail(connection, None, None, None)
             return
-        if isinstance(outcome, Admitted):
-            self._let_in(connection, outcome)
+        if isinstance(outcome, Admitted) and self._let_in(connection, outcome) is None:
+            return
         connection.send(_LENGTH.pack(len(outcome.said)) + outcome.said)
 
     def _respond(self, said: bytes) -> Outcome:
@@ -190,23 +198,30 @@ class Gate:
         again = "re-authentication" if self._before is not None else "authentication"
         return f"Authentication failed during {again} due to invalid credentials with SASL mechanism {self._mechanism}"
 
-    def _let_in(self, connection: Connection, admitted: Admitted) -> int:
-        """The client is known; for how long (ms), where 0 is for ever."""
+    def _let_in(self, connection: Connection, admitted: Admitted) -> int | None:
+        """The client is known; for how long (ms), where 0 is for ever, or None where that is beyond all time."""
+        lifetime_ms = self._lifetime_ms(admitted)
+        if lifetime_ms is not None and lifetime_ms > SESSION_MS_MAX:
+            self._close(connection, "session_beyond_time")
+            return None
         self.logins += 1
         self._state = State.IN
         self._exchange = None
         self._principal = Principal(admitted.name)
         connection.peer = Peer(connection.peer.listener, self._principal, admitted.by_token)
         connection.frame_bytes_max(self._bytes_max)
+        self._expires_at = None if lifetime_ms is None else self._node.now + lifetime_ms
+        return lifetime_ms or 0
+
+    def _lifetime_ms(self, admitted: Admitted) -> int | None:
+        """How long the session lasts; None where it does not end."""
         lifetimes = []
         reauth_ms = self._listener.reauth_ms[self._mechanism]
         if reauth_ms > 0:
             lifetimes.append(reauth_ms)
         if admitted.expires_at_ms is not None:
             lifetimes.append(max(0, admitted.expires_at_ms - self._node.now))
-        lifetime_ms = min(lifetimes, default=None)
-        self._expires_at = None if lifetime_ms is None else self._node.now + lifetime_ms
-        return lifetime_ms or 0
+        return min(lifetimes, default=None)
 
     # ------------------------------------------------------------------ inside
 
