@@ -391,6 +391,66 @@ def validated_mutations_count(raw: Raw) -> None:
     raw.client_id = "c"
 
 
+NEXT_TO_NOTHING = (1e-3, 1e-5, 1e-6, 1e-9, 1e-15, 1e-300, 5e-324)
+
+
+def as_client(raw: Raw, client_id: str, key: str, value: float) -> None:
+    """Go on over another connection, with a limit of one's own."""
+    raw.reopen()
+    raw.client_id = "c"
+    alter(raw, entry(((CLIENT, client_id),), (key, value)))
+    raw.client_id = client_id
+
+
+def produce_with_next_to_no_rate(raw: Raw) -> None:
+    new_topic(raw, "pn")
+    for number, value in enumerate(NEXT_TO_NOTHING):
+        as_client(raw, f"pn{number}", PRODUCER, value)
+        told(raw, produce(raw, "pn", size=300))
+    raw.reopen()
+    raw.client_id = "c"
+    clear(raw, *(((CLIENT, f"pn{number}"),) for number in range(len(NEXT_TO_NOTHING))))
+    drop_topic(raw, "pn")
+
+
+def fetch_with_next_to_no_rate(raw: Raw) -> None:
+    new_topic(raw, "fn")
+    produce(raw, "fn", size=300)
+    raw.lines.pop()
+    for number, value in enumerate(NEXT_TO_NOTHING):
+        as_client(raw, f"fn{number}", CONSUMER, value)
+        answer = fetch(raw, "fn")
+        told(raw, answer)
+        raw.lines.append(f"{len(getattr(answer, 'responses', ()))} topics")
+    raw.reopen()
+    raw.client_id = "c"
+    clear(raw, *(((CLIENT, f"fn{number}"),) for number in range(len(NEXT_TO_NOTHING))))
+    drop_topic(raw, "fn")
+
+
+def mutations_with_next_to_no_rate(raw: Raw) -> None:
+    for number, value in enumerate(NEXT_TO_NOTHING):
+        as_client(raw, f"mn{number}", MUTATIONS, value)
+        for version in (6, 6, 5):
+            topics = [creatable(f"mn{number}", 1)]
+            answer = raw.ask(CreateTopicsRequest(topics, timeout_ms=10_000, validate_only=True), version)
+            # It depends on the milliseconds that have passed.
+            raw.lines.append(f"throttled {round(getattr(answer, 'throttle_time_ms', 0) / 100_000)} times 100 s")
+            raw.reopen()
+    raw.client_id = "c"
+    clear(raw, *(((CLIENT, f"mn{number}"),) for number in range(len(NEXT_TO_NOTHING))))
+
+
+def requests_with_next_to_no_time(raw: Raw) -> None:
+    for number, value in enumerate(NEXT_TO_NOTHING):
+        as_client(raw, f"rn{number}", REQUEST, value)
+        answer = produce(raw, "unknown", size=300)
+        told(raw, answer)
+    raw.reopen()
+    raw.client_id = "c"
+    clear(raw, *(((CLIENT, f"rn{number}"),) for number in range(len(NEXT_TO_NOTHING))))
+
+
 THROTTLES: dict[str, Callable[[Raw], None]] = {
     play.__name__: play
     for play in (
@@ -400,6 +460,10 @@ THROTTLES: dict[str, Callable[[Raw], None]] = {
         fetch_beyond_the_rate,
         mutations_beyond_the_rate,
         validated_mutations_count,
+        produce_with_next_to_no_rate,
+        fetch_with_next_to_no_rate,
+        mutations_with_next_to_no_rate,
+        requests_with_next_to_no_time,
     )
 }
 """Every story of quotas as they act, by its name."""

@@ -11,7 +11,7 @@ from odradek.config.addresses import address_of
 from odradek.metadata.image import IP
 from odradek.node.quotas.meter import Meter
 from odradek.node.quotas.usage import Kept, Tokens, Usage
-from odradek.node.quotas.windows import Rate, Windows
+from odradek.node.quotas.windows import Rate, Windows, as_int
 from odradek.node.seams import HasClock, HasStaticConfig
 from odradek.node.transport.router import HasRouter
 from odradek.wire.primitives import Splices
@@ -55,20 +55,20 @@ class MutationQuota:
         owed_ms = tokens.owed_ms(self._user, self._client_id, now)
         if self._strict:
             if owed_ms:
-                self._throttle_ms, self._since = owed_ms, now
-                self._note()
+                self._owe(owed_ms, now)
                 return False
             tokens.spend(self._user, self._client_id, partitions, now)
             return True
         tokens.spend(self._user, self._client_id, partitions, now)
         owed_ms = tokens.owed_ms(self._user, self._client_id, now)
         if owed_ms:
-            self._throttle_ms, self._since = owed_ms, now
-            self._note()
+            self._owe(owed_ms, now)
         return True
 
-    def _note(self) -> None:
-        """A request is counted once, however many topics of it are refused."""
+    def _owe(self, owed_ms: int, now: int) -> None:
+        """The client has to wait; a request is counted once, however many topics of it are refused."""
+        # Kafka narrows the time to an int, so that who owes for weeks may be told to wait for less, or not at all.
+        self._throttle_ms, self._since = max(0, as_int(owed_ms)), now
         if not self._noted:
             self._noted = True
             self._quotas.mutations.throttled(self._user, self._client_id, self._throttle_ms)

@@ -16,6 +16,7 @@ __all__ = ["Kept", "Throttles", "Tokens", "Usage"]
 FORGOTTEN_AFTER_MS = 3_600_000
 """Who has used nothing for so long begins anew."""
 THROTTLED_MAX = 1000
+THROTTLE_MS_MAX = 2**31 - 1
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -82,7 +83,7 @@ class Usage:
         rate = self._rates.at(sharers, now)
         rate.record(self._windows, value, now)
         limit = self.limits.of(sharers)
-        return 0 if limit is None else rate.throttle_ms(self._windows, limit, now)
+        return 0 if limit is None else min(rate.throttle_ms(self._windows, limit, now), THROTTLE_MS_MAX)
 
     def note(self, user: str, client_id: str, value: float, now: int) -> None:
         """Note what was used, or take it back, and let nobody wait."""

@@ -9,7 +9,9 @@ import math
 
 from msgspec import Struct
 
-__all__ = ["Rate", "TokenBucket", "Windows", "rounded"]
+__all__ = ["Rate", "TokenBucket", "Windows", "as_int", "rounded"]
+
+LONG_MAX = 2**63 - 1
 
 
 class Windows(Struct, frozen=True):
@@ -88,7 +90,7 @@ class Rate:
         rate = self.measure(windows, now)
         if rate <= limit:
             return 0
-        return rounded((rate - limit) / limit * self.size_ms(windows, now))
+        return rounded((rate - limit) / limit * self.size_ms(windows, now) if limit else math.inf)
 
     def _forget(self, windows: Windows, now: int) -> None:
         oldest = windows.number * windows.length_ms
@@ -123,5 +125,10 @@ class TokenBucket:
 
 
 def rounded(value: float) -> int:
-    """To the nearest whole number, halves up, as Java rounds."""
-    return math.floor(value + 0.5)
+    """To the nearest whole number, halves up, as Java rounds: no further than a long goes."""
+    return math.floor(value + 0.5) if value < LONG_MAX else LONG_MAX
+
+
+def as_int(value: int) -> int:
+    """The lowest 32 bits of a long, as Java narrows it."""
+    return (value + 2**31) % 2**32 - 2**31

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from odradek.node.quotas.windows import Rate, TokenBucket, Windows
+from odradek.node.quotas.windows import Rate, TokenBucket, Windows, as_int
 
 RUNS = json.loads((Path(__file__).parent / "windows_of_kafka.json").read_text())
 START_MS = 1_700_000_000_000
@@ -47,3 +49,26 @@ def test_as_kafka_computes_it(number: int) -> None:
 def test_the_runs_throttle_now_and_then() -> None:
     throttled = [step[3] > 0 for run in RUNS for step in run["steps"]]
     assert 0.2 < sum(throttled) / len(throttled) < 0.9
+
+
+limits = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+
+
+@given(limits, st.lists(st.tuples(st.integers(0, 10**12), st.floats(0, 1e18)), min_size=1, max_size=5))
+def test_whatever_the_limit_is_there_is_a_time_to_wait(limit: float, used: list[tuple[int, float]]) -> None:
+    rate, bucket, windows, now = Rate(), TokenBucket(), Windows(), START_MS
+    for pause, value in used:
+        now += pause
+        rate.record(windows, value, now)
+        bucket.record(windows, limit, value, now)
+        for throttle_ms in (rate.throttle_ms(windows, limit, now), bucket.throttle_ms(windows, limit, now)):
+            assert 0 <= throttle_ms < 2**63
+            assert -(2**31) <= as_int(throttle_ms) < 2**31
+
+
+def test_times_beyond_all_bounds() -> None:
+    rate = Rate()
+    rate.record(Windows(), 300, START_MS)
+    assert 2**63 - 1 == rate.throttle_ms(Windows(), 5e-324, START_MS)
+    assert 2**63 - 1 == rate.throttle_ms(Windows(), 0, START_MS)
+    assert [0, -1, 2**31 - 1, -(2**31)] == [as_int(each) for each in (2**32, 2**63 - 1, 2**31 - 1, 2**31)]
