@@ -14,18 +14,24 @@ __all__ = ["BY_DURATION", "ShareConfig", "duration_ms", "offset_reset"]
 CLUSTER = Scope.CLUSTER_WIDE
 BY_DURATION = "by_duration:"
 _DURATION = re.compile(
-    r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?",
-    re.IGNORECASE,
+    r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(\.\d{1,9})?S)?)?",
+    re.IGNORECASE | re.ASCII,
 )
 _SECONDS = {"days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
+_LONG_MAX = 2**63 - 1
+_LONG_DIGITS = 19
 
 
 def duration_ms(text: str) -> int | None:
-    """A time as ISO 8601 spells it, `PT1H30M`; None where it is none."""
+    """A time as ISO 8601 spells it, `PT1H30M`; None where it is none, or has more seconds than a long holds."""
     found = _DURATION.fullmatch(text)
-    if found is None or not any(found.groupdict().values()):
+    if found is None:
         return None
-    return int(sum(float(value) * _SECONDS[unit] * 1000 for unit, value in found.groupdict().items() if value))
+    told = {unit: value.lstrip("0") or "0" for unit, value in found.groupdict().items() if value}
+    if not told or any(len(value) > _LONG_DIGITS for value in told.values()):
+        return None
+    seconds = sum(int(value) * _SECONDS[unit] for unit, value in told.items())
+    return None if seconds > _LONG_MAX else seconds * 1000 + int(float(found[5] or 0) * 1000)
 
 
 def offset_reset() -> Rule:

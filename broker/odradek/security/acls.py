@@ -22,6 +22,8 @@ __all__ = [
 
 WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"
+BITS_DIGITS_MAX = 9
+"""More digits of a width are out of range without being read, and some would be too long for Python to read."""
 """The only name that the cluster has as a resource."""
 
 
@@ -140,7 +142,7 @@ def invalid_host(host: str) -> str | None:
         width = 32 if ip_address(address).version == 4 else 128
     except ValueError:
         return f"Invalid CIDR notation '{host}': Could not parse [{address}]"
-    if not bits.isdecimal() or int(bits) > width:
+    if not bits.isdecimal() or len(bits) > BITS_DIGITS_MAX or int(bits) > width:
         return f"Invalid CIDR notation '{host}': Value [{bits}] not in range [0,{width}]"
     return None
 

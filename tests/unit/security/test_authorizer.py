@@ -164,4 +164,6 @@ def test_an_address_is_meant_however_it_is_written(written: str) -> None:
 def test_hosts_that_are_none() -> None:
     assert "Invalid CIDR notation 'x/8': Could not parse [x]" == invalid_host("x/8")
     assert "Invalid CIDR notation '::1/129': Value [129] not in range [0,128]" == invalid_host("::1/129")
+    long = "9" * 5000
+    assert f"Invalid CIDR notation '::1/{long}': Value [{long}] not in range [0,128]" == invalid_host(f"::1/{long}")
     assert invalid_host("::/0") is None
