@@ -13,6 +13,8 @@ from odradek.control.ctl.tables import show_answer
 
 __all__ = ["clock_line", "time"]
 
+DAY_S = 86_400
+
 
 def time(
     freeze: Annotated[bool, Option(help="Let the clock stand still.")] = False,
@@ -37,6 +39,8 @@ def time(
 
 def clock_line(told: Mapping[str, Any]) -> str:
     """The clock of the brokers, for people."""
-    ahead = timedelta(seconds=round(abs(told["ahead_ms"]) / 1000))
-    where = "as the machine's" if not ahead else f"{ahead} {'ahead' if told['ahead_ms'] > 0 else 'behind'}"
+    days, seconds = divmod((abs(told["ahead_ms"]) + 500) // 1000, DAY_S)
+    # More days than a timedelta holds are no error.
+    ahead = f"{days} day{'s' if days > 1 else ''}, " * bool(days) + str(timedelta(seconds=seconds))
+    where = "as the machine's" if not days + seconds else f"{ahead} {'ahead' if told['ahead_ms'] > 0 else 'behind'}"
     return f"{told['now_ms']} ms, {where}{', stands still' if told['frozen'] else ''}"
