@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.txn.helpers import FIRST_ID, OFFSETS, START, P, Q, Shard
 
 from odradek.config.table import Config
-from odradek.log.machine import LogRecord
+from odradek.log.machine import LogRecord, Parked
 from odradek.records.control import end_txn_marker
 from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, MARKERS_AT_ONCE, ExpireId
 from odradek.txn.markers import NO_LEADER, WriteMarkers
@@ -200,6 +200,18 @@ class TestMarkers:
         assert 1 == shard.machine.transactions_owing_markers
         shard.settle()
         assert 0 == shard.machine.transactions_owing_markers
+
+
+def test_who_waits_for_an_id_and_goes_away_is_forgotten() -> None:
+    machine = Shard().machine
+    first: Parked[None] = machine._wait("x")
+    second: Parked[None] = machine._wait("x")
+    machine.abandoned(first.token)
+    assert [second.token] == list(machine._waiting["x"])
+    machine.abandoned(second.token)
+    machine.abandoned(second.token)
+    assert not machine._waiting
+    assert not machine._waits_for
 
 
 class TestExpiry:

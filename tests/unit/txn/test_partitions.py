@@ -76,3 +76,14 @@ def calls_of_joining(present: int, topics: int) -> int:
     entry = added(entry, [(f"t{index % topics}", present + index) for index in range(20)], client_version=0, now=3)
     new = [(f"t{index % topics}", present + 20 + index) for index in range(20)]
     return calls_of(lambda: encode_entry(added(entry, new, client_version=0, now=3), 1))
+
+
+def test_a_set_that_grows_twice_does_not_get_what_the_first_got() -> None:
+    base = entry_of([("t", index) for index in range(30)])
+    refused = added(base, [("t", 30)], client_version=0, now=3)
+    added(refused, [("t", 31)], client_version=0, now=3)
+    grown = added(base, [("u", 0)], client_version=0, now=3).partitions
+    assert {*base.partitions, ("u", 0)} == set(grown)
+    assert 31 == len(grown)
+    assert ("t", 30) not in grown
+    assert not includes(grown, refused.partitions)
