@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from odradek.records.batch import Batch, batches
+from odradek.records.batch import DELETE_HORIZON, Batch, batches
 from odradek.records.control import read_marker
 from odradek.records.record import iterate_records
 from odradek.wire import registry
@@ -240,11 +240,14 @@ def octets(content: bytes, aliases: Aliases) -> str:
 
 
 def describe_batch(batch: Batch, aliases: Aliases) -> str:
-    """A batch in one line: offsets, kind, producer."""
+    """A batch in one line: offsets, kind, producer, and what compaction has left of it."""
     first, last = batch.base_offset, batch.last_offset
     words = [str(first) if first == last else f"{first}..{last}"]
     marker = read_marker(batch) if batch.is_control else None
-    words.append("data" if marker is None else "COMMIT" if marker.commit else "ABORT")
+    if marker is not None:
+        words.append("COMMIT" if marker.commit else "ABORT")
+    else:
+        words.append("control" if batch.is_control else "data")
     if batch.has_producer_id:
         words += [aliases.producer(batch.producer_id), f"epoch={batch.producer_epoch}"]
     if marker is not None:
@@ -256,7 +259,27 @@ def describe_batch(batch: Batch, aliases: Aliases) -> str:
     if batch.compression:
         words.append(batch.compression.name.lower())
     words += [f"timestamp={record.timestamp}" for record in small_times(batch)]
-    return " ".join(words)
+    return " ".join([*words, *compacted_words(batch)])
+
+
+def compacted_words(batch: Batch) -> Iterator[str]:
+    """What is told of a batch that the cleaner has written: the number of its records, its times and its epoch."""
+    is_thinned = batch.record_count != batch.last_offset_delta + 1
+    if batch.attributes & DELETE_HORIZON:
+        yield "delete_horizon"
+    if is_thinned or batch.attributes & DELETE_HORIZON:
+        yield f"max_timestamp={clock_time(batch.max_timestamp)}"
+    if is_thinned:
+        yield f"records={batch.record_count}"
+        yield f"base_timestamp={clock_time(batch.base_timestamp)}"
+        yield f"leader_epoch={batch.partition_leader_epoch}"
+        yield batch.timestamp_type.name.lower()
+    if not batch.crc_is_valid():
+        yield "wrong checksum"
+
+
+def clock_time(timestamp: int) -> str:
+    return str(timestamp) if timestamp < CLOCK_TIME_MIN else "now"
 
 
 def small_times(batch: Batch) -> list[Any]:

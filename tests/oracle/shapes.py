@@ -14,15 +14,18 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from crc32c import crc32c
 from tests.oracle.language import LanguageError, Scope, is_option, split_option
 
-from odradek.records.batch import TimestampType
+from odradek.records.batch import COMPRESSION_MASK, TimestampType
 from odradek.records.compression import Compression
 from odradek.records.record import Record, build_batch
 
 __all__ = ["CAPTURED", "SHAPES", "Fields", "request_fields"]
 
 Fields = dict[str, Any]
+CHECKSUM_AT, CHECKED_FROM, ATTRIBUTES_AT = 17, 21, 22
+"""Where the checksum of a batch stands, what it covers, and the byte of the attributes that has the codec."""
 PARTITION = re.compile(r"(?P<topic>[A-Za-z_][\w.]*)-(?P<index>\d+)")
 FLAGS = frozenset({"verify", "commit", "abort", "committed", "stable", "transaction", "group"})
 
@@ -168,23 +171,26 @@ def produce(words: Words) -> Fields:
 
 
 def batch(partition: Partition, producer_id: int, epoch: int, transactional: bool) -> bytes:
-    """The records for a partition: one batch unless its options say otherwise."""
+    """The records for a partition: one batch unless its options say otherwise.
+
+    `key`, `value` and `timestamp` hold for all records, or are a list with one for each.
+    """
     raw = partition.take("raw")
     if raw is not None:
         assert isinstance(raw, bytes)
         return raw
     batches = partition.take("batches", 1)
-    count = partition.take("records", 1)
-    timestamp = partition.take("timestamp", int(time.time() * 1000))
-    value = partition.take("value", "v")
-    key = partition.take("key")
+    given = [partition.take("timestamp", int(time.time() * 1000)), partition.take("key"), partition.take("value", "v")]
+    count = partition.take("records", max(len(each) if isinstance(each, list) else 1 for each in given))
+    columns = [each if isinstance(each, list) else [each] * count for each in given]
     records = [
         Record(
             timestamp=timestamp,
             key=None if key is None else key.encode(),
             value=None if value is None else value.encode(),
         )
-    ] * count
+        for timestamp, key, value in zip(*columns, strict=True)
+    ]
     data = build_batch(
         records,
         compression=Compression[partition.take("compression", "none").upper()],
@@ -196,12 +202,23 @@ def batch(partition: Partition, producer_id: int, epoch: int, transactional: boo
         control=partition.take("control", False),
         timestamp_type=TimestampType.CREATE_TIME,
     )
+    codec = partition.take("codec")
+    if codec is not None:
+        data = of_codec(data, codec)
     corrupted = partition.take("flip")
     if corrupted is not None:
         data = data[:corrupted] + bytes([data[corrupted] ^ 1]) + data[corrupted + 1 :]
     if partition.options:
         raise LanguageError(f"a batch has no {', '.join(partition.options)}")
     return bytes(data * batches)
+
+
+def of_codec(batch: bytes, codec: int) -> bytes:
+    """The batch with this number of a compression type in its attributes, whatever its records are."""
+    view = memoryview(bytearray(batch))
+    view[ATTRIBUTES_AT] = view[ATTRIBUTES_AT] & ~COMPRESSION_MASK | codec
+    view[CHECKSUM_AT:CHECKED_FROM] = crc32c(view[CHECKED_FROM:]).to_bytes(4)
+    return bytes(view)
 
 
 def txn_offset_commit(words: Words) -> Fields:

@@ -39,6 +39,7 @@ from odradek.wire.messages.transaction_log_value import TransactionLogValue
 __all__ = ["VERBS", "seed", "warm_up"]
 
 RESTART_LIMIT_S = 60.0
+CLEANER_LIMIT_S = 20.0
 CLUSTER_CONFIGS = {"resource_type": 4, "resource_name": ""}
 FIRST_BROKER = 1
 SET, DELETE = 0, 1
@@ -247,6 +248,19 @@ def first_offset(player: Player, name: str, index: int) -> int:
 
     assert wait_until(is_told, limit_s=player.broker.patience_s), f"nobody leads {name}-{index}"
     return found[0]
+
+
+def compacted(player: Player, step: Step) -> Iterable[str]:
+    """compacted t-0 3: until the cleaner has removed the batch that held this offset"""
+    found = PARTITION.fullmatch(step.words[0])
+    assert found is not None, step.text
+    name, index, offset = player.scope.unique(found["topic"]), int(found["index"]), int(step.words[1])
+
+    def is_gone() -> bool:
+        kept = batches(memoryview(read_partition(player, name, index, isolation=0).records or b""))
+        return not any(batch.base_offset <= offset <= batch.last_offset for batch in kept)
+
+    return [] if wait_until(is_gone, limit_s=CLEANER_LIMIT_S) else ["never"]
 
 
 def group_log(player: Player, step: Step) -> Iterable[str]:
@@ -471,6 +485,7 @@ def close(player: Player, step: Step) -> Iterable[str]:
 VERBS: Mapping[str, Verb] = {
     "await": await_state,
     "close": close,
+    "compacted": compacted,
     "config": config,
     "crash": restart,
     "elsewhere": give_away,

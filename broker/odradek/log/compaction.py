@@ -6,6 +6,8 @@ Batches keep their offsets, so the log gets gaps.
 Records of aborted transactions go, open transactions are not touched, and a marker goes when nothing of its transaction
 is left and `delete.retention.ms` has passed.
 Tombstones go after that time too; until when is written into the batch (the delete horizon of KIP-534).
+A batch that tells the last sequence or the epoch of a producer stays while the producer is known, and so does the last
+batch of the log: without records if need be (KIP-98, KIP-360).
 
 A pass is done in steps of limited size, because a node does nothing else meanwhile.
 """
@@ -31,14 +33,14 @@ _FIRST = itemgetter(0)
 
 
 def cleanable_until(log: Log, now: int, *, last_stable_offset: int) -> int:
-    """Up to which offset compaction may look: sealed segments, decided transactions, past `min.compaction.lag.ms`."""
-    sealed = log.sealed_segments()
-    until = min(sealed[-1].next_offset if sealed else log.start_offset, last_stable_offset)
+    """Up to which offset compaction may look: whole sealed segments below the last stable offset, whose records are
+    all older than `min.compaction.lag.ms`."""
     lag_ms = log.config.min_compaction_lag_ms
-    if lag_ms > 0:
-        for segment in sealed:
-            if segment.max_timestamp > now - lag_ms:
-                return min(until, segment.base_offset)
+    until = log.start_offset
+    for segment in log.sealed_segments():
+        if segment.next_offset > last_stable_offset or (lag_ms > 0 and segment.max_timestamp > now - lag_ms):
+            return segment.base_offset
+        until = segment.next_offset
     return until
 
 
@@ -75,7 +77,9 @@ class Compaction:
         for entry in log.aborted.entries:
             self._aborted.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
         self._in_transaction: set[int] = set()
-        self._markers_gone: set[int] = set()
+        """Producers of whose transaction the pass has met a batch, and not its marker yet."""
+        self._ended_empty: set[int] = set()
+        """Offsets of markers of whose transaction the pass has met no batch."""
         self._work = self._pass()
 
     def step(self, bytes_max: int = STEP_BYTES) -> bool:
@@ -91,7 +95,7 @@ class Compaction:
         for group in self._groups():
             yield from self._rewrite(group)
         log = self.log
-        log.aborted.remove(self._markers_gone)
+        log.aborted.remove(self._ended_empty)
         log.first_dirty_offset = max(log.first_dirty_offset, self.until)
 
     # ------------------------------------------------------------------ the newest offset of each key
@@ -166,45 +170,62 @@ class Compaction:
         self.log.replace(group, compacted)
 
     def _thinned(self, batch: Batch) -> Batch | None:
-        """The batch without its superseded records; None if none is left."""
-        if batch.is_control:
-            return self._thinned_marker(batch)
+        """The batch without its superseded records; None if nothing of it stays."""
+        try:
+            if batch.is_control:
+                kept, ends_nothing = self._kept_of_marker(batch)
+            else:
+                kept, ends_nothing = self._kept_of_data(batch), False
+        except InvalidBatch:
+            return batch  # what cannot be read cannot be judged
+        if not kept:
+            return self._emptied(batch)
+        horizon = batch.delete_horizon_ms
+        if horizon is None and (ends_nothing or any(record.value is None for record in kept)):
+            horizon = self.now + self.log.config.delete_retention_ms
+        elif len(kept) == batch.record_count:
+            return batch
+        return _rebuilt(batch, kept, horizon=horizon)
+
+    def _kept_of_data(self, batch: Batch) -> list[Record]:
         if batch.is_transactional:
             self._in_transaction.add(batch.producer_id)
         if self._is_aborted(batch):
-            return None
-        try:
-            records = list(iterate_records(batch))
-        except InvalidBatch:
-            return batch  # what cannot be read cannot be judged
-        horizon = batch.delete_horizon_ms
-        keeps_tombstones = horizon is None or self.now < horizon
-        kept = [record for record in records if self._stays(record, keeps_tombstones=keeps_tombstones)]
-        if not kept:
-            return None
-        if horizon is None and any(record.value is None for record in kept):
-            horizon = self.now + self.log.config.delete_retention_ms
-        elif len(kept) == len(records):
-            return batch
-        return _rebuilt(batch, kept, horizon=horizon)
+            return []
+        keeps_tombstones = not self._is_past_horizon(batch)
+        return [record for record in iterate_records(batch) if self._stays(record, keeps_tombstones=keeps_tombstones)]
 
     def _stays(self, record: Record, *, keeps_tombstones: bool) -> bool:
         if record.key is None or (record.value is None and not keeps_tombstones):
             return False
         return record.offset >= self._newest.get(record.key, record.offset)
 
-    def _thinned_marker(self, batch: Batch) -> Batch | None:
-        if batch.producer_id in self._in_transaction:
+    def _kept_of_marker(self, batch: Batch) -> tuple[list[Record], bool]:
+        """The marker, if it stays, and whether the pass has met no batch of its transaction."""
+        records = list(iterate_records(batch))
+        if records and batch.producer_id in self._in_transaction:
             # Records of its transaction were there when this pass began: the next pass looks again.
             self._in_transaction.discard(batch.producer_id)
-            return batch
+            return records, False
+        self._ended_empty.add(batch.base_offset)
+        return [] if self._is_past_horizon(batch) else records, True
+
+    def _is_past_horizon(self, batch: Batch) -> bool:
         horizon = batch.delete_horizon_ms
-        if horizon is None:
-            return _rebuilt(batch, _records(batch), horizon=self.now + self.log.config.delete_retention_ms)
-        if self.now < horizon:
-            return batch
-        self._markers_gone.add(batch.base_offset)
-        return None
+        return horizon is not None and self.now >= horizon
+
+    def _emptied(self, batch: Batch) -> Batch | None:
+        """The header alone if somebody needs it, as Kafka's `writeEmptyHeader` writes it; None otherwise."""
+        if not self._is_needed(batch):
+            return None
+        return batch if not batch.record_count else _without_records(batch)
+
+    def _is_needed(self, batch: Batch) -> bool:
+        log = self.log
+        high_watermark = log.end_offset if log.mark is None else log.mark
+        if batch.next_offset == high_watermark:
+            return True
+        return batch.has_producer_id and log.leader is not None and log.leader.is_last_of_producer(batch)
 
 
 def _records(batch: Batch) -> list[Record]:
@@ -228,7 +249,24 @@ def _rebuilt(batch: Batch, records: list[Record], *, horizon: int | None) -> Bat
         control=batch.is_control,
         leader_epoch=batch.partition_leader_epoch,
         timestamp_type=batch.timestamp_type,
-        base_timestamp=batch.base_timestamp,
         delete_horizon_ms=horizon,
+    )
+    return parse_batch(memoryview(data))
+
+
+def _without_records(batch: Batch) -> Batch:
+    """The header of the batch: it keeps the greatest timestamp, and neither a codec nor a delete horizon."""
+    data = build_batch(
+        (),
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        transactional=batch.is_transactional,
+        control=batch.is_control,
+        leader_epoch=batch.partition_leader_epoch,
+        timestamp_type=batch.timestamp_type,
+        max_timestamp=batch.max_timestamp,
     )
     return parse_batch(memoryview(data))

@@ -51,6 +51,9 @@ class LeaderOfLog(Protocol):
     def snapshot(self) -> Snapshot:
         """The producers, as of the end of the log."""
 
+    def is_last_of_producer(self, batch: Batch) -> bool:
+        """Whether no later batch tells the last sequence, or the epoch, of a producer that is known."""
+
 
 class Log:
     """Batches of one partition in offset order; made by `LogStore.open`."""

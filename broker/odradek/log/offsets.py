@@ -85,8 +85,8 @@ def _first_since(log: Log, timestamp: int) -> OffsetAnswer:
 
 def _first_in(batch: Batch, timestamp: int, *, start: int) -> OffsetAnswer | None:
     epoch = batch.partition_leader_epoch
-    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        # All records of the batch have the same time, so it need not be opened.
+    if batch.timestamp_type is TimestampType.LOG_APPEND_TIME and batch.record_count > batch.last_offset_delta:
+        # All records of the batch have the same time and none was compacted away, so it need not be opened.
         return OffsetAnswer(max(batch.base_offset, start), batch.max_timestamp, epoch)
     try:
         for record in iterate_records(batch):

@@ -112,6 +112,10 @@ class Partition:
         """The producers, as of the end of the log."""
         return self.producers.snapshot(self.log.end_offset)
 
+    def is_last_of_producer(self, batch: Batch) -> bool:
+        """Whether no later batch tells the last sequence, or the epoch, of a producer that is known."""
+        return self.producers.is_last(batch)
+
     # ------------------------------------------------------------------ where it stands
 
     @property

@@ -287,6 +287,15 @@ class ProducerState:
 
     # ------------------------------------------------------------------ read
 
+    def is_last(self, batch: Batch) -> bool:
+        """Whether what is known of the batch's producer stands in it: its last sequence, or else its epoch."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is None:
+            return False
+        if producer.batches:
+            return batch.last_offset == producer.batches[-1].last_offset
+        return batch.is_control and batch.producer_epoch == producer.epoch
+
     @property
     def first_unstable_offset(self) -> int | None:
         """First offset of the oldest transaction that is open, or ended above the high watermark."""

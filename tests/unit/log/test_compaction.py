@@ -14,8 +14,8 @@ from tests.unit.log.helpers import NOW, Leader, Pair, batch, kinds, new_log, new
 
 from odradek.log.compaction import Compaction, cleanable_until, is_due
 from odradek.log.log import Log
-from odradek.log.partition import Partition
-from odradek.records.batch import TimestampType, batches
+from odradek.log.partition import Appended, Duplicate, Partition, ReadResult
+from odradek.records.batch import HEADER_BYTES, Batch, TimestampType, batches
 from odradek.records.compression import Compression
 from odradek.records.record import Record, iterate_records
 from odradek.wire.errors import ErrorCode
@@ -74,7 +74,7 @@ def test_a_thinned_batch_keeps_its_offsets_producer_and_times() -> None:
         thinned.base_sequence,
         thinned.record_count,
     )
-    assert (Compression.GZIP, NOW + 1) == (thinned.compression, thinned.max_timestamp)
+    assert (Compression.GZIP, NOW + 1, NOW + 1) == (thinned.compression, thinned.base_timestamp, thinned.max_timestamp)
     assert thinned.crc_is_valid()
     assert (1, B, b"1") == offsets_and_keys(log)[0]
 
@@ -220,6 +220,13 @@ def test_what_cannot_be_read_stays() -> None:
 # -- how far, and when
 
 
+def test_not_the_segment_in_which_a_transaction_is_open() -> None:
+    log = compacted_log(segment_bytes=200)
+    write(log, [(A, b"1")], [(A, b"2")], [(A, b"3")], [(A, b"4")], [(A, b"5")])
+    assert [0, 2, 4] == [segment.base_offset for segment in log.segments]
+    assert 2 == cleanable_until(log, NOW, last_stable_offset=3)
+
+
 def test_only_sealed_segments_below_the_last_stable_offset() -> None:
     log = compacted_log()
     write(log, [(A, b"1")], [(A, b"2")], [(A, b"3")])
@@ -307,20 +314,22 @@ def test_a_marker_stays_until_its_records_and_the_retention_of_deletes_are_gone(
     writer = Writer()
     log = writer.partition.log
     writer.put(A, b"bad")
-    writer.marker(0, 0, commit=False)
+    writer.marker(2, 1, commit=False)
     writer.put(B, b"1", transactional=False, producer_id=9)
     writer.put(C, b"1", transactional=False, producer_id=9)
     writer.compact()
     # The records went in this pass, so the next one begins to count.
     assert ([1, 2, 3], None) == ([one.base_offset for one in log.batches()], next(log.batches()).delete_horizon_ms)
+    assert [(7, 0)] == writer.aborted()
     writer.compact()
     assert NOW + DELETE_RETENTION_MS == next(log.batches()).delete_horizon_ms
+    # Whoever was told of the aborted transaction still finds its marker.
+    assert [] == writer.aborted()
     writer.compact(after=DELETE_RETENTION_MS - 1)
-    assert [(7, 0)] == writer.aborted()
+    assert (1, "ABORT", 1) == kinds(log)[0]
+    writer.partition.forget_producers(NOW + 1, after_ms=1)
     writer.compact(after=DELETE_RETENTION_MS)
     assert [2, 3] == [one.base_offset for one in log.batches()]
-    # Whoever was told of the aborted transaction would wait for its marker, and drop what the producer writes next.
-    assert [] == writer.aborted()
 
 
 def test_a_commit_marker_stays_as_long_as_its_records() -> None:
@@ -356,6 +365,136 @@ def test_producers_survive_that_their_batches_go() -> None:
     again = new_partition(writer.partition.log, leader_epoch=1)
     assert before == again.describe_producers()
     assert [1, 2] == [offset for offset, _, _ in offsets_and_keys(again.log)]
+
+
+# -- batches without records
+
+
+def header(one: Batch) -> dict[str, object]:
+    """What a batch without records says."""
+    names = (
+        "base_offset last_offset size record_count attributes producer_id producer_epoch base_sequence "
+        "partition_leader_epoch base_timestamp max_timestamp"
+    )
+    return {name: getattr(one, name) for name in names.split()} | {"checksum": one.crc_is_valid()}
+
+
+def test_the_last_batch_of_a_producer_stays_without_records() -> None:
+    log = compacted_log()
+    partition = new_partition(log, leader_epoch=3)
+    of_producer = batch(
+        Record(timestamp=NOW + 7, key=A, value=b"1"),
+        Record(timestamp=NOW + 2, key=B, value=b"1"),
+        producer_id=7,
+        epoch=2,
+        sequence=0,
+        compression=Compression.GZIP,
+    )
+    partition.append_client(of_producer, now=NOW)
+    write(log, [(A, b"2"), (B, b"2")], [(C, b"")])
+    compact(log)
+    emptied = next(log.batches())
+    assert {
+        "base_offset": 0,
+        "last_offset": 1,
+        "size": HEADER_BYTES,
+        "record_count": 0,
+        "attributes": 0,
+        "producer_id": 7,
+        "producer_epoch": 2,
+        "base_sequence": 0,
+        "partition_leader_epoch": 3,
+        "base_timestamp": -1,
+        "max_timestamp": NOW + 7,
+        "checksum": True,
+    } == header(emptied)
+    assert log.size_bytes == log.store.bytes_held == sum(segment.size for segment in log.segments)
+    # Its producer goes on, and a later leader knows it without the snapshots, too.
+    log.snapshots.clear()
+    again = new_partition(log, leader_epoch=4)
+    assert partition.describe_producers() == again.describe_producers()
+    assert isinstance(again.append_client(of_producer, now=NOW), Duplicate)
+    next_one = batch((C, b"2"), producer_id=7, epoch=2, sequence=2)
+    assert isinstance(again.append_client(next_one, now=NOW), Appended)
+    # Now another batch tells the last sequence.
+    write(log, [(C, b"")])
+    compact(log)
+    assert 2 == next(log.batches()).base_offset
+
+
+def test_a_reader_passes_a_batch_without_records() -> None:
+    log = compacted_log()
+    partition = new_partition(log)
+    partition.append_client(batch((A, b"1"), (A, b"2"), producer_id=7, epoch=0, sequence=0), now=NOW)
+    write(log, [(A, b"3")], [(C, b"")])
+    compact(log)
+    for offset, committed in ((0, False), (1, False), (1, True)):
+        result = partition.read(offset, max_bytes=1, read_committed=committed)
+        assert isinstance(result, ReadResult)
+        assert [(0, 1, 0)] == [(one.base_offset, one.last_offset, one.record_count) for one in batches(result.records)]
+    assert (2, NOW) == (partition.list_offset(NOW).offset, partition.list_offset(NOW).timestamp)
+
+
+def test_an_aborted_batch_that_stays_keeps_its_marker_and_its_place_in_the_index() -> None:
+    writer = Writer()
+    log = writer.partition.log
+    writer.put(A, b"bad")
+    writer.marker(0, 0, commit=False)
+    writer.put(C, b"1", transactional=False, producer_id=9)
+    for _ in range(3):
+        writer.compact(after=10 * DELETE_RETENTION_MS)
+        log.first_dirty_offset = 0
+    assert [(0, 0), (1, 1), (2, 1)] == [(one.base_offset, one.record_count) for one in log.batches()]
+    assert [(7, 0)] == writer.aborted()
+    # Another leader reads the transaction as ended, and aborted.
+    again = new_partition(log, leader_epoch=1)
+    assert again.last_stable_offset == again.high_watermark == 3
+
+
+def test_the_last_marker_of_a_producer_stays_without_its_record() -> None:
+    writer = Writer()
+    log = writer.partition.log
+    writer.put(A, b"bad")
+    writer.marker(2, 1, commit=False)
+    writer.put(C, b"1", transactional=False, producer_id=9)
+    for after in (0, 0, DELETE_RETENTION_MS, 3 * DELETE_RETENTION_MS):
+        writer.compact(after=after)
+    emptied = next(log.batches())
+    assert (1, 0, True, True) == (
+        emptied.base_offset,
+        emptied.record_count,
+        emptied.is_control,
+        emptied.is_transactional,
+    )
+    assert (None, NOW, True) == (emptied.delete_horizon_ms, emptied.max_timestamp, emptied.crc_is_valid())
+    before = writer.partition.describe_producers()
+    assert before == new_partition(log, leader_epoch=1).describe_producers()
+
+
+def test_a_marker_without_its_record_goes_when_its_producer_is_forgotten() -> None:
+    writer = Writer()
+    writer.put(A, b"bad")
+    writer.marker(2, 1, commit=False)
+    writer.put(C, b"1", transactional=False, producer_id=9)
+    for _ in range(3):
+        writer.compact(after=DELETE_RETENTION_MS)
+    writer.compact(after=2 * DELETE_RETENTION_MS)
+    assert [1, 2] == [one.base_offset for one in writer.partition.log.batches()]
+    writer.partition.forget_producers(NOW + 1, after_ms=1)
+    writer.compact(after=2 * DELETE_RETENTION_MS)
+    assert [2] == [one.base_offset for one in writer.partition.log.batches()]
+
+
+def test_the_last_batch_of_the_log_stays() -> None:
+    log = compacted_log()
+    write(log, [(A, b"1")], [(None, b"2")], [(C, b"")])
+    log.truncate(2)  # what was active is gone, and nothing has been written since
+    compact(log)
+    assert [(0, 1), (1, 0)] == [(one.base_offset, one.record_count) for one in log.batches()]
+    write(log, [(C, b"")])
+    log.first_dirty_offset = 0
+    compact(log)
+    assert [0, 2] == [one.base_offset for one in log.batches()]
 
 
 # -- a log and what a reader makes of it
