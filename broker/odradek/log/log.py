@@ -264,6 +264,14 @@ class Log:
         segment, index = at
         return segment.slice(index, max_bytes=max_bytes, until=until, min_one=min_one)
 
+    def batch_begin(self, offset: int) -> int:
+        """Base offset of the batch that holds this offset, or of the next one; the end of the log if there is none."""
+        at = self._locate(offset)
+        if at is None:
+            return self.end_offset
+        segment, index = at
+        return segment.offsets[index]
+
     def batches(self, offset: int = 0) -> Iterator[Batch]:
         """Every batch from the one that holds this offset on, those included that are appended meanwhile."""
         while offset < self.end_offset and (at := self._locate(offset)) is not None:

@@ -145,11 +145,17 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Everything below is decided: no transaction is open there."""
+        """Everything below is decided: no transaction is open there.
+
+        Of a transaction that begins before the log does, Kafka goes by the batch that holds the log start offset, and
+        answers where that batch begins, which may be below the log start offset.
+        """
         first = self.producers.first_unstable_offset
         if first is None:
             return self.high_watermark
-        return min(max(first, self.log.start_offset), self.high_watermark)
+        if first < self.log.start_offset:
+            first = self.log.batch_begin(self.log.start_offset)
+        return min(first, self.high_watermark)
 
     @property
     def size_bytes(self) -> int:
