@@ -8,6 +8,7 @@ adds node endpoints (KIP-951), 17 and 18 concern followers only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.config.table import RACK_AWARE
@@ -80,11 +81,11 @@ Key = tuple[object, int]
 async def fetch(node: Node, call: Call) -> FetchResponse:
     """Read from each partition; wait for `min_bytes` until `max_wait_ms` has passed."""
     request: FetchRequest = call.request
-    if request.isolation_level not in ISOLATION_LEVELS:
-        return _of_no_isolation(request, call.version)
     wanted, session, error = await _wanted(node, request, call)
     if error is not ErrorCode.NONE:
         return FetchResponse(error_code=error)
+    if request.isolation_level not in ISOLATION_LEVELS and _reads_any(node, request, call, wanted.values()):
+        return _of_no_isolation(request, call.version)
     deadline = node.now + request.max_wait_ms
     bytes_max = None if call.meter is None or node.quotas is None else node.quotas.fetch_bytes_max(call)
     bytes_min = request.min_bytes if bytes_max is None else min(request.min_bytes, bytes_max)
@@ -110,18 +111,24 @@ async def fetch(node: Node, call: Call) -> FetchResponse:
     return await _answer(node, call, reading, session, incremental=incremental)
 
 
+def _reads_any(node: Node, request: FetchRequest, call: Call, wanted: Iterable[SessionPartition]) -> bool:
+    """Whether any of these partitions is there, and may be read: Kafka looks at the isolation level only then."""
+    reading = _Reading(node, request, call)
+    return any(reading.is_there(partition) for partition in wanted)
+
+
 def _of_no_isolation(request: FetchRequest, version: int) -> FetchResponse:
     """Kafka fails with all of a request whose isolation level is none; topics without names are not answered."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     if version >= TOPIC_IDS_SINCE:
-        return FetchResponse(error_code=error)
+        return FetchResponse(error_code=error, session_id=request.session_id)
     topics = [
         FetchableTopicResponse(
             topic=topic.topic, partitions=[_failed(each.partition, error, unknown=True) for each in topic.partitions]
         )
         for topic in request.topics
     ]
-    return FetchResponse(error_code=error, responses=topics)
+    return FetchResponse(error_code=error, session_id=request.session_id, responses=topics)
 
 
 async def _wanted(
@@ -227,6 +234,15 @@ class _Reading:
             self.size += len(data.records)
             self.room = max(0, self.room - len(data.records))
         self.results.append((wanted, data))
+
+    def is_there(self, wanted: SessionPartition) -> bool:
+        """Whether the partition exists and the sender may read it; its leader may be another broker."""
+        image = self.node.image
+        by_id = self.version >= TOPIC_IDS_SINCE
+        topic = image.topic_by_id(wanted.topic_id) if by_id else image.topic(wanted.topic)
+        if topic is None or image.partition(topic.name, wanted.index) is None:
+            return False
+        return self._may_read(topic.name)
 
     def is_stale(self) -> bool:
         """Whether a partition has grown since it was read: nobody was woken by that, for nobody waited yet."""
