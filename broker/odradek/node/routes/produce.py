@@ -20,7 +20,8 @@ from odradek.node.hosting.replication import HasReplication
 from odradek.node.routes.leaders import current_leader
 from odradek.node.seams import HasAside, HasClock, HasConfig, HasLog, HasMetadata, HasPartitions, HasRules, HasTurns
 from odradek.node.transport.call import Call, CloseConnection
-from odradek.records.batch import TRANSACTIONAL, InvalidBatch, parse_batch
+from odradek.records.batch import COMPRESSION_MASK, TRANSACTIONAL, InvalidBatch, parse_batch
+from odradek.records.compression import Compression
 from odradek.records.validate import Rejected, TakesLong, validate_produce
 from odradek.txn.verification_errors import ERROR_DESCRIPTIONS, produce_operation
 from odradek.wire.errors import ErrorCode
@@ -65,6 +66,8 @@ APPENDED_AT_ONCE = 100
 """Partitions that are appended to before others may go on."""
 LEADERS_SINCE = 10
 TOPIC_IDS_SINCE = 13
+LOOKS_FOR_ZSTD = range(3, 7)
+CODECS = frozenset(Compression)
 ATTRIBUTES_AT = 22
 """Where the bits of a batch stand that are in use."""
 ADMIN_CLIENT = "__admin_client"
@@ -102,6 +105,8 @@ async def produce(node: Node, call: Call) -> ProduceResponse | None:
     version = call.version
     if request.transactional_id is None and _has_transactional_records(request):
         return _all_refused(request, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    if version in LOOKS_FOR_ZSTD and _names_no_codec(node, request):
+        return _all_refused(request, Refused(ErrorCode.UNKNOWN_SERVER_ERROR))
     topics = request.topic_data
     if len(topics) != 1 or len(topics[0].partition_data) != 1:
         topics = _each_once(topics)
@@ -186,6 +191,25 @@ def _has_transactional_records(request: ProduceRequest) -> bool:
                     parse_batch(memoryview(records))
                 except InvalidBatch:
                     continue
+                return True
+    return False
+
+
+def _names_no_codec(node: Node, request: ProduceRequest) -> bool:
+    """Whether a batch for a partition that exists names a codec that there is not.
+
+    Versions 3 to 6 may not bring zstd (KIP-110). Kafka reads the codec for that before anything else, and fails with
+    all of the request where it cannot; newer versions are refused by the log, each partition by itself.
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if not data.records or node.image.partition(topic.name, data.index) is None:
+                continue
+            try:
+                batch = parse_batch(memoryview(data.records))
+            except InvalidBatch:
+                continue
+            if batch.attributes & COMPRESSION_MASK not in CODECS:
                 return True
     return False
 
