@@ -511,7 +511,7 @@ def internal_topic(node: Sized, kind: CoordinatorKind) -> CreatableTopic:
         settings = {
             # Its records have keys, and yet it is not compacted: an update says nothing without those before it.
             "cleanup.policy": "delete",
-            "compression.type": "uncompressed",
+            "compression.type": "producer",
             "min.insync.replicas": str(min_insync),
             "retention.ms": "-1",
             "segment.bytes": str(max(1_048_576, config.share_coordinator_state_topic_segment_bytes)),
