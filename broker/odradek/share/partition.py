@@ -144,6 +144,8 @@ class SharePartition:
         for the first time are told apart into lots of about `batch_size`.
         """
         stretches = self.stretches
+        if batches:
+            stretches.pass_gap(batches[0].first)
         batches = self._wanted(batches, max_records, limits)
         if not batches:
             return []
@@ -156,7 +158,7 @@ class SharePartition:
             if left <= 0:
                 break
             if lot_last >= stretches.end:
-                # What compaction has left out goes with the records behind it.
+                # What compaction has left out between batches goes with the records behind it.
                 new = Stretch(stretches.end, lot_last, Delivery.AVAILABLE, 0, Lot(stretches.end, lot_last))
                 stretches.append(new)
             stretches.cut(lot_first, lot_last)
@@ -240,7 +242,12 @@ class SharePartition:
             return PAST_FIRST
         if said.last >= stretches.end:
             return PAST_LAST
-        lots: dict[int, Lot] = {id(each.lot): each.lot for each in stretches.within(first, said.last)}
+        told = stretches.within(first, said.last)
+        if all(each.is_gap for each in told):
+            return PAST_FIRST
+        if told[-1].is_gap:
+            return PAST_LAST
+        lots: dict[int, Lot] = {id(each.lot): each.lot for each in told if not each.is_gap}
         for lot in lots.values():
             refused = self._check_lot(member, lot, first, said.last)
             if refused is not None:

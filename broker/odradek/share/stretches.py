@@ -1,12 +1,14 @@
 """The records of a share partition that are on their way, counted together where they are alike.
 
-They lie one behind the other, without gaps, from where the group has got to up to where it reads on.
+They lie one behind the other from where the group has got to up to where it reads on; offsets without records between
+them, which compaction has left out, are a stretch of their own that nobody gets.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from copy import copy
 
 from msgspec import Struct
 
@@ -38,10 +40,12 @@ class Stretch(Struct):
     deadline: int = 0
     pending: bool = False
     """Whether the share coordinator is just being told what is to become of them: nobody may touch them."""
+    is_gap: bool = False
+    """Whether there are only offsets, and no records: they are never told to anybody, and not counted."""
 
     @property
     def size(self) -> int:
-        return self.last - self.first + 1
+        return 0 if self.is_gap else self.last - self.first + 1
 
     @property
     def is_terminal(self) -> bool:
@@ -78,6 +82,23 @@ class Stretches:
         if stretch.is_terminal:
             self.complete += stretch.size
 
+    def pass_gap(self, first: int) -> None:
+        """The log has no records before this offset: those that were free are gone, and what follows begins here."""
+        free = self.first_free()
+        if first <= free:
+            return
+        for stretch in self.cut(free, first - 1):
+            if stretch.is_free:
+                self.become(stretch, Delivery.ARCHIVED)
+        if first <= self.end:
+            return
+        if self._all:
+            self.append(
+                Stretch(self.end, first - 1, Delivery.ARCHIVED, 0, Lot(self.end, first - 1, split=True), is_gap=True)
+            )
+        else:
+            self.begin_at(first)
+
     def within(self, first: int, last: int) -> list[Stretch]:
         """The stretches that hold any of these records, as they are."""
         every = self._all
@@ -101,7 +122,8 @@ class Stretches:
         if at < 0 or every[at].first == offset or every[at].last < offset:
             return
         left = every[at]
-        right = Stretch(offset, left.last, left.state, left.count, left.lot, left.member, left.deadline, left.pending)
+        right = copy(left)
+        right.first = offset
         left.last = offset - 1
         every.insert(at + 1, right)
 

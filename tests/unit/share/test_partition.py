@@ -102,6 +102,60 @@ def test_what_was_aborted_is_for_nobody() -> None:
     assert 5 == share.stretches.start
 
 
+def test_a_gap_before_the_first_records_is_passed() -> None:
+    share = partition()
+
+    assert [(5, 6, 1)] == acquire(share, "a", ReadBatch(5, 6), most=1)
+    assert (5, 7) == (share.stretches.start, share.next_offset)
+
+
+def test_a_gap_between_what_is_on_its_way_is_for_nobody() -> None:
+    share = partition()
+    acquire(share, "a", ReadBatch(0, 1))
+
+    assert [(5, 6, 1)] == acquire(share, "a", ReadBatch(5, 6), most=1)
+    assert 7 == share.next_offset
+    for first, last, kind in ((2, 4, "first"), (3, 3, "first"), (0, 3, "last")):
+        refused = done(share, "a", said(first, last, AckType.ACCEPT))
+        assert isinstance(refused, Refused)
+        assert f"The {kind} offset in request is past acquired records" in (refused.message or "")
+    told = done(share, "a", said(1, 6, AckType.ACCEPT))
+    assert [StateBatch(1, 1, Delivery.ACKNOWLEDGED, 1), StateBatch(5, 6, Delivery.ACKNOWLEDGED, 1)] == told
+    assert (0, 3) == (share.stretches.start, share.stretches.complete)
+    done(share, "a", said(0, 0, AckType.ACCEPT))
+    assert (7, 0) == (share.stretches.start, share.stretches.complete)
+
+
+def test_the_log_may_begin_within_a_gap() -> None:
+    share = partition()
+    acquire(share, "a", ReadBatch(0, 1))
+    acquire(share, "a", ReadBatch(5, 6))
+
+    share.stretches.begin_at(3)
+    assert (3, 0) == (share.stretches.start, share.stretches.complete)
+    done(share, "a", said(5, 6, AckType.ACCEPT))
+    assert 7 == share.stretches.start
+
+
+def test_records_that_were_released_and_are_compacted_away_are_for_nobody() -> None:
+    share = partition()
+    acquire(share, "a", ReadBatch(0, 4))
+    done(share, "a", said(1, 4, AckType.RELEASE))
+
+    assert [(3, 4, 2), (5, 5, 1)] == acquire(share, "a", ReadBatch(3, 4), ReadBatch(5, 5))
+    done(share, "a", said(0, 0, AckType.ACCEPT))
+    assert 3 == share.stretches.start
+
+
+def test_a_batch_that_begins_before_what_is_free_leaves_no_gap() -> None:
+    share = partition()
+    acquire(share, "a", ReadBatch(0, 4))
+    done(share, "a", said(2, 2, AckType.RELEASE))
+
+    assert [(2, 2, 2)] == acquire(share, "a", ReadBatch(0, 4))
+    assert 0 == share.stretches.start
+
+
 def test_a_record_that_was_delivered_too_often_is_given_up() -> None:
     share = partition()
     for delivery in range(1, LIMITS.deliveries):

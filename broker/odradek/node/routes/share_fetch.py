@@ -19,7 +19,7 @@ from odradek.node.hosting.share_leader import HasShares, acquirable
 from odradek.node.routes.leaders import CurrentLeader, current_leader
 from odradek.node.routes.share_groups import serves_share_groups
 from odradek.node.seams import HasAuthority, HasClock, HasConfig, HasMetadata, HasPurgatory, HasTurns
-from odradek.records.batch import Batch, batches, whole_size_at
+from odradek.records.batch import Batch, batches, parse_batch, whole_size_at
 from odradek.records.control import read_marker
 from odradek.security.acls import AclOperation, AclResource
 from odradek.share.partition import Acknowledged, AckType, Acquired, ReadBatch, SharePartition
@@ -388,7 +388,9 @@ class _Fetching:
         self, topic_partition: TopicPartition, share: SharePartition, read: ReadResult, max_records: int
     ) -> list[Acquired]:
         stretches = share.stretches
-        enough = share.next_offset + max_records + stretches.end - stretches.start
+        # Where compaction has left records out, the first batch begins behind what was asked for.
+        begin = max(share.next_offset, parse_batch(read.records).base_offset)
+        enough = begin + max_records + stretches.end - stretches.start
         every = _up_to(read.records, enough)
         aborted = _aborted(every, read.aborted or ())
         acquired = share.acquire(
