@@ -39,6 +39,13 @@ class LogFacts:
             "offset", row.get("first_offset", 0)
         ) < self.cleaned.get(key, 0)
 
+    def is_cleaned_behind(self, row: Row) -> bool:
+        """Whether compaction may have removed what is missing between this row's batch and the one before it.
+
+        The batch itself may be the first one that compaction has not looked at.
+        """
+        return self.is_cleaned({**row, "offset": row["previous_offset"] + 1})
+
     def is_trimmed(self, row: Row) -> bool:
         """Whether retention has removed the beginning of the partition."""
         return self.starts.get((row["topic"], row["partition"]), 0) > 0
@@ -196,7 +203,7 @@ def _has_jump(jumps: pd.DataFrame, row: Row, *, after: int, until: int) -> bool:
 
 def _break(row: Row, coordinators: Coordinators, facts: LogFacts) -> dict[str, Any]:
     name = row["anomaly"]
-    removed = facts.is_cleaned(row) or (
+    removed = facts.is_cleaned_behind(row) or (
         name == "seq-first-not-zero" and facts.is_trimmed(row) and not row["earlier_epoch"]
     )
     removed = removed and name not in ("seq-duplicate", "producer-epoch-regression", "txn-mixed")
@@ -300,7 +307,8 @@ def _unexplained_jumps(jumps: pd.DataFrame, found: list[dict[str, Any]], facts: 
             bad.setdefault((told["topic"], told["partition"]), []).append(told)
     for row in jumps.to_dict("records"):
         gap = row["base_offset"] - row["previous_offset"] - 1
-        if (gap > 0 and (facts.is_cleaned({**row, "offset": row["base_offset"]}))) or _is_explained(
+        last_missing = {**row, "offset": row["base_offset"] - 1}
+        if (gap > 0 and facts.is_cleaned(last_missing)) or _is_explained(
             row, bad.get((row["topic"], row["partition"]), [])
         ):
             continue

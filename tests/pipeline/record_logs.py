@@ -12,20 +12,27 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
+from tests.oracle.brokers import ALIKE, RealBroker
+from tests.oracle.player import Broker, Neighbour
 from tests.oracle.real_kafka import RealKafka, class_path, java
+from tests.oracle.scenario import load_all
+from tests.oracle.session import Stage
 
 from odradek.records.record import Record, build_batch
 from odradek_pipeline.raw_produce import produce_raw
 
 DATA = Path(__file__).parent / "data"
-RECORDED = ("tv2", "tv1", "hang", "cleaned", "idle")
+RECORDED = ("tv2", "tv1", "hang", "cleaned", "idle", "emptied", "emptied-0")
 WANTED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint", "partition.metadata")
 ROOT_FILES = (
     "meta.properties",
@@ -232,9 +239,33 @@ def record_idle() -> None:
         keep(kafka.directory / "data", "idle")
 
 
+def record_emptied(name: str, level: int) -> None:
+    """What the scenarios of compaction leave (`tests/oracle/scenarios/compaction.txt`): batches without records."""
+    with tempfile.TemporaryDirectory() as directory:
+
+        @contextmanager
+        def start(level: int, properties: Mapping[str, str], neighbour: Neighbour) -> Iterator[Broker]:
+            wanted = {**ALIKE, **FAST_CLEANER, **properties}
+            kafka = RealKafka(transaction_version=level, properties=wanted, directory=Path(directory))
+            with kafka:
+                yield RealBroker(kafka, neighbour)
+                kafka.stop()
+
+        with Stage([each for each in load_all() if each.topic == "compaction"], level, start) as stage:
+            for scenario in stage.scenarios:
+                stage.play(scenario)
+        trim(Path(directory) / "data")
+        keep(Path(directory) / "data", name)
+
+
 def record(name: str) -> None:
     """One recording."""
-    special = {"cleaned": record_cleaned, "idle": record_idle}
+    special = {
+        "cleaned": record_cleaned,
+        "idle": record_idle,
+        "emptied": lambda: record_emptied("emptied", 2),
+        "emptied-0": lambda: record_emptied("emptied-0", 0),
+    }
     if name in special:
         special[name]()
         return

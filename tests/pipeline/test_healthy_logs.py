@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.pipeline.planting import add, drop, is_marker, partition_batches, rewrite, segment
 
-from odradek.records.batch import DELETE_HORIZON
+from odradek.records.batch import DELETE_HORIZON, Batch, batches
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch
 from odradek_pipeline.jobs.audit_logs import audit_logs
@@ -25,6 +25,36 @@ def test_nothing_is_bad(recorded: Recorded, name: str) -> None:
     assert not result.is_bad
     assert [] == result.problems
     assert {"allowed"} == set(result.anomalies["severity"])
+
+
+@pytest.mark.parametrize("name", ["emptied", "emptied-0"])
+def test_batches_without_records_are_not_bad(recorded: Recorded, name: str) -> None:
+    """Of data and of markers; some of these logs have lost the last batches that were cleaned (`offset-gap`)."""
+    directory = recorded(name)
+    kept = [one for path in directory.glob("compaction-*") for log in path.glob("*.log") for one in batches_of(log)]
+    of_markers = {one.is_control for one in kept if not one.record_count}
+    assert of_markers == ({False, True} if name == "emptied" else {False})
+    result = audit_logs([directory])
+    assert not result.is_bad
+    assert {"allowed"} == set(result.anomalies["severity"])
+    assert [] == result.problems
+
+
+def batches_of(log: Path) -> list[Batch]:
+    return list(batches(memoryview(log.read_bytes())))
+
+
+def test_a_gap_where_compaction_has_not_been_is_still_bad(recorded: Recorded) -> None:
+    """The checkpoint says that the log was cleaned up to a batch before the gap."""
+    directory = recorded("emptied")
+    name = "compaction-records-without-a-key-in-a-log-that-came-to-be-compacted-t"
+    checkpoint = directory / "cleaner-offset-checkpoint"
+    assert f"{name} 0 7" in checkpoint.read_text()
+    checkpoint.write_text(checkpoint.read_text().replace(f"{name} 0 7", f"{name} 0 6"))
+    bad = audit_logs([directory]).anomalies
+    assert [("offset-gap", 5, 7)] == [
+        (row["anomaly"], row["offset"], row["end_offset"]) for row in bad.to_dict("records") if row["severity"] == "bad"
+    ]
 
 
 def test_markers_that_the_cleaner_has_passed_are_read(recorded: Recorded) -> None:

@@ -117,6 +117,13 @@ def test_what_is_healthy_or_cannot_be_known_is_so_on_spark(
     ]
 
 
+def test_gaps_of_compaction_are_none_on_spark(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
+    directory = recorded("emptied")
+    spread = audit_logs_on_spark(spark, [directory], tmp_path / "out")
+    assert not spread.is_bad
+    assert found(audit_logs([directory])) == found(spread)
+
+
 def test_causes_are_the_same_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     """Replicas that differ, a segment that is missing, both outcomes of one transaction, and an old decision."""
     three = unpack("three_brokers", tmp_path)

@@ -212,7 +212,8 @@ def real_jumps(rows: pd.DataFrame, cleaned: Mapping[tuple[str, int], int]) -> pd
     upto = [cleaned.get(key, 0) for key in zip(ordered["topic"], ordered["partition"], strict=True)]
     internal = ordered["topic"].str.startswith("__") & (np.array(upto, "i8") > 0)
     gap = ordered["base_offset"] > ordered["previous_offset"]
-    return ordered[~(gap & (internal | (ordered["base_offset"] < upto)))]
+    # The batch behind a gap may be the first one that compaction has not looked at.
+    return ordered[~(gap & (internal | (ordered["base_offset"] <= upto)))]
 
 
 def read_states(tree: Tree, scan: Scan) -> list[TransactionRecord]:

@@ -247,7 +247,7 @@ class _Audit(SparkAudit):
                 for (topic, partition), offset in self.tree.cleaned.items()
             ]
             cleaned = self.spark.createDataFrame(upto, "topic string, partition int, upto bigint")
-            inside = "not last and previous_offset >= 0 and base_offset > previous_offset and base_offset < upto"
+            inside = "not last and previous_offset >= 0 and base_offset > previous_offset and base_offset <= upto"
             rows = rows.join(F.broadcast(cleaned), ["topic", "partition"], "left").where(
                 f"problem is not null or upto is null or not ({inside})"
             )
