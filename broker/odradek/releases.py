@@ -165,6 +165,9 @@ class ProducerRules(Struct, frozen=True):
     """The first batch in a partition, of a client whose every transaction has its own epoch, has the sequence 0."""
     refuses_unknown: bool = False
     """A batch that does not begin at 0, of a producer whose sequences are not known, is UNKNOWN_PRODUCER_ID."""
+    stable_where_batch_begins: bool = True
+    """Of a transaction that begins below the log start, the last stable offset is where the batch begins that holds the
+    log start; before 4.0 it was the log start itself."""
     kept_as_long_as_ids: bool = False
     """Forgotten after transactional.id.expiration.ms, not after producer.id.expiration.ms."""
     keeps_sessions: bool = False
@@ -299,7 +302,9 @@ def _before_transaction_version(
         verification=verification,
         keeps_zstd_from_old_fetches=True,
         fences_before_waiting=True,
-        producers=ProducerRules(asks_by_epoch=False, refuses_older_epochs=False, begins_at_zero=False),
+        producers=ProducerRules(
+            asks_by_epoch=False, refuses_older_epochs=False, begins_at_zero=False, stable_where_batch_begins=False
+        ),
     )
 
 

@@ -203,7 +203,7 @@ class Compaction:
     def _kept_of_marker(self, batch: Batch) -> tuple[list[Record], bool]:
         """The marker, if it stays, and whether the pass has met no batch of its transaction."""
         records = list(iterate_records(batch))
-        if records and batch.producer_id in self._in_transaction:
+        if batch.producer_id in self._in_transaction:
             # Records of its transaction were there when this pass began: the next pass looks again.
             self._in_transaction.discard(batch.producer_id)
             return records, False

@@ -153,8 +153,9 @@ class Partition:
         first = self.producers.first_unstable_offset
         if first is None:
             return self.high_watermark
-        if first < self.log.start_offset:
-            first = self.log.batch_begin(self.log.start_offset)
+        start = self.log.start_offset
+        if first < start:
+            first = self.log.batch_begin(start) if self.producers.rules.stable_where_batch_begins else start
         return min(first, self.high_watermark)
 
     @property
