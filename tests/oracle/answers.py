@@ -15,8 +15,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from odradek.records.batch import DELETE_HORIZON, Batch, batches
+from odradek.records.batch import DELETE_HORIZON, Batch
 from odradek.records.control import read_marker
+from odradek.records.legacy import entries
+from odradek.records.message_set import Message
 from odradek.records.record import iterate_records
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
@@ -151,9 +153,10 @@ def nested_lines(field: Field, content: Any, version: int, aliases: Aliases, dep
     if field.kind == "records":
         yield f"{INDENT * depth}{field.python_name}"
         left = len(content)
-        for batch in batches(memoryview(content)):
-            yield f"{INDENT * (depth + 1)}{describe_batch(batch, aliases)}"
-            left -= batch.size
+        for entry in entries(memoryview(content)):
+            told = describe_batch(entry, aliases) if isinstance(entry, Batch) else describe_message(entry)
+            yield f"{INDENT * (depth + 1)}{told}"
+            left -= entry.size
         if left:
             yield f"{INDENT * (depth + 1)}{left} bytes of another batch"
         return
@@ -260,6 +263,11 @@ def describe_batch(batch: Batch, aliases: Aliases) -> str:
         words.append(batch.compression.name.lower())
     words += [f"timestamp={record.timestamp}" for record in small_times(batch)]
     return " ".join([*words, *compacted_words(batch)])
+
+
+def describe_message(message: Message) -> str:
+    """A message of the formats before batches in one line."""
+    return f"{message.offset} message of magic {message.magic} timestamp={clock_time(message.timestamp)}"
 
 
 def compacted_words(batch: Batch) -> Iterator[str]:

@@ -13,8 +13,12 @@ ROTATION = "4.0 rotates the producer id of some transactions at the last epoch l
 MESSAGE = "only the text of a message"
 COORDINATED = "as 4.3, too, groups are coordinated as by 4.4, which counts epochs and moves tasks in other steps"
 HASHED = "of several unknown keys Kafka names the first of a hash map"
+CONVERTED = (
+    "up to 3.9 what follows a batch without records is converted twice, and filled up with a message that is cut"
+)
 
 DIFFERENCES: Mapping[str, str] = {
+    "compaction/old-fetches-of-batches-without-records": CONVERTED,
     "consumer_groups/two-members-share-a-topic": "4.0 writes the partitions of topics where 4.4 writes a hash",
     "consumer_protocol/a-member-joins-stays-and-leaves": COORDINATED,
     "consumer_protocol/groups-are-deleted": COORDINATED,
