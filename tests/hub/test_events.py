@@ -50,6 +50,19 @@ def test_the_ring_tells_few_and_many() -> None:
         assert [*range(max(after, 200) + 1, 501)] == numbers(ring, after)
 
 
+def test_the_ring_finds_the_events_of_a_kind() -> None:
+    ring = EventRing(lambda: 7, size=4)
+    for kind in ("tick", "tock", "tick", "tick", "tock"):
+        ring.emit(1, [Fact(kind, {})])
+    assert (4, 5, 0) == (ring.last_of("tick"), ring.last_of("tock"), ring.last_of("tack"))
+    assert [3, 4] == [event.seq for event in ring.of_kind("tick", 0)]
+    assert [4] == [event.seq for event in ring.of_kind("tick", 3)]
+    assert [2, 5] == [event.seq for event in ring.of_kind("tock", 0)]
+    ring.emit(1, [Fact("tick", {})] * 4)
+    assert ([6, 7, 8, 9], []) == ([event.seq for event in ring.of_kind("tick", 5)], ring.of_kind("tock", 0))
+    assert 0 == ring.last_of("tock")
+
+
 async def test_what_happens_in_one_moment_is_told_at_once() -> None:
     """Many may follow a busy broker: were each told of each event by itself, clients would wait for that."""
 

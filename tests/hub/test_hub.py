@@ -6,6 +6,8 @@ import http.client
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +15,7 @@ import pytest
 from tests.hub.helpers import HubBeside, Till, made, refused
 
 from odradek.control.client import HubClient, HubRefused
+from odradek.control.waits import waits_of
 from odradek.net.client import BlockingClient
 from odradek.usage import UsageError
 from odradek.wire.errors import ErrorCode
@@ -229,26 +232,71 @@ def test_what_does_not_come_is_told_with_what_came_nearest(hub: HubClient) -> No
     assert "no coordinator knows group g" in wait(group={"id": "g", "state": "Stable"})["detail"]
 
 
-def test_an_event_that_has_come_already_is_found_and_the_next_one_is_waited_for(hub: HubClient) -> None:
+def test_an_event_that_has_come_already_is_found_and_the_next_one_is_waited_for(
+    beside: HubBeside, hub: HubClient
+) -> None:
     cluster, bootstrap = made(hub)
     Till(bootstrap).close()
     wanted = {"kind": "init_producer_id", "fields": {"transactional_id": "till-1"}}
     [first] = hub.post("clusters", cluster, "wait", body={"event": wanted})["found"]
-    with ThreadPoolExecutor(1) as beside:
-        waiting = beside.submit(hub.post, "clusters", cluster, "wait", body={"event": wanted | {"after": first["seq"]}})
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(hub.post, "clusters", cluster, "wait", body={"event": wanted | {"after": first["seq"]}})
+        open_waits(beside, cluster, 1)
         Till(bootstrap).close()
         [second] = waiting.result(10)["found"]
     assert first["fields"]["producer_epoch"] + 1 == second["fields"]["producer_epoch"]
 
 
-def test_who_waits_is_told_that_the_cluster_is_gone(hub: HubClient) -> None:
+def open_waits(beside: HubBeside, cluster: str, count: int) -> None:
+    """Return when so many calls wait for something of this cluster."""
+
+    ends = monotonic() + 20
+    while count != beside.within(lambda: len(waits_of(beside.hub.get(cluster).running))):
+        assert monotonic() < ends
+
+
+@pytest.mark.parametrize("end", ["remove", "reset"])
+def test_who_waits_is_told_that_the_cluster_is_gone(beside: HubBeside, hub: HubClient, end: str) -> None:
+    """Or that it is another one now, which knows nothing of what was waited for."""
+    cluster, _ = made(hub)
+    conditions: list[dict[str, object]] = [
+        {"group": {"id": "g"}},
+        {"event": {"kind": "fenced"}},
+        {"transaction": {"id": "x", "state": "Ongoing"}, "partition": {"topic": "t", "partition": 0}},
+    ]
+    with ThreadPoolExecutor(3) as others:
+        waiting = [
+            others.submit(refused, partial(hub.post, "clusters", cluster, "wait", body=each)) for each in conditions
+        ]
+        open_waits(beside, cluster, 3)
+        if end == "remove":
+            hub.delete("clusters", cluster)
+        else:
+            hub.post("clusters", cluster, "reset")
+        for each in waiting:
+            status, problem = each.result(20)
+            assert (404, "The cluster was removed or reset meanwhile.") == (status, problem["detail"])
+    if end == "reset":
+        status, _ = refused(lambda: hub.post("clusters", cluster, "wait", body={"group": {"id": "g"}, "timeout_ms": 0}))
+        assert 408 == status
+
+
+def test_many_open_waits_are_woken_each_by_its_own(beside: HubBeside, hub: HubClient) -> None:
+    """And what is asked of the hub meanwhile reads nothing for them."""
     cluster, bootstrap = made(hub)
-    with ThreadPoolExecutor(1) as beside:
-        waiting = beside.submit(refused, lambda: hub.post("clusters", cluster, "wait", body={"group": {"id": "g"}}))
-        Till(bootstrap).close()
-        hub.delete("clusters", cluster)
-        status, _ = waiting.result(10)
-    assert 404 == status
+    ids = [f"till-{number}" for number in range(20)]
+    with ThreadPoolExecutor(len(ids)) as others:
+        waiting = {
+            each: others.submit(
+                hub.post, "clusters", cluster, "wait", body={"transaction": {"id": each, "state": "Empty"}}
+            )
+            for each in ids
+        }
+        open_waits(beside, cluster, len(ids))
+        for left, each in zip(reversed(range(len(ids))), ids, strict=True):
+            Till(bootstrap, each).close()
+            assert each == waiting[each].result(20)["found"][0]["transactional_id"]
+            open_waits(beside, cluster, left)
 
 
 def test_a_week_passes_at_once(hub: HubClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Event
 
 import pytest
@@ -91,6 +92,109 @@ def test_what_cannot_be_waited_for(
 ) -> None:
     with Cluster() as cluster, pytest.raises(error, match=text):
         cluster.wait(rule=condition.get("rule"), transaction=condition.get("transaction"), group=condition.get("group"))
+
+
+def begun(cluster: Cluster) -> int:
+    """The error of InitProducerId for a transactional id."""
+    with BlockingClient(cluster.bootstrap, client_id="t") as client:
+        answer = client.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000), 4)
+    return int(answer.error_code)
+
+
+def joined(cluster: Cluster) -> int:
+    """The error of the heartbeat with which a member joins a group."""
+    with BlockingClient(cluster.bootstrap, client_id="t") as client:
+        return int(client.ask(CONSUMER, 1).error_code)
+
+
+LONG_S, SOON_S = 600, 10
+"""A wait looks once more when its time is over: what wakes it comes long before that."""
+
+
+def has_open_waits(cluster: Cluster) -> bool:
+    return cluster._running.changes.watcher is not None
+
+
+Change = Callable[[Cluster], object]
+
+CHANGES: Mapping[str, tuple[dict[str, Mapping[str, object]], Change]] = {
+    "a transaction": ({"transaction": {"id": "x", "state": "Empty"}}, begun),
+    "a partition": (
+        {"partition": {"topic": "t", "partition": 0, "high_watermark": 1, "last_stable_offset": 1}},
+        lambda cluster: produced(cluster, b"a"),
+    ),
+    "a group": ({"group": {"id": "g", "members": 1}}, joined),
+    "a rule that is hit": ({"rule": {"name": "seen"}}, begun),
+    "several": (
+        {"rule": {"name": "seen"}, "transaction": {"id": "x", "state": "Empty"}, "group": {"id": "g", "members": 1}},
+        lambda cluster: (begun(cluster), joined(cluster)),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_a_wait_that_is_open_is_woken(case: str) -> None:
+    """By what was done while nothing else happens in the cluster."""
+    conditions, change = CHANGES[case]
+    with ThreadPoolExecutor(1) as beside, Cluster(topics=["t"]) as cluster:
+        cluster.add_rule(rule("INIT_PRODUCER_ID", name="seen", times="all", throttle_ms=1))
+        waiting = beside.submit(cluster.wait, **conditions, timeout_s=LONG_S)
+        cluster.wait_for(lambda: has_open_waits(cluster))
+        change(cluster)
+        assert len(conditions) == len(waiting.result(SOON_S))
+        assert not has_open_waits(cluster)
+
+
+def test_what_time_does_wakes_a_wait() -> None:
+    """A transactional id is forgotten after a week, and its transaction is aborted before."""
+    with ThreadPoolExecutor(1) as beside, Cluster(topics=["t"]) as cluster:
+        begun(cluster)
+        waiting = beside.submit(cluster.wait, transaction={"id": "x", "state": "none"}, timeout_s=LONG_S)
+        cluster.wait_for(lambda: has_open_waits(cluster))
+        cluster.advance(timedelta(days=8))
+        [forgotten] = waiting.result(SOON_S)
+        assert "none" == forgotten.state  # type: ignore[attr-defined]
+
+
+def test_a_wait_for_a_rule_ends_when_the_rule_is_removed() -> None:
+    """Which is no step of a broker; none makes one while its clock stands still and nobody asks it anything."""
+    with ThreadPoolExecutor(1) as beside, Cluster() as cluster:
+        seen = cluster.add_rule(rule("PRODUCE", name="seen", hold=True))
+        cluster.freeze()
+        waiting = beside.submit(cluster.wait, rule={"name": "seen"}, timeout_s=LONG_S)
+        cluster.wait_for(lambda: has_open_waits(cluster))
+        cluster.remove_rule(seen)
+        with pytest.raises(LookupError, match="There is no rule seen"):
+            waiting.result(SOON_S)
+
+
+def test_a_wait_follows_a_partition_to_another_leader() -> None:
+    with ThreadPoolExecutor(1) as beside, Cluster(brokers=3, topics=["t"]) as cluster:
+        wanted = {"topic": "t", "partition": 0, "high_watermark": 1}
+        waiting = beside.submit(cluster.wait, partition=wanted, timeout_s=LONG_S)
+        cluster.wait_for(lambda: has_open_waits(cluster))
+        cluster.stop_broker(cluster.leader("t", 0))
+        leader = cluster.leader("t", 0)
+        with BlockingClient(cluster.bootstrap.split(",")[cluster.broker_ids.index(leader)], client_id="t") as client:
+            client.ask(produce_request(batch(b"a")), 9)
+        [found] = waiting.result(SOON_S)
+        assert (leader, 1) == (found.leader, found.high_watermark)  # type: ignore[attr-defined]
+
+
+def test_what_replicas_acknowledge_wakes_a_wait() -> None:
+    with ThreadPoolExecutor(1) as beside, Cluster(brokers=2, topics=["t"]) as cluster:
+        leader = cluster.leader("t", 0)
+        [other] = set(cluster.broker_ids) - {leader}
+        cluster.set_replica_lag(other, None)
+        wanted = {"topic": "t", "partition": 0, "high_watermark": 1}
+        waiting = beside.submit(cluster.wait, partition=wanted, timeout_s=LONG_S)
+        with BlockingClient(cluster.bootstrap.split(",")[cluster.broker_ids.index(leader)], client_id="t") as client:
+            client.ask(produce_request(batch(b"a"), acks=1), 9)
+        cluster.wait_for(lambda: has_open_waits(cluster))
+        with pytest.raises(TimeoutError, match="the high_watermark of t-0 is 0, not 1"):
+            cluster.wait(partition=wanted, timeout_s=0.01)
+        cluster.set_replica_lag(other, 0)
+        assert 1 == waiting.result(SOON_S)[0].high_watermark  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from odradek.control.event_kinds import check_kind
 from odradek.control.messages.events import (
     Came,
+    EventBody,
     ForEvent,
     ForGroup,
     ForPartition,
@@ -18,9 +19,17 @@ from odradek.control.messages.events import (
     ForTransaction,
     WaitBody,
 )
-from odradek.control.messages.state import TransactionView
-from odradek.control.state import group_view, partition_view, transaction_view
-from odradek.control.telemetry import matches, push_view, pushes
+from odradek.control.messages.state import PartitionView, TransactionView
+from odradek.control.state import (
+    group_size,
+    group_view,
+    partition_offsets,
+    partition_view,
+    transaction_state,
+    transaction_view,
+)
+from odradek.control.telemetry import matches, push_count, push_view, pushes
+from odradek.control.waits import ClusterGone, Condition, NotYet, TookTooLong, waits_of
 from odradek.group.consumer.group import ConsumerGroupState
 from odradek.group.share.group import ShareGroupState
 from odradek.group.states import GroupState
@@ -30,11 +39,10 @@ from odradek.txn.states import STATE_NAMES
 if TYPE_CHECKING:
     from odradek.control.events import EventRing
     from odradek.net.cluster import RunningCluster
+    from odradek.node.telemetry.sink import Push
 
-__all__ = ["NotYet", "TookTooLong", "wait_for"]
+__all__ = ["ClusterGone", "TookTooLong", "wait_for"]
 
-LOOK_S = 0.005
-"""How often state is looked at that no event tells of."""
 FORGOTTEN = "none"
 GROUP_STATES = tuple(
     dict.fromkeys(
@@ -47,52 +55,23 @@ GROUP_STATES = tuple(
 NAMED = "an event, a rule, a transaction, a partition, a group or telemetry"
 
 
-class NotYet(Struct, frozen=True):
-    """It is not so: what there is instead."""
-
-    sentence: str
-    nearest: object = None
-
-
-class TookTooLong(Exception):
-    """What was waited for did not come in time; the text is one sentence."""
-
-    def __init__(self, pending: list[NotYet], timeout_ms: int) -> None:
-        super().__init__(f"After {timeout_ms} ms: {'; '.join(each.sentence for each in pending)}.")
-        self.nearest = [each.nearest for each in pending]
-
-
-Look = Callable[[], "NotYet | object"]
-
-
-async def wait_for(body: WaitBody, cluster: RunningCluster, events: EventRing) -> Came:
+async def wait_for(body: WaitBody, cluster: RunningCluster, events: EventRing | None) -> Came:
     """Return when everything that is asked for is so.
 
     Raises:
         ValueError: nothing is asked for, or a state or a kind of events that there is not.
-        LookupError: there is no such rule, or the cluster is removed meanwhile.
+        LookupError: there is no such rule.
+        ClusterGone: the cluster is removed meanwhile.
         RuntimeError: no broker takes metrics of clients.
         TookTooLong: after `timeout_ms`.
     """
     _check_states(body)
-    looks = list(_looks(body, cluster, events))
-    if not looks:
-        raise ValueError(
-            "There is nothing to wait for: name an event, a rule, a transaction, a partition, a group or telemetry."
-        )
+    conditions = _conditions(body, cluster, events)
+    if not conditions:
+        raise ValueError(f"There is nothing to wait for: name {NAMED}.")
     began = cluster.loop.time()
-    ends = began + body.timeout_ms / 1000
-    while True:
-        seen = [look() for look in looks]
-        pending = [each for each in seen if isinstance(each, NotYet)]
-        now = cluster.loop.time()
-        if not pending:
-            return Came(waited_ms=round((now - began) * 1000), found=seen)
-        if events.ended:
-            raise LookupError("the cluster was removed or reset meanwhile")
-        if now >= ends:
-            raise TookTooLong(pending, body.timeout_ms)
-        await events.changed(min(LOOK_S, ends - now))
+    found = await waits_of(cluster).until(conditions, body.timeout_ms / 1000)
+    return Came(waited_ms=round((cluster.loop.time() - began) * 1000), found=found)
 
 
 def _check_states(body: WaitBody) -> None:
@@ -110,54 +89,65 @@ def _check_state(what: str, state: str, names: Sequence[str]) -> None:
         raise ValueError(f"There is no state {state} of {what}: there are {', '.join(names)}.")
 
 
-def _looks(body: WaitBody, cluster: RunningCluster, events: EventRing) -> list[Look]:
-    found: list[Look] = []
+def _conditions(body: WaitBody, cluster: RunningCluster, events: EventRing | None) -> list[Condition]:
+    found: list[Condition] = []
     if body.event is not None:
-        found.append(_EventLook(body.event, events))
-    if (rule := body.rule) is not None:
-        found.append(lambda: _rule(rule, cluster))
-    if (transaction := body.transaction) is not None:
-        found.append(lambda: _transaction(transaction, cluster))
-    if (partition := body.partition) is not None:
-        found.append(lambda: _partition(partition, cluster))
-    if (group := body.group) is not None:
-        found.append(lambda: _group(group, cluster))
-    if (telemetry := body.telemetry) is not None:
-        found.append(lambda: _telemetry(telemetry, cluster))
+        assert events is not None, "who keeps no events is not asked for one"
+        found.append(_Event(body.event, events))
+    if body.rule is not None:
+        found.append(_Rule(body.rule, cluster))
+    if body.transaction is not None:
+        found.append(_Transaction(body.transaction, cluster))
+    if body.partition is not None:
+        found.append(_Partition(body.partition, cluster))
+    if body.group is not None:
+        found.append(_Group(body.group, cluster))
+    if body.telemetry is not None:
+        found.append(_Telemetry(body.telemetry, cluster))
     return found
 
 
-class _EventLook:
-    """Looks at each event once, however often it is asked."""
+class _Event(Condition):
+    """Reads the number of the newest event of the kind, and looks at each of them once."""
 
     def __init__(self, wanted: ForEvent, events: EventRing) -> None:
+        super().__init__(("event", wanted.kind))
         self._wanted = wanted
         self._events = events
         self._seen = wanted.after
         self._missing = wanted.count
-        self._found: object = None
-        self._near: object = None
+        self._found: EventBody | None = None
+        self._near: EventBody | None = None
         self._fails: list[str] = []
 
-    def __call__(self) -> object:
-        for event in self._events.after(self._seen):
-            if self._missing == 0:
-                break
-            self._seen = event.seq
-            if event.kind != self._wanted.kind:
-                continue
-            fails = [
-                f"{name} is {event.fields.get(name)!r}"
-                for name, value in self._wanted.fields.items()
-                if not _same(event.fields.get(name), value)
-            ]
-            if fails:
-                self._near, self._fails = event, fails
-            else:
-                self._missing -= 1
-                self._found = event
-        if self._missing == 0:
-            return self._found
+    def read(self) -> int:
+        return self._events.last_of(self._wanted.kind)
+
+    def holds(self) -> bool:
+        if self._missing and self.read() > self._seen:
+            for event in self._events.of_kind(self._wanted.kind, self._seen):
+                self._look_at(event)
+                if not self._missing:
+                    break
+        return not self._missing
+
+    def _look_at(self, event: EventBody) -> None:
+        self._seen = event.seq
+        fails = [
+            f"{name} is {event.fields.get(name)!r}"
+            for name, value in self._wanted.fields.items()
+            if not _same(event.fields.get(name), value)
+        ]
+        if fails:
+            self._near, self._fails = event, fails
+        else:
+            self._missing -= 1
+            self._found = event
+
+    def found(self) -> object:
+        return self._found
+
+    def lacking(self) -> NotYet:
         had = self._wanted.count - self._missing
         near = f", the nearest has {', '.join(self._fails)}" if self._near is not None else ""
         return NotYet(f"{had} of {self._wanted.count} event(s) {self._wanted.kind} came{near}", self._near)
@@ -170,24 +160,56 @@ def _same(value: object, wanted: object) -> bool:
     return value == wanted
 
 
-def _rule(wanted: ForRule, cluster: RunningCluster) -> object:
-    if wanted.hits is None and wanted.held is None:
-        wanted = structs.replace(wanted, hits=1)
-    report = cluster.rules.get(wanted.name).report()
-    if report.hits >= (wanted.hits or 0) and report.held >= (wanted.held or 0):
-        return report
-    had = f"rule {report.name} had {report.hits} hit(s) and holds {report.held}"
-    nearest = f", the nearest request: {report.near_misses[-1]}" if report.near_misses and not report.hits else ""
-    return NotYet(had + nearest, report)
+class _Rule(Condition):
+    """Reads how often the rule was hit, and how many requests it holds."""
+
+    def __init__(self, wanted: ForRule, cluster: RunningCluster) -> None:
+        super().__init__(("rule", wanted.name))
+        if wanted.hits is None and wanted.held is None:
+            wanted = structs.replace(wanted, hits=1)
+        self._wanted = wanted
+        self._cluster = cluster
+
+    def read(self) -> tuple[int, int]:
+        armed = self._cluster.rules.get(self._wanted.name)
+        return armed.hits, armed.held
+
+    def holds(self) -> bool:
+        hits, held = self.read()
+        return hits >= (self._wanted.hits or 0) and held >= (self._wanted.held or 0)
+
+    def found(self) -> object:
+        return self._cluster.rules.get(self._wanted.name).report()
+
+    def lacking(self) -> NotYet:
+        report = self._cluster.rules.get(self._wanted.name).report()
+        had = f"rule {report.name} had {report.hits} hit(s) and holds {report.held}"
+        nearest = f", the nearest request: {report.near_misses[-1]}" if report.near_misses and not report.hits else ""
+        return NotYet(had + nearest, report)
 
 
-def _transaction(wanted: ForTransaction, cluster: RunningCluster) -> object:
-    view = transaction_view(cluster, wanted.id)
-    if view is None:
-        if wanted.state == FORGOTTEN:
-            return _forgotten(wanted.id)
-        return NotYet(f"no coordinator knows {wanted.id}")
-    return view if view.state == wanted.state else NotYet(f"{wanted.id} is in {view.state}", view)
+class _Transaction(Condition):
+    """Reads the state of the transactional id."""
+
+    def __init__(self, wanted: ForTransaction, cluster: RunningCluster) -> None:
+        super().__init__(("transaction", wanted.id))
+        self._wanted = wanted
+        self._cluster = cluster
+
+    def read(self) -> str | None:
+        return transaction_state(self._cluster, self._wanted.id)
+
+    def holds(self) -> bool:
+        return (self.read() or FORGOTTEN) == self._wanted.state
+
+    def found(self) -> object:
+        return transaction_view(self._cluster, self._wanted.id) or _forgotten(self._wanted.id)
+
+    def lacking(self) -> NotYet:
+        view = transaction_view(self._cluster, self._wanted.id)
+        if view is None:
+            return NotYet(f"no coordinator knows {self._wanted.id}")
+        return NotYet(f"{self._wanted.id} is in {view.state}", view)
 
 
 def _forgotten(transactional_id: str) -> TransactionView:
@@ -205,37 +227,102 @@ def _forgotten(transactional_id: str) -> TransactionView:
     )
 
 
-def _partition(wanted: ForPartition, cluster: RunningCluster) -> object:
-    limits: dict[str, int | None] = {
-        "last_stable_offset": wanted.last_stable_offset,
-        "high_watermark": wanted.high_watermark,
-    }
-    name = f"{wanted.topic}-{wanted.partition}"
-    try:
-        view = partition_view(cluster, wanted.topic, wanted.partition)
-    except LookupError as error:
-        return NotYet(str(error))
-    behind = [
-        f"the {what} of {name} is {getattr(view, what)}, not {limit}"
-        for what, limit in limits.items()
-        if limit is not None and getattr(view, what) < limit
-    ]
-    return NotYet(", ".join(behind), view) if behind else view
+class _Partition(Condition):
+    """Reads the last stable offset and the high watermark of the partition, at its leader."""
+
+    def __init__(self, wanted: ForPartition, cluster: RunningCluster) -> None:
+        super().__init__(("partition", wanted.topic, wanted.partition))
+        self._wanted = wanted
+        self._cluster = cluster
+
+    def read(self) -> tuple[int, int] | None:
+        return partition_offsets(self._cluster, self._wanted.topic, self._wanted.partition)
+
+    def holds(self) -> bool:
+        offsets = self.read()
+        if offsets is None:
+            return False
+        last_stable_offset, high_watermark = offsets
+        return last_stable_offset >= (self._wanted.last_stable_offset or 0) and high_watermark >= (
+            self._wanted.high_watermark or 0
+        )
+
+    def _view(self) -> PartitionView:
+        return partition_view(self._cluster, self._wanted.topic, self._wanted.partition)
+
+    def found(self) -> object:
+        return self._view()
+
+    def lacking(self) -> NotYet:
+        wanted = self._wanted
+        try:
+            view = self._view()
+        except LookupError as error:
+            return NotYet(str(error))
+        limits = {"last_stable_offset": wanted.last_stable_offset, "high_watermark": wanted.high_watermark}
+        behind = [
+            f"the {what} of {wanted.topic}-{wanted.partition} is {getattr(view, what)}, not {limit}"
+            for what, limit in limits.items()
+            if limit is not None and getattr(view, what) < limit
+        ]
+        return NotYet(", ".join(behind), view)
 
 
-def _group(wanted: ForGroup, cluster: RunningCluster) -> Any:
-    view = group_view(cluster, wanted.id)
-    if view is None:
-        return NotYet(f"no coordinator knows group {wanted.id}")
-    if wanted.state not in (None, view.state) or wanted.members not in (None, len(view.members)):
-        return NotYet(f"group {wanted.id} is in {view.state} with {len(view.members)} member(s)", view)
-    return view
+class _Group(Condition):
+    """Reads the state of the group and how many members it has."""
+
+    def __init__(self, wanted: ForGroup, cluster: RunningCluster) -> None:
+        super().__init__(("group", wanted.id))
+        self._wanted = wanted
+        self._cluster = cluster
+
+    def read(self) -> tuple[str, int] | None:
+        return group_size(self._cluster, self._wanted.id)
+
+    def holds(self) -> bool:
+        size = self.read()
+        if size is None:
+            return False
+        state, members = size
+        return self._wanted.state in (None, state) and self._wanted.members in (None, members)
+
+    def found(self) -> object:
+        return group_view(self._cluster, self._wanted.id)
+
+    def lacking(self) -> NotYet:
+        view = group_view(self._cluster, self._wanted.id)
+        if view is None:
+            return NotYet(f"no coordinator knows group {self._wanted.id}")
+        return NotYet(f"group {view.group_id} is in {view.state} with {len(view.members)} member(s)", view)
 
 
-def _telemetry(wanted: ForTelemetry, cluster: RunningCluster) -> object:
-    taken = pushes(cluster)
-    found = [each for each in taken if matches(each[1], wanted.metric, wanted.client_id, wanted.terminating)]
-    if len(found) >= wanted.count:
-        return push_view(*found[wanted.count - 1], wanted.metric)
-    nearest = push_view(*taken[-1], wanted.metric) if taken else None
-    return NotYet(f"{len(found)} of {wanted.count} push(es) came that are so, {len(taken)} in all", nearest)
+class _Telemetry(Condition):
+    """Reads how many pushes the brokers have taken, and looks through those that are kept when there are more."""
+
+    def __init__(self, wanted: ForTelemetry, cluster: RunningCluster) -> None:
+        super().__init__("telemetry")
+        self._wanted = wanted
+        self._cluster = cluster
+
+    def read(self) -> int:
+        return push_count(self._cluster)
+
+    def _matching(self) -> list[tuple[int, Push]]:
+        wanted = self._wanted
+        return [
+            each
+            for each in pushes(self._cluster)
+            if matches(each[1], wanted.metric, wanted.client_id, wanted.terminating)
+        ]
+
+    def holds(self) -> bool:
+        return self.read() >= self._wanted.count and len(self._matching()) >= self._wanted.count
+
+    def found(self) -> object:
+        return push_view(*self._matching()[self._wanted.count - 1], self._wanted.metric)
+
+    def lacking(self) -> NotYet:
+        taken = pushes(self._cluster)
+        nearest = push_view(*taken[-1], self._wanted.metric) if taken else None
+        found = len(self._matching())
+        return NotYet(f"{found} of {self._wanted.count} push(es) came that are so, {len(taken)} in all", nearest)

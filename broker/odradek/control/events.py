@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from odradek.control.messages.events import EventBody
@@ -26,7 +26,10 @@ class EventRing:
     def __init__(self, now: Callable[[], int], *, size: int = EVENTS_MAX, also: EventSink | None = None) -> None:
         self._now = now
         self._also = also
-        self._events: deque[EventBody] = deque(maxlen=size)
+        self._size = size
+        self._events: deque[EventBody] = deque()
+        self._by_kind: dict[str, deque[EventBody]] = {}
+        """The same events; within a kind in the same order."""
         self._last = 0
         self._changed: asyncio.Event | None = None
         self.ended = False
@@ -48,10 +51,30 @@ class EventRing:
         now = self._now()
         for fact in listed:
             self._last += 1
-            self._events.append(EventBody(seq=self._last, at_ms=now, node=node_id, kind=fact.kind, fields=fact.fields))
+            self._keep(EventBody(seq=self._last, at_ms=now, node=node_id, kind=fact.kind, fields=fact.fields))
         if self._also is not None:
             self._also.emit(node_id, listed)
         self.wake()
+
+    def _keep(self, event: EventBody) -> None:
+        if len(self._events) == self._size:
+            oldest = self._events.popleft()
+            self._by_kind[oldest.kind].popleft()
+        self._events.append(event)
+        of_kind = self._by_kind.get(event.kind)
+        if of_kind is None:
+            of_kind = self._by_kind[event.kind] = deque()
+        of_kind.append(event)
+
+    def last_of(self, kind: str) -> int:
+        """The number of the newest event of this kind that is kept; 0 if there is none."""
+        events = self._by_kind.get(kind)
+        return events[-1].seq if events else 0
+
+    def of_kind(self, kind: str, seq: int) -> list[EventBody]:
+        """The events of this kind above this number that are kept, in order; costs what there are of them."""
+        newest_first = takewhile(lambda event: event.seq > seq, reversed(self._by_kind.get(kind, ())))
+        return list(newest_first)[::-1]
 
     def after(self, seq: int) -> Iterator[EventBody]:
         """The events above this number that are kept, in order."""

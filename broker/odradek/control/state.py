@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.log.partition import Partition
     from odradek.net.cluster import RunningCluster
     from odradek.net.driver import Driver
+    from odradek.node.hosting.transactions import TransactionShard
     from odradek.node.node import Node
     from odradek.records.batch import Batch
     from odradek.txn.entry import Entry
@@ -39,12 +40,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "broker_views",
+    "group_size",
     "group_view",
     "group_views",
     "parked_views",
+    "partition_offsets",
     "partition_summaries",
     "partition_view",
     "time_view",
+    "transaction_state",
     "transaction_view",
     "transaction_views",
 ]
@@ -150,12 +154,29 @@ def transaction_views(cluster: RunningCluster) -> list[TransactionView]:
 
 def transaction_view(cluster: RunningCluster, transactional_id: str) -> TransactionView | None:
     """One transactional id; None if no coordinator knows it."""
+    for node, shard in _coordinating(cluster, transactional_id):
+        entry = shard.machine.entry(transactional_id)
+        if entry is not None:
+            return _transaction(node, entry, shard.machine.owing(transactional_id))
+    return None
+
+
+def transaction_state(cluster: RunningCluster, transactional_id: str) -> str | None:
+    """Its state alone, which takes microseconds; None if no coordinator knows it."""
+    for _, shard in _coordinating(cluster, transactional_id):
+        entry = shard.machine.entry(transactional_id)
+        if entry is not None:
+            return entry.state.title
+    return None
+
+
+def _coordinating(cluster: RunningCluster, transactional_id: str) -> Iterator[tuple[Node, TransactionShard]]:
+    """The coordinator of a transactional id, if it is loaded."""
     for node in _running(cluster):
         shard = node.coordinators.transactional(transactional_id)
         if not isinstance(shard, Refused):
-            entry = shard.machine.entry(transactional_id)
-            return None if entry is None else _transaction(node, entry, shard.machine.owing(transactional_id))
-    return None
+            yield node, shard
+            return
 
 
 def _transaction(node: Node, entry: Entry, owing: Collection[TopicPartition]) -> TransactionView:
@@ -189,12 +210,29 @@ def group_views(cluster: RunningCluster) -> list[GroupView]:
 
 def group_view(cluster: RunningCluster, group_id: str) -> GroupView | None:
     """One group; None if no coordinator knows it."""
+    for node, machine in _coordinating_group(cluster, group_id):
+        listed = machine.find(group_id)
+        if listed is not None:
+            return _group(node, machine, listed)
+    return None
+
+
+def group_size(cluster: RunningCluster, group_id: str) -> tuple[str, int] | None:
+    """Its state and how many members it has, which takes microseconds; None if no coordinator knows it."""
+    for _, machine in _coordinating_group(cluster, group_id):
+        listed = machine.find(group_id)
+        if listed is not None:
+            return listed.group_state, len(machine.members_of(group_id))
+    return None
+
+
+def _coordinating_group(cluster: RunningCluster, group_id: str) -> Iterator[tuple[Node, GroupCoordinator]]:
+    """The coordinator of a group, if it is loaded."""
     for node in _running(cluster):
         shard = node.coordinators.group(group_id)
         if not isinstance(shard, Refused):
-            found = (each for each in shard.machine.listed((), ()) if each.group_id == group_id)
-            return next((_group(node, shard.machine, listed) for listed in found), None)
-    return None
+            yield node, shard.machine
+            return
 
 
 def _group(node: Node, machine: GroupCoordinator, listed: ListedGroup) -> GroupView:
@@ -264,6 +302,12 @@ def partition_summaries(cluster: RunningCluster) -> list[PartitionSummary]:
         )
         for (topic, index), (node, partition) in sorted(led.items())
     ]
+
+
+def partition_offsets(cluster: RunningCluster, topic: str, index: int) -> tuple[int, int] | None:
+    """Its last stable offset and its high watermark, which takes microseconds; None where nobody leads it."""
+    led = _led(cluster, topic, index)
+    return None if led is None else (led[1].last_stable_offset, led[1].high_watermark)
 
 
 def partition_view(cluster: RunningCluster, topic: str, index: int) -> PartitionView:

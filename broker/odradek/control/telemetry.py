@@ -8,18 +8,29 @@ from odradek.control.messages.state import MetricView, PushView
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
+    from odradek.node.node import Node
     from odradek.node.telemetry.sink import Metric, Push
 
-__all__ = ["matches", "push_view", "pushes"]
+__all__ = ["matches", "push_count", "push_view", "pushes"]
 
 
 def pushes(cluster: RunningCluster) -> list[tuple[int, Push]]:
     """What every broker has taken, oldest first, and which it was. Raises RuntimeError where none takes any."""
+    nodes = _taking(cluster)
+    taken = [(node.node_id, push) for node in nodes if node.has_telemetry for push in node.telemetry.pushes]
+    return sorted(taken, key=lambda each: each[1].at_ms)
+
+
+def push_count(cluster: RunningCluster) -> int:
+    """How many pushes the brokers have taken, those included that are not kept. Raises as `pushes` does."""
+    return sum(node.metrics.telemetry_pushes for node in _taking(cluster))
+
+
+def _taking(cluster: RunningCluster) -> list[Node]:
     nodes = [driver.node for driver in cluster.drivers.values()]
     if not any(node.config.odradek_telemetry for node in nodes):
         raise RuntimeError("Metrics of clients are taken only with odradek.telemetry=true in the configuration.")
-    taken = [(node.node_id, push) for node in nodes if node.has_telemetry for push in node.telemetry.pushes]
-    return sorted(taken, key=lambda each: each[1].at_ms)
+    return nodes
 
 
 def matches(push: Push, metric: str, client_id: str | None, terminating: bool | None) -> bool:

@@ -348,6 +348,11 @@ class GroupCoordinator(Machine[Work]):
         matching = matches(states_filter, types_filter)
         return (listed(group) for group in self._committed_groups() if matching(group))
 
+    def find(self, group_id: str) -> ListedGroup | None:
+        """One group as ListGroups shows it; None where it is not there."""
+        group = self._knowing(group_id)._groups.get(group_id)
+        return None if group is None else listed(group)
+
     def members_of(self, group_id: str) -> list[KnownMember]:
         """Who is in a group, of whatever protocol; nobody in one that is not there."""
         group = self._knowing(group_id)._groups.get(group_id)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from odradek.extras import need
 from odradek.log.log_store import LogStore
 from odradek.metadata.image import NO_LEADER
+from odradek.net.changes import Changes
 from odradek.net.clock import Clock
 from odradek.net.driver import Driver
 from odradek.net.keys import with_keys
@@ -79,6 +80,8 @@ class RunningCluster:
         self.loop = loop
         self.clock = Clock()
         self.post = Post(loop)
+        self.changes = Changes()
+        """Tells those who wait for state when to look."""
         self.drivers: dict[int, Driver] = {}
         self.servers: dict[int, list[asyncio.Server]] = {}
         self.addresses: dict[int, dict[str, tuple[str, int]]] = {}
@@ -124,7 +127,7 @@ class RunningCluster:
         from odradek.node.rules.rule_set import RuleSet
 
         nodes = partial(map, _node_of, self.drivers.values())
-        return RuleSet(nodes=nodes, act=self._act_on, seed=self._seed)
+        return RuleSet(nodes=nodes, act=self._act_on, seed=self._seed, changed=self.changes.tell)
 
     @property
     def has_rules(self) -> bool:
@@ -132,10 +135,11 @@ class RunningCluster:
         return "rules" in vars(self)
 
     async def stop(self) -> None:
-        """End every node: parked requests end, connections close."""
+        """End every node: parked requests end, connections close, and whoever waits for state is told."""
         await asyncio.gather(*self._starting)
         for node_id in list(self.servers):
             self._halt(node_id)
+        self.changes.end()
         await self._connections_end()
 
     async def _connections_end(self) -> None:
@@ -377,7 +381,7 @@ class RunningCluster:
 
     def drive(self, node: Node) -> Driver:
         """A driver for a node of this cluster."""
-        return Driver(node, peers=self.drivers, clock=self.clock, post=self.post, loop=self.loop)
+        return Driver(node, peers=self.drivers, clock=self.clock, post=self.post, loop=self.loop, changes=self.changes)
 
 
 def _told(error: ErrorCode) -> None:

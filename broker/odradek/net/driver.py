@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
+from odradek.net.changes import Changes
 from odradek.net.protocol import ClientProtocol
 from odradek.node.events import (
     Advance,
@@ -67,10 +68,18 @@ class Driver:
 
     `peers` are the drivers of the other nodes of the process, by node id:
     what brokers say to one another are messages, delivered by the `post` in a later turn.
+    `changes` is told of each step.
     """
 
     def __init__(
-        self, node: Node, *, peers: dict[int, Driver], clock: Clock, post: Post, loop: asyncio.AbstractEventLoop
+        self,
+        node: Node,
+        *,
+        peers: dict[int, Driver],
+        clock: Clock,
+        post: Post,
+        loop: asyncio.AbstractEventLoop,
+        changes: Changes | None = None,
     ) -> None:
         self.node = node
         self.stopped = False
@@ -81,6 +90,7 @@ class Driver:
         self._peers = peers
         self._clock = clock
         self._post = post
+        self._changes = changes or Changes()
         self._loop = loop
         self._protocols: dict[int, ClientProtocol] = {}
         self._arriving = WeakSet[ClientProtocol]()
@@ -127,6 +137,8 @@ class Driver:
                 event = self._queued.popleft()
         finally:
             self._stepping = False
+            if (watcher := self._changes.watcher) is not None:
+                watcher.changed()
         at = self.node.wake_at()
         if at is not None and (self._timer_at is None or at < self._timer_at):
             self._set_timer()

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from odradek.control.conditions import TookTooLong, wait_for
-from odradek.control.events import EventRing
+from odradek.control.conditions import ClusterGone, TookTooLong, wait_for
 from odradek.control.messages.events import WaitBody
 
 if TYPE_CHECKING:
@@ -36,12 +35,11 @@ def wait(cluster: RunningCluster, timeout_s: float, **conditions: Condition | No
         body = msgspec.convert({**asked, "timeout_ms": round(timeout_s * 1000)}, WaitBody)
     except msgspec.ValidationError as error:
         raise ValueError(f"This cannot be waited for: {error}.") from None
-    # State is looked at again and again; nobody keeps events here.
-    waiting = wait_for(body, cluster, EventRing(lambda: 0))
+    waiting = wait_for(body, cluster, None)  # nobody keeps events here
     try:
         came = asyncio.run_coroutine_threadsafe(waiting, cluster.loop).result()
     except TookTooLong as error:
         raise TimeoutError(str(error)) from None
-    except CancelledError:
+    except (CancelledError, ClusterGone):
         raise RuntimeError("the cluster was left while somebody waited") from None
     return came.found

@@ -43,10 +43,20 @@ def _check_served(rule: Rule, router: Router) -> None:
 class RuleSet:
     """The rules of one cluster. Brokers without any have no `faults`, and pay nothing."""
 
-    def __init__(self, *, nodes: Callable[[], Iterable[Node]], act: Act, seed: int, remembers: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        nodes: Callable[[], Iterable[Node]],
+        act: Act,
+        seed: int,
+        remembers: bool = True,
+        changed: Callable[[], None] | None = None,
+    ) -> None:
+        """`changed` is called when a rule is removed, which no step of a broker shows."""
         self._nodes = nodes
         self._act = act
         self._seed = seed
+        self._changed = changed
         self._remembers = remembers
         """Whether rules keep the last requests that they have seen, for reports and for what they expect."""
         self._armed: list[Armed] = []
@@ -121,6 +131,8 @@ class RuleSet:
                 self._over.append(armed)
         self.release(armed)
         self.attach()
+        if self._changed is not None:
+            self._changed()
 
     def clear(self) -> None:
         """Remove every rule, and forget what those that were removed expect."""
