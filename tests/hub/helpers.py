@@ -14,6 +14,7 @@ from odradek.control.hub import Hub
 from odradek.control.serving import listen, listening
 from odradek.logs import make_logger
 from odradek.net.client import BlockingClient
+from odradek.net.event_loop import loop_options
 from odradek.records.record import Record, build_batch
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.wire.messages.end_txn_request import EndTxnRequest
@@ -37,7 +38,7 @@ class HubBeside:
         with ExitStack() as exits:
             where = listening("127.0.0.1:0", self._token)
             self.url = where.url
-            self._portal = exits.enter_context(start_blocking_portal(backend_options={"use_uvloop": True}))
+            self._portal = exits.enter_context(start_blocking_portal(backend_options=loop_options()))
             self.hub = Hub(log=make_logger(level="error"))
             exits.enter_context(self._portal.wrap_async_context_manager(listen(self.hub, where)))
             self._exits = exits.pop_all()

@@ -43,6 +43,7 @@ from odradek.logs import make_logger
 from odradek.metadata.controller import Controller
 from odradek.net.cluster import BACKLOG, RunningCluster
 from odradek.net.driver import Driver
+from odradek.net.event_loop import loop_options
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint
 from odradek.node.events import Started
 from odradek.node.hosting.controller import METADATA_CONFIG, METADATA_TOPIC_ID
@@ -320,4 +321,4 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(serve, backend_options={"use_uvloop": True})
+    anyio.run(serve, backend_options=loop_options())

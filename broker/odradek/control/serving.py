@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -21,7 +20,8 @@ from msgspec import Struct
 from odradek.control.http import Access, make_app
 from odradek.control.hub import Hosted, Hub
 from odradek.net.cluster import ListenError, RunningCluster
-from odradek.net.serve import Hosting, Start, loop_options
+from odradek.net.event_loop import heeding_stops, loop_options
+from odradek.net.serve import Hosting, Start
 from odradek.usage import UsageError
 
 if TYPE_CHECKING:
@@ -165,13 +165,11 @@ def controlled(
 
 
 async def _run(where: Listening, log: Logger, ready: Callable[[str], None]) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with heeding_stops() as first_stop:
         hub = Hub(log=log, host=where.host)
         async with listen(hub, where):
             ready(where.url)
-            async for received in signals:
-                log.info("stopping", signal=signal.Signals(received).name)
-                break
+            log.info("stopping", signal=(await first_stop()).name)
 
 
 def run_hub(where: Listening, *, log: Logger, url_file: Path | None, ready: Callable[[str], None]) -> None:

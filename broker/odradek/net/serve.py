@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 from msgspec import Struct
 
 from odradek.net.cluster import RunningCluster, start_cluster
+from odradek.net.event_loop import heeding_stops, loop_options
 from odradek.net.garbage import Garbage
 from odradek.usage import UsageError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from odradek.node.node import EventSink, Logger
     from odradek.releases import Release
 
-__all__ = ["Hosting", "ServeOptions", "Start", "alone", "loop_options", "serve"]
+__all__ = ["Hosting", "ServeOptions", "Start", "alone", "serve"]
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ async def _run(
             options.arm(cluster)
         return cluster
 
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals, ExitStack() as exits:
+    with heeding_stops() as first_stop, ExitStack() as exits:
         events = None if options.events is None else exits.enter_context(closing(_event_log(options.events, log)))
         async with hosting(start, events) as current:
             if options.metrics_port is not None:
@@ -93,9 +93,7 @@ async def _run(
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_warm, options.config.release)
                 tasks.start_soon(garbage.look_in_idle_moments)
-                async for received in signals:
-                    log.info("stopping", signal=signal.Signals(received).name)
-                    break
+                log.info("stopping", signal=(await first_stop()).name)
                 tasks.cancel_scope.cancel()
             complaints = current().rules.complaints() if current().has_rules else []
     lost = None if events is None else events.lost
@@ -137,16 +135,3 @@ def serve(
     could not be written.
     """
     return anyio.run(_run, options, log, ready, hosting, backend="asyncio", backend_options=loop_options())
-
-
-def loop_options() -> dict[str, Any]:
-    """The event loop that brokers run in."""
-    return {"use_uvloop": _has_uvloop()}
-
-
-def _has_uvloop() -> bool:
-    try:
-        import uvloop  # noqa: F401
-    except ImportError:  # it does not exist for Windows
-        return False
-    return True

@@ -13,8 +13,6 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
-
 from odradek.config.table import Config
 from odradek.control.controls import Controls
 from odradek.logs import make_logger
@@ -29,6 +27,8 @@ from odradek.node.rules.model import Rule
 from odradek.releases import Release
 from odradek.testing import proof
 from odradek.testing.arguments import checked, checked_topics, checked_types
+from odradek.testing.beside import Beside
+from odradek.testing.entered import Entered
 
 if TYPE_CHECKING:
     from odradek.net.client_settings import Access
@@ -40,6 +40,8 @@ __all__ = ["Cluster"]
 T = TypeVar("T")
 
 WAIT_S = 0.005
+LAST_WORDS_S = 5.0
+"""So long Python waits at its exit for a cluster that was never left."""
 
 
 class Cluster:
@@ -126,52 +128,82 @@ class Cluster:
         self._events = events
         self._rules = rules
         self._cluster: RunningCluster | None = None
-        self._portal: BlockingPortal | None = None
+        self._beside: Beside | None = None
+        self._entered: Entered | None = None
         self._exits: ExitStack | None = None
 
     # ------------------------------------------------------------------ life
 
-    def _enter(self) -> None:
+    def _check_not_entered(self) -> None:
         if self._exits is not None:
+            self._check_process()
             raise RuntimeError("This cluster runs already: it is entered once at a time.")
 
+    def _is_forked_away(self, error: BaseException | None) -> bool:
+        """Whether a forked process leaves the cluster with an error of its own, sys.exit included; that one counts.
+
+        Raises RuntimeError where it has none.
+        """
+        if error is None:
+            self._check_process()
+        return self._entered is not None and not self._entered.is_here
+
+    def _check_process(self) -> None:
+        if self._entered is not None:
+            self._entered.check_process()
+
     async def __aenter__(self) -> Self:
-        self._enter()
+        self._check_not_entered()
         with ExitStack() as exits:
             self._cluster = await self._start(exits)
             self._exits = exits.pop_all()
+        self._entered = Entered()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._is_forked_away(error):
+            return
         cluster, self._cluster = self._running, None
         await cluster.stop()
         self._leave()
         proof.end(cluster, error)
 
     def __enter__(self) -> Self:
-        self._enter()
+        self._check_not_entered()
         with ExitStack() as exits:
-            self._portal = exits.enter_context(start_blocking_portal(backend_options={"use_uvloop": True}))
-            self._cluster = self._portal.call(self._start, exits)
+            self._beside = exits.enter_context(closing(Beside()))
+            self._cluster = self._beside.call(self._start(exits))
             self._exits = exits.pop_all()
+        self._entered = Entered(self._end_with_python)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._is_forked_away(error):
+            return
         cluster, self._cluster = self._running, None
-        assert self._portal is not None, "a cluster that runs was entered"
-        self._portal.call(cluster.stop)
+        assert self._beside is not None, "a cluster that runs was entered"
+        self._beside.call(cluster.stop())
         self._leave()
-        self._portal = None
+        self._beside = None
         proof.end(cluster, error)
 
     def _leave(self) -> None:
         exits, self._exits = self._exits, None
-        assert exits is not None
+        assert exits is not None, "a cluster that runs was entered"
+        assert self._entered is not None, "a cluster that runs was entered"
+        self._entered.left()
         exits.close()
+
+    def _end_with_python(self) -> None:
+        """End a cluster that was never left; one whose thread does not answer ends with the process."""
+        cluster, self._cluster = self._running, None
+        assert self._beside is not None, "a cluster that runs was entered"
+        if self._beside.ends(cluster.stop(), timeout_s=LAST_WORDS_S):
+            self._leave()
 
     async def _start(self, exits: ExitStack) -> RunningCluster:
         events = self._events
@@ -462,6 +494,7 @@ class Cluster:
     # ------------------------------------------------------------------ inside
 
     def _refuse_to_block(self, method: str) -> None:
+        self._check_process()
         if _running_loop() is self._running.loop:
             raise RuntimeError(f"{method} would keep its own brokers from working: use it beside `with Cluster()`.")
 
@@ -480,6 +513,7 @@ class Cluster:
 
     def _call(self, function: Callable[[], T]) -> T:
         """Run in the loop of the cluster, so that nothing happens at the same time."""
+        self._check_process()
         loop = self._running.loop
         if _running_loop() is loop:
             return function()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable
 from concurrent.futures import Future
 from os import PathLike
@@ -20,6 +21,9 @@ __all__ = ["RUNNING", "add_rules", "end", "raise_what_rules_say", "rules_of", "s
 
 RUNNING: WeakSet[RunningCluster] = WeakSet()
 """The clusters of tests that run now, for the pytest plugin."""
+if hasattr(os, "register_at_fork"):  # Windows forks nothing
+    # The clusters of a parent do not answer in a forked process.
+    os.register_at_fork(after_in_child=RUNNING.clear)
 _heard: WeakSet[RunningCluster] = WeakSet()
 """Those that were asked at the end of a test: their own end, in a fixture, has nothing to add."""
 

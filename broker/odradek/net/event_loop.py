@@ -1,0 +1,57 @@
+"""The event loop that brokers run in: uvloop, or that of the standard library where there is no uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+__all__ = ["heeding_stops", "loop_factory", "loop_options"]
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """What makes it."""
+    try:
+        import uvloop
+    except ImportError:  # it does not exist for Windows
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def loop_options() -> dict[str, Any]:
+    """The same as options of anyio's backend."""
+    return {"loop_factory": loop_factory()}
+
+
+@contextmanager
+def heeding_stops() -> Iterator[Callable[[], Awaitable[signal.Signals]]]:
+    """Within the block SIGINT and SIGTERM do not end the process: what is given back waits for the first of them.
+
+    To be used in the main thread, where an event loop runs. A loop that handles no signals, as all of Windows, is told
+    by the handlers of Python.
+    """
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def hear(number: int) -> None:
+        if not told.done():
+            told.set_result(signal.Signals(number))
+
+    async def first() -> signal.Signals:
+        return await asyncio.shield(told)
+
+    with ExitStack() as exits:
+        for number in STOPS:
+            try:
+                loop.add_signal_handler(number, hear, number)
+            except NotImplementedError:
+                before = signal.signal(number, lambda number, _: loop.call_soon_threadsafe(hear, number))
+                exits.callback(signal.signal, number, before or signal.SIG_DFL)
+            else:
+                exits.callback(loop.remove_signal_handler, number)
+        yield first
