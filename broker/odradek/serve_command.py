@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 CLUSTER_ID = re.compile(r"[\w.-]+", re.ASCII)
+CLUSTER_ID_MAX = 255
+"""Clients are told it with every Metadata; one above 32,767 bytes could not be answered."""
 
 AS_KAFKA = "odradek.as.kafka"
 HOST_VARIABLE = "ODRADEK_HOST"  # an image says it once, for whatever command it is given
@@ -127,7 +129,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    Prints `odradek ready bootstrap=HOST:PORT` when clients can connect.
+    Prints `odradek ready bootstrap=HOST:PORT` when clients can connect; with --control a second line,
+    `odradek hub ready url=URL`.
     """
     from odradek.config.table import Config
     from odradek.logs import LEVELS, make_logger
@@ -187,8 +190,8 @@ def serve(
         metrics_port=metrics_port,
         arm=None if plan is None else partial(_arm, plan.rules),
     )
-    ready = partial(_print_ready, prepared=prepared, until_stdin_ends=until_stdin_ends)
-    hosting = alone if control is None else _hosting(control, control_token, log, prepared)
+    hosting, hub = (alone, None) if control is None else _hosting(control, control_token, log, prepared)
+    ready = partial(_print_ready, hub=hub, prepared=prepared, until_stdin_ends=until_stdin_ends)
     try:
         unmet = serve_until_stopped(options, log=log, ready=ready, hosting=hosting)
     finally:
@@ -206,8 +209,12 @@ def _release(as_kafka: str | None, overrides: dict[str, str]) -> str | None:
     return as_kafka or configured
 
 
-def _print_ready(cluster: RunningCluster, prepared: Prepared | None, until_stdin_ends: bool) -> None:
+def _print_ready(cluster: RunningCluster, hub: str | None, prepared: Prepared | None, until_stdin_ends: bool) -> None:
     print(f"{READY}{cluster.bootstrap}", flush=True)
+    if hub is not None:
+        from odradek.control.cli import print_hub  # few starts have one
+
+        print_hub(hub)
     if prepared is not None:
         from odradek.net.client_settings import settings_page  # few starts want to be told
 
@@ -236,7 +243,7 @@ def _dialect(name: str) -> Release:
     return load(name)
 
 
-def _hosting(control: str, token: str | None, log: Logger, prepared: Prepared | None) -> Hosting:
+def _hosting(control: str, token: str | None, log: Logger, prepared: Prepared | None) -> tuple[Hosting, str]:
     from odradek.control.cli import hosting_of
 
     return hosting_of(control, token, None, log, prepared)
@@ -251,6 +258,10 @@ def _check_told(advertised_host: str | None, cluster_id: str | None) -> None:
             check_told_host(advertised_host)
         except ValueError as error:
             raise UsageError(f"--advertised-host: {error}") from None
+    if cluster_id is not None and len(cluster_id) > CLUSTER_ID_MAX:
+        raise UsageError(
+            f"A cluster id has {CLUSTER_ID_MAX} characters at most (Kafka's have 22), not {len(cluster_id)}."
+        )
     if cluster_id is not None and not CLUSTER_ID.fullmatch(cluster_id):
         raise UsageError(f"A cluster id is of letters, digits and ._- (Kafka's have 22 of them), not {cluster_id!r}.")
 

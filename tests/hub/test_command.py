@@ -88,6 +88,16 @@ def test_serve_is_driven_over_http(tmp_path: Path) -> None:
     assert "till-2" in events.read_text()
 
 
+@pytest.mark.parametrize("level", ["warning", "info"])
+def test_serve_tells_where_its_hub_is_whatever_it_logs(level: str) -> None:
+    with running("serve", "--port", "0", "--control", "0", "--log-level", level) as (process, line):
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert said.startswith("odradek hub ready url=http://127.0.0.1:")
+        [cluster] = HubClient(said.strip().partition("url=")[2]).get("clusters")
+        assert line.endswith(f"odradek ready bootstrap={cluster['bootstrap']}")
+
+
 def test_a_second_hub_ends_with_a_sentence() -> None:
     with running("hub", "--listen", "127.0.0.1:0") as (_, line):
         port = line.rpartition(":")[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,6 +16,8 @@ import pytest
 from tests.hub.helpers import HubBeside, Till, made, refused
 
 from odradek.control.client import HubClient, HubRefused
+from odradek.control.endpoints.asked import Endpoint
+from odradek.control.endpoints.table import ENDPOINTS
 from odradek.control.waits import waits_of
 from odradek.net.client import BlockingClient
 from odradek.usage import UsageError
@@ -480,6 +483,14 @@ def test_a_cluster_of_which_nobody_is_heard_is_removed(beside: HubBeside, hub: H
         ({"topics": ["t:0"]}, 400, "A topic is NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not t:0."),
         ({"as_kafka": "9.9"}, 400, "9.9"),
         ({"id": "a b"}, 400, "id"),
+        ({"id": "."}, 400, "id"),
+        ({"id": ".."}, 400, "id"),
+        ({"id": "a\n"}, 400, "id"),
+        ({"id": "..\n"}, 400, "id"),
+        ({"advertised_host": "a" * 256}, 400, "to a host of 256 characters: a name has 255 at most."),
+        ({"advertised_host": "a" * 40_000}, 400, "to a host of 40000 characters: a name has 255 at most."),
+        ({"config": {"broker.rack": "a" * 40_000}}, 409, "rack: a string of 40000 bytes is longer than 32767."),
+        ({"rules": [{"name": "..", "act": {"disconnect": "after"}}]}, 400, "A name is neither . nor .."),
         ({"advertised_host": "a b"}, 400, "No client can connect to 'a b': a host is a name or an address"),
         ({"advertised_host": "kafka.example:9"}, 400, "without a port"),
         ({"advertised_host": ""}, 400, "No client can connect to ''"),
@@ -491,6 +502,32 @@ def test_a_cluster_that_cannot_be_is_refused(hub: HubClient, body: object, statu
     assert status == got, problem
     assert said in problem["detail"] or said in problem["field"]
     assert [] == hub.get("clusters")
+
+
+@pytest.mark.parametrize("cluster_id", ["...", ".a", "a.", "-", "0"])
+def test_names_that_clusters_may_have(hub: HubClient, cluster_id: str) -> None:
+    made(hub, id=cluster_id, advertised_host="a" * 255)
+    assert cluster_id == hub.get("clusters", cluster_id)["id"]
+
+
+def _call(endpoint: Endpoint) -> str:
+    return f"{endpoint.method} {endpoint.path}"
+
+
+@pytest.mark.parametrize("endpoint", [each for each in ENDPOINTS if not each.body_required], ids=_call)
+def test_a_call_that_needs_no_body_takes_an_empty_object(hub: HubClient, endpoint: Endpoint) -> None:
+    """It does the same as without a body, which may be to say that there is no such thing."""
+    cluster, _ = made(hub, topics=["t"])
+    names = {"cluster": cluster, "broker": "1", "topic": "t", "partition": "0", "kind": "group"}
+    path = re.sub(r"{(\w+)}", lambda found: names.get(found[1], "x"), endpoint.path)
+    without = request(hub, endpoint.method, path)
+    if endpoint.method == "DELETE":
+        cluster = names["cluster"] = made(hub)[0]
+        path = re.sub(r"{(\w+)}", lambda found: names.get(found[1], "x"), endpoint.path)
+    empty = request(hub, endpoint.method, path, b"{}")
+    assert without[0] == empty[0], empty
+    refusal = request(hub, endpoint.method, path, b'{"no such field": 1}')
+    assert 400 == refusal[0], refusal
 
 
 def test_a_name_is_given_once(hub: HubClient) -> None:
@@ -518,7 +555,7 @@ def test_every_problem_is_a_document(hub: HubClient) -> None:
     assert 400 == request(hub, "POST", "/clusters", b"[" * 100_000)[0]
     assert "There is no parameter x here: there is none." == request(hub, "GET", "/clusters?x=1")[1]["detail"]
     cluster, _ = made(hub)
-    assert "This call takes no body." == request(hub, "POST", f"/clusters/{cluster}/verify", b"{}")[1]["detail"]
+    assert "This call takes no body, or {}." == request(hub, "POST", f"/clusters/{cluster}/verify", b"[]")[1]["detail"]
     assert "This call takes a body of JSON." == request(hub, "POST", f"/clusters/{cluster}/wait")[1]["detail"]
     _, problem, kind = request(hub, "GET", "/nothing")
     assert "application/problem+json" == kind

@@ -11,6 +11,8 @@ __all__ = ["address_of", "check_told_host", "parse_overrides"]
 
 LOCAL = ("127.0.0.1", "::1")
 NOWHERE = ("0.0.0.0", "::")
+HOST_MAX = 255
+"""Characters of a host name (RFC 1035, section 3.1: a name has 255 octets at most); no resolver takes more."""
 NAME = re.compile(r"[\w.-]+", re.ASCII)
 
 
@@ -19,6 +21,8 @@ def check_told_host(host: str) -> None:
 
     Raises ValueError, one sentence, for what they could not connect to.
     """
+    if len(host) > HOST_MAX:
+        raise ValueError(f"No client can connect to a host of {len(host)} characters: a name has {HOST_MAX} at most.")
     if host not in NOWHERE and (NAME.fullmatch(host) or _is_ipv6(host)):
         return
     raise ValueError(f"No client can connect to {host!r}: a host is a name or an address, without a port.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odradek.net.serve import Hosting
     from odradek.node.node import Logger
 
-__all__ = ["TOKEN_VARIABLE", "add_commands", "hosting_of"]
+__all__ = ["TOKEN_VARIABLE", "add_commands", "hosting_of", "print_hub"]
 
 TOKEN_VARIABLE = "ODRADEK_HUB_TOKEN"
 READY = "odradek hub ready url="
@@ -54,21 +54,26 @@ def hub(
     run_hub(where, log=log, url_file=url_file, ready=partial(_print_ready, until_stdin_ends=until_stdin_ends))
 
 
-def _print_ready(url: str, until_stdin_ends: bool) -> None:
+def print_hub(url: str) -> None:
+    """Tell whoever has started the process where the hub is."""
     print(f"{READY}{url}", flush=True)
+
+
+def _print_ready(url: str, until_stdin_ends: bool) -> None:
+    print_hub(url)
     if until_stdin_ends:
         end_with_stdin()
 
 
 def hosting_of(
     control: str, token: str | None, url_file: Path | None, log: Logger, prepared: Prepared | None = None
-) -> Hosting:
-    """What `odradek serve --control` runs its cluster in."""
+) -> tuple[Hosting, str]:
+    """What `odradek serve --control` runs its cluster in, and the URL of that hub."""
     _need()
     from odradek.control.serving import controlled, listening
 
     where = listening(control, token or environ.get(TOKEN_VARIABLE))
-    return controlled(where, log=log, url_file=url_file, prepared=prepared)
+    return controlled(where, log=log, url_file=url_file, prepared=prepared), where.url
 
 
 def _need() -> None:

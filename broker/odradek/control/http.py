@@ -234,18 +234,23 @@ async def _body(endpoint: Endpoint, request: Request) -> object:
         if len(raw) > BODY_BYTES_MAX:
             raise HTTPException(413, f"A body is at most {BODY_BYTES_MAX} bytes long")
     if endpoint.body is None:
-        if raw.strip():
-            raise PlanError("This call takes no body.", path="$", source="body", line=None, column=None)
+        # Many libraries send an object whether there is something to say or not.
+        if raw.strip() and _decoded(raw) != {}:
+            raise PlanError("This call takes no body, or {}.", path="$", source="body", line=None, column=None)
         return None
     if not raw.strip():
         if endpoint.body_required:
             raise PlanError("This call takes a body of JSON.", path="$", source="body", line=None, column=None)
         raw = b"{}"
+    data = _decoded(raw)
+    return data if endpoint.body is Any else converted(data, endpoint.body)
+
+
+def _decoded(raw: bytes) -> object:
     try:
-        data = msgspec.json.decode(raw)
+        return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PlanError(f"The body is no JSON: {error}.", path="$", source="body", line=None, column=None) from None
-    return data if endpoint.body is Any else converted(data, endpoint.body)
 
 
 def _stream(hosted: Hosted, request: Request) -> Response:

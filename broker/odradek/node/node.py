@@ -53,6 +53,7 @@ from odradek.node.transport.peer_connection import PeerConnection
 from odradek.node.transport.peers import Peers
 from odradek.node.transport.router import Guard, Router
 from odradek.wire.codecs import PLAIN
+from odradek.wire.errors import EncodeError
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -220,6 +221,10 @@ class Node:
             self.controller.start()
         except StartRefused as refused:
             self.start_refused = refused
+            return
+        except EncodeError as error:
+            # A text of the configuration is longer than a record may have it.
+            self.start_refused = StartRefused(f"The brokers cannot be registered as they are configured: {error}.")
             return
         self.producer_ids.pump()
         self.housekeeping.adopt()

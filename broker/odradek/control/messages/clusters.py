@@ -37,7 +37,14 @@ class NewCluster(Body):
     """A cluster to be made; every field may be left out."""
 
     id: (
-        Annotated[str, Meta(pattern="^[A-Za-z0-9._-]{1,64}$", description="Its name in paths; else one is made.")]
+        Annotated[
+            str,
+            # In a path `.` and `..` are taken away by clients, and `$` alone lets a line end follow.
+            Meta(
+                pattern=r"^(?!\.\.?$)[A-Za-z0-9._-]{1,64}$(?!\n)",
+                description="Its name in paths, neither . nor ..; else one is made.",
+            ),
+        ]
         | None
     ) = None
     brokers: Annotated[int, Meta(ge=1, le=100, description="How many, with the ids 1, 2, …; else 1.")] | None = None

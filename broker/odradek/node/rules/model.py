@@ -22,6 +22,7 @@ from odradek.wire.registry import ApiKey
 __all__ = ["Act", "Expect", "Match", "Rule", "RuleError", "Scripted", "Step", "When"]
 
 ANY = "any"
+DOTS = (".", "..")
 
 
 @cache
@@ -278,6 +279,8 @@ class Rule(_Checked, frozen=True, kw_only=True):
         self._check_types()
         if self.name is not None and not self.name.strip():
             raise RuleError("name", "A name is not empty.")
+        if self.name in DOTS:
+            raise RuleError("name", "A name is neither . nor .., which HTTP clients take out of the path of a call.")
         if self.name is not None and self.when.after == self.name:
             raise RuleError("when.after", f"{self.name} cannot begin after itself.")
         if not self._does_something:
