@@ -155,10 +155,10 @@ class Waits:
             TookTooLong: after so many seconds.
             LookupError, RuntimeError: what a condition raises.
         """
+        if self._changes.over:
+            raise ClusterGone
         waiter = _Waiter(conditions, self._loop)
         if not waiter.look():
-            if self._changes.over:
-                raise ClusterGone
             await self._wait(waiter, timeout_s)
         found = waiter.outcome()
         if found is None:
