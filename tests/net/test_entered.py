@@ -95,6 +95,7 @@ def test_one_whose_thread_does_not_answer_is_given_up() -> None:
 
 FORKING = """
 with Cluster(topics=["t"]) as cluster:
+    cluster.add_rule(rule("PRODUCE", throttle_ms=1))
     child = os.fork()
     if not child:
         try:
