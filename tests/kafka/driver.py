@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from random import Random
@@ -41,9 +40,10 @@ from odradek.log.machine import Decision, Refused
 from odradek.log.partition import Partition
 from odradek.logs import make_logger
 from odradek.metadata.controller import Controller
-from odradek.net.cluster import BACKLOG, RunningCluster
+from odradek.net.cluster import RunningCluster
 from odradek.net.driver import Driver
 from odradek.net.event_loop import loop_options
+from odradek.net.ports import Port
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint
 from odradek.node.events import Started
 from odradek.node.hosting.controller import METADATA_CONFIG, METADATA_TOPIC_ID
@@ -81,7 +81,6 @@ class Clusters:
 
     def __init__(self, log: TextIO, settings: Mapping[str, str]) -> None:
         self._running: dict[str, NamingCluster] = {}
-        self._held: list[socket.socket] = []
         self._log = log
         self._serves_on_s = float(settings.get(SERVES_ON_S, 0))
         self._settings = {key: value for key, value in settings.items() if key != SERVES_ON_S}
@@ -131,8 +130,6 @@ class Clusters:
         """End everything."""
         for cluster in self._running.values():
             await cluster.stop()
-        for held in self._held:
-            held.close()
 
     def cluster(self, name: str) -> NamingCluster:
         """One that runs. Raises LookupError if it does not."""
@@ -160,13 +157,9 @@ class Clusters:
         return {"port": told.port, "ports": ports, "dropped": sorted(dropped)}
 
     async def _add(self, request: StartBroker, config: Config) -> None:
-        bound = {each.name: bind("127.0.0.1", each.port) for each in request.listeners}
-        for listening in bound.values():
-            # It listens to nobody, and keeps the port of a broker that is stopped from being given to others.
-            self._held.append(bind(*listening.getsockname()))
-            listening.listen(BACKLOG)
+        ports = {each.name: Port("127.0.0.1", each.port) for each in request.listeners}
         endpoints = tuple(
-            Endpoint(each.name, HOST, bound[each.name].getsockname()[1], SecurityProtocol[each.protocol])
+            Endpoint(each.name, HOST, ports[each.name].address[1], SecurityProtocol[each.protocol])
             for each in request.listeners
         )
         spec = BrokerSpec(request.broker, HOST, endpoints[0].port, request.rack, endpoints)
@@ -194,17 +187,17 @@ class Clusters:
         if not is_first:
             controller = cluster.controller
             controller.act(lambda: controller.node.controller.admit(spec))
-        for name, listening in bound.items():
-            await cluster.listen(request.broker, listening, name)
+        for name, port in ports.items():
+            await cluster.listen(request.broker, port, name)
 
     async def _open_controller(self, cluster: NamingCluster) -> int:
         """It listens at the broker that it lives in; the port."""
         broker = cluster.spec.controller_id
-        known = cluster.addresses[broker].get(CONTROLLER)
-        if known is None:
-            await cluster.listen(broker, bind("127.0.0.1", 0), CONTROLLER)
-            known = cluster.addresses[broker][CONTROLLER]
-        return known[1]
+        port = cluster.ports[broker].get(CONTROLLER)
+        if port is None:
+            port = Port("127.0.0.1", 0)
+            await cluster.listen(broker, port, CONTROLLER)
+        return port.address[1]
 
     def _decide(self, cluster: str, decide: Callable[[Controller], Decision[Any]]) -> None:
         """Have the controller decide, and write what follows from it."""
@@ -251,14 +244,6 @@ class Clusters:
 
 def _builders(request: StartBroker) -> Mapping[str, Builder]:
     return {each.name: each.builder for each in request.listeners if each.builder is not None}
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A socket that does not listen yet; two may have one address, until then."""
-    bound = socket.socket()
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.bind((host, port))
-    return bound
 
 
 def configuration(request: StartBroker, settings: Mapping[str, str]) -> tuple[Config, dict[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.control.messages.state import TransactionView
-from odradek.net.cluster import ListenError
+from odradek.net.ports import ListenError
 from odradek.testing import Cluster, RuleError, rule
 
 Do = Callable[[Any], object]

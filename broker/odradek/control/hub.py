@@ -19,7 +19,8 @@ from odradek.control.plan import Plan, plan_of
 from odradek.control.state import broker_views
 from odradek.control.steps import add_rules
 from odradek.control.stories import read_story
-from odradek.net.cluster import ListenError, RunningCluster, start_cluster
+from odradek.net.cluster import RunningCluster, start_cluster
+from odradek.net.ports import ListenError, Port
 from odradek.node.cluster_spec import node_ids_of
 from odradek.node.hosting.controller import StartTopic
 from odradek.usage import UsageError
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Hosted", "Hub", "Taken"]
 
-Addresses = Mapping[int, Mapping[str, tuple[str, int]]]
-"""Where the listeners of each broker are bound."""
-Start = Callable[[EventRing, "Addresses | None"], Awaitable[RunningCluster]]
-"""Starts a cluster that tells this ring what happens, at these addresses if they are given."""
+Ports = Mapping[int, Mapping[str, Port]]
+"""Those of the listeners of each broker."""
+Start = Callable[[EventRing, "Ports | None"], Awaitable[RunningCluster]]
+"""Starts a cluster that tells this ring what happens, on these ports if they are given."""
 BIND_TRIES = 100
-"""Turns of the event loop that the sockets of a cluster may take to close."""
+"""Turns of the event loop that the sockets of a cluster may take to close, on systems that hold no port."""
 
 
 class Taken(Exception):
@@ -69,16 +70,16 @@ class Hosted:
         self._heard_at = loop.time()
         self._busy = 0
 
-    async def begin(self, addresses: Addresses | None = None) -> None:
+    async def begin(self, ports: Ports | None = None) -> None:
         """Start it."""
         ring = EventRing(self._now, also=self.also)
-        self.running = await self._start(ring, addresses)
+        self.running = await self._start(ring, ports)
         self.events = ring
         self.controls = Controls(self.running)
 
-    async def end(self) -> None:
+    async def end(self, *, holds_ports: bool = False) -> None:
         """End its brokers: connections close, and who waits or follows is told."""
-        await self.running.stop()
+        await self.running.stop(holds_ports=holds_ports)
         self.events.end()
 
     def forget(self) -> None:
@@ -175,20 +176,16 @@ class Hub:
     async def reset(self, cluster_id: str) -> Hosted:
         """Everything as new, on the same ports: no topics but the first, no rules but the first, a clock that goes."""
         hosted = self.get(cluster_id)
-        addresses = hosted.running.addresses
-        await hosted.end()
-        for tries_left in reversed(range(BIND_TRIES)):
-            try:
-                await hosted.begin(addresses)
-                return hosted
-            except ListenError:
-                # The event loop closes a listener in a turn of its own.
-                if not tries_left:
-                    self._clusters.pop(cluster_id, None)
-                    hosted.forget()
-                    raise
-                await asyncio.sleep(0)
-        raise AssertionError("the last try returns or raises")
+        ended = hosted.running
+        await hosted.end(holds_ports=True)
+        try:
+            await _begin_again(hosted, ended.ports)
+        except BaseException:
+            ended.give_up_ports()
+            self._clusters.pop(cluster_id, None)
+            hosted.forget()
+            raise
+        return hosted
 
     async def remove(self, cluster_id: str) -> None:
         """End a cluster: its clients' connections close."""
@@ -247,14 +244,14 @@ class Hub:
         own: list[Rule] = [] if body.rules is None else plan_of(body.rules, known=known).rules
         rules = [*story.rules, *own]
 
-        async def start(events: EventRing, addresses: Addresses | None) -> RunningCluster:
+        async def start(events: EventRing, ports: Ports | None) -> RunningCluster:
             cluster = await start_cluster(
                 config=config,
                 log=self.log,
                 node_ids=node_ids,
                 host=self._host,
                 port=body.port,
-                addresses=addresses,
+                ports=ports,
                 advertised_host=body.advertised_host,
                 topics=topics,
                 seed=body.seed,
@@ -279,6 +276,16 @@ class Hub:
                 if hosted.lease_s and hosted.silent_s() > hosted.lease_s:
                     self.log.info("cluster_lease_over", cluster=hosted.id, lease_s=hosted.lease_s)
                     await self.remove(hosted.id)
+
+
+async def _begin_again(hosted: Hosted, ports: Ports) -> None:
+    for _ in range(BIND_TRIES):
+        try:
+            return await hosted.begin(ports)
+        except ListenError:
+            # The event loop closes a listener in a turn of its own.
+            await asyncio.sleep(0)
+    return await hosted.begin(ports)
 
 
 def _access_view(prepared: Prepared, bootstrap: str) -> AccessView:

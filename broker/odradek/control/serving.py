@@ -19,8 +19,9 @@ from msgspec import Struct
 
 from odradek.control.http import Access, make_app
 from odradek.control.hub import Hosted, Hub
-from odradek.net.cluster import ListenError, RunningCluster
+from odradek.net.cluster import RunningCluster
 from odradek.net.event_loop import heeding_stops, loop_options
+from odradek.net.ports import ListenError
 from odradek.net.serve import Hosting, Start
 from odradek.usage import UsageError
 

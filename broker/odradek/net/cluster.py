@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, TypeVar
@@ -19,6 +19,7 @@ from odradek.net.clock import Clock
 from odradek.net.driver import Driver
 from odradek.net.keys import with_keys
 from odradek.net.passing import pass_time
+from odradek.net.ports import BACKLOG, ListenError, Port
 from odradek.net.post import Post
 from odradek.net.protocol import ClientProtocol
 from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint, node_ids_of, racks_of
@@ -38,12 +39,11 @@ if TYPE_CHECKING:
     from odradek.net.listener_tls import ListenerTls
     from odradek.node.rules.rule_set import RuleSet
 
-__all__ = ["ListenError", "RunningCluster", "start_cluster"]
+__all__ = ["RunningCluster", "start_cluster"]
 
 T = TypeVar("T")
 
 PORT_MAX = 65_535
-BACKLOG = 128
 HANDSHAKE_TIMEOUT_S = 10.0
 """Who has not ended its TLS handshake by then is hung up on."""
 SHUTDOWN_TIMEOUT_S = 1.0
@@ -51,10 +51,6 @@ SHUTDOWN_TIMEOUT_S = 1.0
 GOODBYE_S = 0.25
 """The same when the whole cluster ends."""
 LOOK_S = 0.001
-
-
-class ListenError(UsageError):
-    """A listener could not be bound; the text is one clear sentence."""
 
 
 class RunningCluster:
@@ -84,8 +80,8 @@ class RunningCluster:
         """Tells those who wait for state when to look."""
         self.drivers: dict[int, Driver] = {}
         self.servers: dict[int, list[asyncio.Server]] = {}
-        self.addresses: dict[int, dict[str, tuple[str, int]]] = {}
-        """Where each listener of each broker is bound."""
+        self.ports: dict[int, dict[str, Port]] = {}
+        """Those of each broker, by the names of its listeners; it has them while it is stopped, too."""
         self.encrypted: list[str] = []
         """The names of the listeners with TLS."""
         self.certificates: dict[int, ListenerTls] = {}
@@ -134,13 +130,24 @@ class RunningCluster:
         """Whether there has been any rule."""
         return "rules" in vars(self)
 
-    async def stop(self) -> None:
-        """End every node: parked requests end, connections close, and whoever waits for state is told."""
+    async def stop(self, *, holds_ports: bool = False) -> None:
+        """End every node: parked requests end, connections close, and whoever waits for state is told.
+
+        The ports are free then, unless they are held for the cluster that comes next (`start_cluster(ports=…)`).
+        """
         await asyncio.gather(*self._starting)
         for node_id in list(self.servers):
-            self._halt(node_id)
+            self._halt(node_id, holds_ports=holds_ports)
+        if not holds_ports:
+            self.give_up_ports()
         self.changes.end()
         await self._connections_end()
+
+    def give_up_ports(self) -> None:
+        """Let others have the ports of brokers that are stopped."""
+        for ports in self.ports.values():
+            for port in ports.values():
+                port.give_up()
 
     async def _connections_end(self) -> None:
         """One turn is enough in the clear; with TLS the other side has to agree, and is cut off where it does not.
@@ -177,7 +184,7 @@ class RunningCluster:
         """Start a node again that was stopped, at the same address; it replays what it is given to lead."""
         assert self.drivers[node_id].stopped, f"broker {node_id} runs"
         self.spec.unheard -= {node_id}
-        sockets = _bind_all(self.addresses[node_id])
+        _listen_again(self.ports[node_id].values())
         membership.choose_controller(self.spec, node_id, self._running)
         node = self.make_node(node_id)
         node.inherit(self.drivers[node_id].node)
@@ -187,8 +194,8 @@ class RunningCluster:
         self._show_all()
         self._watch()
         self._starting = [task for task in self._starting if not task.done()]
-        for name, bound in sockets.items():
-            self._starting.append(self.loop.create_task(self.listen(node_id, bound, name)))
+        for name, port in self.ports[node_id].items():
+            self._starting.append(self.loop.create_task(self._serve(driver, port.socket, name)))
 
     def advertise(self, node_id: int, *, port: int, host: str | None = None, listener: str | None = None) -> None:
         """Tell clients another address of a broker's listener from now on; it listens where it did.
@@ -331,7 +338,9 @@ class RunningCluster:
         if not driver.stopped:
             driver.act(act)
 
-    def _halt(self, node_id: int) -> None:
+    def _halt(self, node_id: int, *, holds_ports: bool = True) -> None:
+        for port in self.ports.get(node_id, {}).values() if holds_ports else ():
+            port.hold()
         for server in self.servers.pop(node_id, ()):
             server.close()
         driver = self.drivers[node_id]
@@ -339,10 +348,16 @@ class RunningCluster:
             driver.step(Stopping())
             driver.stop()
 
-    async def listen(self, node_id: int, bound: socket.socket, listener: str = "") -> None:
+    async def listen(self, node_id: int, port: Port, listener: str = "") -> None:
         """Accept connections of clients for a node, over one of its listeners."""
-        self.addresses.setdefault(node_id, {})[listener] = bound.getsockname()[:2]
-        driver = self.drivers[node_id]
+        self.ports.setdefault(node_id, {})[listener] = port
+        await self._serve(self.drivers[node_id], port.socket, listener)
+
+    async def _serve(self, driver: Driver, bound: socket.socket, listener: str) -> None:
+        if driver.stopped:  # before its turn came
+            bound.close()
+            return
+        node_id = driver.node.node_id
         backlog = max(BACKLOG, self.config.socket_listen_backlog_size)
         certificates = self.certificates.get(node_id)
         context = None if certificates is None else certificates.contexts.get(listener)
@@ -404,7 +419,7 @@ async def start_cluster(
     node_ids: Sequence[int] | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
-    addresses: Mapping[int, Mapping[str, tuple[str, int]]] | None = None,
+    ports: Mapping[int, Mapping[str, Port]] | None = None,
     advertised_host: str | None = None,
     advertised_port: int | None = None,
     topics: Sequence[StartTopic] = (),
@@ -415,24 +430,28 @@ async def start_cluster(
     """Bind the listeners and start the nodes.
 
     The brokers have these ids, or are numbered from 1; the first listens on `port`, the others on those that follow, or
-    each on any free one where `port` is 0; `addresses` are those of the listeners of each broker instead.
+    each on any free one where `port` is 0; or they listen on the `ports` of a cluster that was stopped and held them.
     Raises `ListenError` where an address cannot be bound, `ValueError` for ids and racks that no cluster can have.
     """
     if config.odradek_telemetry:
         need("opentelemetry.proto", extra="telemetry")
     ids = node_ids_of(brokers, node_ids)
     racks = racks_of(config.broker_rack, ids)
-    if port + len(ids) - 1 > PORT_MAX and not addresses:
+    if port + len(ids) - 1 > PORT_MAX and not ports:
         raise ListenError(f"Port {port} is out of range for {len(ids)} broker(s): ports end at {PORT_MAX}.")
     config = with_keys(config.for_brokers(len(ids)))
     loop = asyncio.get_running_loop()
     random = Random(seed)
     listeners = _listeners(config, host, port, advertised_host, advertised_port)
-    bound: list[dict[str, socket.socket]] = []
+    bound: list[Mapping[str, Port]] = []
     try:
         for index in range(len(ids)):
+            if ports is not None:
+                _listen_again(ports[ids[index]].values())
+                bound.append(ports[ids[index]])
+                continue
             wanted = {each.name: (each.host, _nth(each.port, index, len(listeners))) for each in listeners}
-            bound.append(_bind_all((addresses or {}).get(ids[index], wanted)))
+            bound.append(_open_all(wanted))
         spec = ClusterSpec(
             cluster_id=cluster_id or _cluster_id(random),
             controller_id=ids[0],
@@ -458,8 +477,8 @@ async def start_cluster(
         for driver in cluster.drivers.values():
             driver.start()
     except (UsageError, StartRefused, RulesError, LoginsRefused) as refused:
-        for sockets in bound:
-            for each in sockets.values():
+        for opened in bound:
+            for each in opened.values():
                 each.close()
         if isinstance(refused, UsageError):
             raise
@@ -468,12 +487,12 @@ async def start_cluster(
     return cluster
 
 
-async def _listen_everywhere(cluster: RunningCluster, bound: Sequence[Mapping[str, socket.socket]]) -> None:
+async def _listen_everywhere(cluster: RunningCluster, bound: Sequence[Mapping[str, Port]]) -> None:
     """Accept connections over every listener; if that fails or is given up, over none."""
 
     async def listen() -> None:
-        for broker, sockets in zip(cluster.spec.brokers, bound, strict=True):
-            for name, each in sockets.items():
+        for broker, opened in zip(cluster.spec.brokers, bound, strict=True):
+            for name, each in opened.items():
                 await cluster.listen(broker.node_id, each, name)
 
     listening = asyncio.ensure_future(listen())
@@ -498,13 +517,13 @@ def _listeners(
 
 
 def _broker(
-    node_id: int, rack: str | None, listeners: Sequence[Listener], bound: Mapping[str, socket.socket], index: int
+    node_id: int, rack: str | None, listeners: Sequence[Listener], bound: Mapping[str, Port], index: int
 ) -> BrokerSpec:
     endpoints = tuple(
         Endpoint(
             name=each.name,
             host=each.advertised_host or _reachable(each.host),
-            port=_nth(each.advertised_port, index, len(listeners)) or bound[each.name].getsockname()[1],
+            port=_nth(each.advertised_port, index, len(listeners)) or bound[each.name].address[1],
             security_protocol=each.protocol,
         )
         for each in listeners
@@ -517,32 +536,31 @@ def _nth(port: int | None, index: int, listeners: int) -> int:
     return port + index * listeners if port else 0
 
 
-def _bind_all(wanted: Mapping[str, tuple[str, int]]) -> dict[str, socket.socket]:
-    """A socket for each listener, or none at all. Raises `ListenError`."""
-    sockets: dict[str, socket.socket] = {}
+def _open_all(wanted: Mapping[str, tuple[str, int]]) -> dict[str, Port]:
+    """A port for each listener, or none at all. Raises `ListenError`."""
+    opened: dict[str, Port] = {}
     try:
         for name, address in wanted.items():
-            sockets[name] = _bind(*address)
-            # Connections queue up in it until the loop gets to it.
-            sockets[name].listen(BACKLOG)
+            opened[name] = Port(*address)
     except ListenError:
-        for bound in sockets.values():
-            bound.close()
+        for port in opened.values():
+            port.close()
         raise
-    return sockets
+    return opened
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def _listen_again(ports: Iterable[Port]) -> None:
+    """Listen on all of them, or on none. Raises `ListenError`."""
+    listening: list[Port] = []
     try:
-        bound.bind((host, port))
-    except (OSError, OverflowError) as error:
-        bound.close()
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ListenError(f"Cannot listen on {host}:{port}: {reason.rstrip('.')}.") from error
-    return bound
+        for port in ports:
+            port.listen()
+            listening.append(port)
+    except ListenError:
+        for port in listening:
+            with port.socket:
+                port.hold()
+        raise
 
 
 def _reachable(host: str) -> str:

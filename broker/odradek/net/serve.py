@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from odradek.config.table import Config
     from odradek.net.event_log import EventLog
     from odradek.net.metrics_page import MetricsPage
+    from odradek.net.ports import Port
     from odradek.node.hosting.controller import StartTopic
     from odradek.node.node import EventSink, Logger
     from odradek.releases import Release
@@ -44,9 +45,10 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     """Applies rules to the cluster before anybody can connect."""
 
 
-Addresses: TypeAlias = "Mapping[int, Mapping[str, tuple[str, int]]] | None"
-Start: TypeAlias = "Callable[[EventSink | None, Addresses], Awaitable[RunningCluster]]"
-"""Starts the cluster, with this sink for its events, and at these addresses if they are given."""
+Ports: TypeAlias = "Mapping[int, Mapping[str, Port]] | None"
+"""Of the listeners of each broker, held from the time before."""
+Start: TypeAlias = "Callable[[EventSink | None, Ports], Awaitable[RunningCluster]]"
+"""Starts the cluster, with this sink for its events, and on these ports if they are given."""
 Hosting: TypeAlias = "Callable[[Start, EventSink | None], AbstractAsyncContextManager[Callable[[], RunningCluster]]]"
 """Runs the cluster inside a block; which one it is may change while it runs."""
 
@@ -62,14 +64,14 @@ async def alone(start: Start, events: EventSink | None) -> AsyncIterator[Callabl
 async def _run(
     options: ServeOptions, log: Logger, ready: Callable[[RunningCluster], None], hosting: Hosting
 ) -> list[str]:
-    async def start(events: EventSink | None, addresses: Addresses) -> RunningCluster:
+    async def start(events: EventSink | None, ports: Ports) -> RunningCluster:
         cluster = await start_cluster(
             config=options.config,
             log=log,
             node_ids=options.node_ids,
             host=options.host,
             port=options.port,
-            addresses=addresses,
+            ports=ports,
             advertised_host=options.advertised_host,
             advertised_port=options.advertised_port,
             topics=options.topics,
