@@ -7,6 +7,8 @@ import sys
 from functools import cached_property
 from typing import Any, cast
 
+import msgspec
+
 from odradek.node.node import Logger
 
 __all__ = ["LEVELS", "make_logger"]
@@ -46,18 +48,35 @@ class _DeferredLogger:
 
     def debug(self, event: str, **fields: Any) -> None:
         if "debug" in self._enabled:
-            self._log.debug(event, **fields)
+            self._write("debug", event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
         if "info" in self._enabled:
-            self._log.info(event, **fields)
+            self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
         if "warning" in self._enabled:
-            self._log.warning(event, **fields)
+            self._write("warning", event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        self._log.error(event, **fields)
+        self._write("error", event, fields)
+
+    def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
+        try:
+            log = self._log
+        except OSError:  # clients have all descriptors; the next line tries again
+            print(_plain_line(level, event, fields, as_json=self._as_json), file=sys.stderr)
+            return
+        ways = {"debug": log.debug, "info": log.info, "warning": log.warning, "error": log.error}
+        ways[level](event, **fields)
+
+
+def _plain_line(level: str, event: str, fields: dict[str, object], *, as_json: bool) -> str:
+    """A line for which nothing has to be imported."""
+    if as_json:
+        told = {name: str(value) for name, value in fields.items()}
+        return msgspec.json.encode({**told, "level": level, "event": event}).decode()
+    return f"[{level}] {event}{''.join(f' {name}={value!r}' for name, value in fields.items())}"
 
 
 def _structlog_logger(*, as_json: bool) -> Logger:

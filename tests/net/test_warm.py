@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
+from time import monotonic
 
 import anyio
 import pytest
@@ -13,11 +18,14 @@ import pytest
 import odradek.net.serve as module
 import odradek.net.warm
 from odradek.config.table import Config
+from odradek.net.client import BlockingClient
 from odradek.net.cluster import RunningCluster
 from odradek.net.serve import ServeOptions, serve
 from odradek.net.warm import pieces, warm
 from odradek.releases import WIDEST, Release
 from odradek.sim.world import Lines
+from odradek.usage import READY
+from odradek.wire.messages.metadata_request import MetadataRequest
 from odradek.wire.registry import ApiKey
 
 FIRST_REQUESTS = """
@@ -97,6 +105,85 @@ def test_nothing_is_done_before_the_broker_is_ready(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "_warm", warmed)
     assert [] == serve(ServeOptions(config=Config(), port=0), log=Lines(), ready=ready)
     assert ["ready", "warm"] == told
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupt_later(_: RunningCluster) -> None:
+    """A broker that would wait for ever fails its test."""
+    asyncio.get_running_loop().call_later(10, interrupt)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_while_no_descriptor_is_left_imports_wait_and_are_tried_again(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [OSError(code, os.strerror(code), "metadata.py")] * 3
+
+    async def warmed(release: Release) -> None:
+        if failures:
+            raise failures.pop()
+        interrupt()
+
+    log = Lines()
+    monkeypatch.setattr(module, "_warm", warmed)
+    monkeypatch.setattr(module, "AGAIN_S", 0)
+    assert [] == serve(ServeOptions(config=Config(), port=0), log=log, ready=interrupt_later)
+    assert [] == failures
+    assert 1 == sum("import_waits" in str(line) for line in log.lines)
+
+
+def test_the_broker_serves_on_when_a_module_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def warmed(release: Release) -> None:
+        asyncio.get_running_loop().call_soon(interrupt)
+        raise OSError(errno.EIO, os.strerror(errno.EIO), "metadata.py")
+
+    log = Lines()
+    monkeypatch.setattr(module, "_warm", warmed)
+    assert [] == serve(ServeOptions(config=Config(), port=0), log=log, ready=interrupt_later)
+    assert any("import_failed" in str(line) for line in log.lines)
+
+
+FLOODED = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from odradek.cli import main
+main()
+"""
+
+
+def brokers_at(address: str) -> int:
+    """How many there are; the event loop hangs up on who comes while it has no descriptor."""
+    ends = monotonic() + 20
+    while True:
+        try:
+            with BlockingClient(address, client_id="after", timeout_s=5) as client:
+                return len(client.ask(MetadataRequest(topics=None), 9).brokers)
+        except OSError:
+            assert monotonic() < ends
+
+
+@pytest.mark.client
+@pytest.mark.skipif(sys.platform != "linux", reason="the number of descriptors is that of Linux")
+def test_a_broker_whose_clients_take_all_descriptors_in_its_first_second_lives() -> None:
+    command = [sys.executable, "-c", FLOODED, "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
+        try:
+            assert broker.stdout is not None
+            assert broker.stderr is not None
+            address = broker.stdout.readline().strip().removeprefix(READY)
+            host, _, port = address.rpartition(":")
+            with ExitStack() as exits:
+                for _ in range(80):
+                    exits.enter_context(socket.create_connection((host, int(port))))
+                assert "import_waits" in broker.stderr.readline()
+            assert 1 == brokers_at(address)
+            broker.send_signal(signal.SIGINT)
+            assert 0 == broker.wait(30)
+        finally:
+            broker.kill()
 
 
 def test_every_told_api_is_a_piece() -> None:

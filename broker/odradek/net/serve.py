@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from pathlib import Path
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from odradek.releases import Release
 
 __all__ = ["Hosting", "ServeOptions", "Start", "alone", "serve"]
+
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+AGAIN_S = 1.0
+"""How long after a failed import it is tried again."""
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
@@ -91,9 +96,8 @@ async def _run(
                 log.info("metrics_served", host=options.host, port=page.port)
             garbage = exits.enter_context(Garbage())
             ready(current())
-            _keep_freed_memory()
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_warm, options.config.release)
+                tasks.start_soon(_import_the_rest, options.config.release, log)
                 tasks.start_soon(garbage.look_in_idle_moments)
                 log.info("stopping", signal=(await first_stop()).name)
                 tasks.cancel_scope.cancel()
@@ -104,16 +108,37 @@ async def _run(
     return complaints if lost is None else [*complaints, lost]
 
 
-async def _warm(release: Release) -> None:
-    from odradek.net.warm import warm  # it imports threads, for which nobody should wait
+async def _import_the_rest(release: Release, log: Logger) -> None:
+    """What the start did not need. While clients leave no descriptor to open a module with, this waits.
 
-    await warm(release)
+    What cannot be imported at all is left to the first request that needs it.
+    """
+    waits = False
+    while True:
+        try:
+            _keep_freed_memory()
+            await _warm(release)
+            return
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR:
+                log.warning("import_failed", reason=str(error))
+                return
+            if not waits:
+                log.warning("import_waits", reason=str(error))
+            waits = True
+            await anyio.sleep(AGAIN_S)
 
 
 def _keep_freed_memory() -> None:
     from odradek.net.allocator import keep_freed_memory  # it imports ctypes, for which nobody should wait
 
     keep_freed_memory()
+
+
+async def _warm(release: Release) -> None:
+    from odradek.net.warm import warm  # it imports threads, for which nobody should wait
+
+    await warm(release)
 
 
 def _event_log(path: Path, log: Logger) -> EventLog:
