@@ -128,6 +128,15 @@ def test_a_broker_may_be_stopped_cleanly(
     assert leaders == [each["leader"] for each in json.loads(ctl("partitions", "--json"))]
 
 
+def test_a_crash_may_be_noticed_later(ctl: Ctl, hub: HubClient) -> None:
+    cluster, _ = made(hub, brokers=2)
+    ctl("time", "--freeze")
+    ctl("stop", "2", "--fence-after", "9000")
+    assert not hub.get("clusters", cluster, "brokers")[1]["fenced"]
+    ctl("time", "--advance", "9s")
+    assert hub.get("clusters", cluster, "brokers")[1]["fenced"]
+
+
 @pytest.mark.slow
 def test_what_is_wrong_is_a_sentence(ctl: Ctl, hub: HubClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"Which cluster\? there is none: odradek ctl make"):

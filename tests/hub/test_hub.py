@@ -378,8 +378,27 @@ def test_only_a_broker_that_is_stopped_cleanly_stays_eligible(
     assert leaders() == ([1] if stays_eligible else [2])
 
 
-@pytest.mark.parametrize("body", [{"cleanly": "yes"}, {"clean": True}])
-def test_how_a_broker_is_stopped_is_true_or_false(hub: HubClient, body: dict[str, object]) -> None:
+def test_a_crash_may_be_noticed_later(hub: HubClient) -> None:
+    cluster, _ = made(hub, brokers=2, topics=["t:2:2"])
+    hub.post("clusters", cluster, "time", body={"freeze": True})
+    told = hub.post("clusters", cluster, "brokers", 2, "stop", body={"fence_after_ms": 9_000})[1]
+    assert ("stopped", False) == (told["state"], told["fenced"])
+    for advance_ms, fenced in ((8_999, False), (1, True)):
+        hub.post("clusters", cluster, "time", body={"advance_ms": advance_ms})
+        assert fenced is hub.get("clusters", cluster, "brokers")[1]["fenced"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"cleanly": "yes"},
+        {"clean": True},
+        {"fence_after_ms": -1},
+        {"fence_after_ms": 1 << 31},
+        {"fence_after_ms": 1, "cleanly": True},
+    ],
+)
+def test_how_a_broker_cannot_be_stopped(hub: HubClient, body: dict[str, object]) -> None:
     cluster, _ = made(hub)
     assert 400 == told(lambda: hub.post("clusters", cluster, "brokers", 1, "stop", body=body))[0]
     assert "running" == hub.get("clusters", cluster, "brokers")[0]["state"]

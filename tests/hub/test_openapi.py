@@ -38,7 +38,8 @@ def test_how_a_broker_is_stopped_may_be_left_out(openapi: dict[str, Any]) -> Non
     assert not call["requestBody"].get("required", False)
     body = openapi["components"]["schemas"]["StopBody"]
     assert [] == body.get("required", [])
-    assert {"cleanly"} == body["properties"].keys()
+    assert {"cleanly", "fence_after_ms"} == body["properties"].keys()
+    assert (0, 0) == (body["properties"]["fence_after_ms"]["default"], body["properties"]["fence_after_ms"]["minimum"])
     cleanly = body["properties"]["cleanly"]
     assert ("boolean", False) == (cleanly["type"], cleanly["default"])
     assert "KIP-966" in cleanly["description"]

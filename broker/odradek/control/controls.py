@@ -166,9 +166,12 @@ class Controls:
         for driver in self._cluster.drivers.values():
             driver.hang_up_clients()
 
-    def stop_broker(self, broker: int, *, cleanly: bool = False) -> None:
-        """End a broker, cleanly or as if its machine were gone; others take over what it led. It may be stopped."""
-        self._cluster.stop_broker(self.known(broker), cleanly=cleanly)
+    def stop_broker(self, broker: int, *, cleanly: bool = False, fence_after_ms: int = 0) -> None:
+        """End a broker, cleanly or as if its machine were gone; others take over what it led, at once or so much later.
+
+        It may be stopped already.
+        """
+        self._cluster.stop_broker(self.known(broker), cleanly=cleanly, fence_after_ms=fence_after_ms)
 
     def start_broker(self, broker: int) -> None:
         """Start a broker again that was stopped, at the same address. It may run already."""

@@ -37,6 +37,8 @@ class _Following:
             "move_transaction_coordinator": self._move_transaction_coordinator,
             "move_group_coordinator": self._move_group_coordinator,
             "restart_broker": self._restart_broker,
+            "stop_broker": self._stop_broker,
+            "start_broker": lambda step, _: self._controls.start_broker(step.start_broker or 0),
             "set_producer_epoch": self._set_producer_epoch,
             "set_transaction_version": lambda step, _: self._set_transaction_version(step),
             "set_coordinator_load_ms": lambda step, _: self._set_load_ms(step),
@@ -80,9 +82,12 @@ class _Following:
         self._controls.move_coordinator(CoordinatorKind.GROUP, str(_first(request, "group")), to=to)
 
     def _restart_broker(self, step: Step, request: SeenRequest) -> None:
-        broker = request.broker if step.restart_broker == "asked" else int(step.restart_broker or 0)
+        broker = _broker(step.restart_broker, request)
         self._controls.stop_broker(broker)
         self._controls.start_broker(broker)
+
+    def _stop_broker(self, step: Step, request: SeenRequest) -> None:
+        self._controls.stop_broker(_broker(step.stop_broker, request), fence_after_ms=step.fence_after_ms or 0)
 
     def _set_producer_epoch(self, step: Step, request: SeenRequest) -> None:
         self._controls.set_producer_epoch(str(_first(request, "transactional_id")), step.set_producer_epoch or 0)
@@ -92,6 +97,10 @@ class _Following:
 
     def _set_load_ms(self, step: Step) -> None:
         self._controls.set_coordinator_load_ms(step.set_coordinator_load_ms or 0)
+
+
+def _broker(named: int | Literal["asked"] | None, request: SeenRequest) -> int:
+    return request.broker if named == "asked" else int(named or 0)
 
 
 def _named(to: int | Literal["next"] | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, TypeVar
@@ -88,7 +88,7 @@ class RunningCluster:
         """What each broker shows on them."""
         self._seed = seed
         self._silent_until: dict[int, int] = {}
-        """When each node that is paused has been silent for too long (ms)."""
+        """When each node that is paused, or whose crash was not noticed, has been silent for too long (ms)."""
         self._starting: list[asyncio.Task[None]] = []
 
     @property
@@ -167,24 +167,43 @@ class RunningCluster:
     def _has_clients(self) -> bool:
         return any(driver.has_clients or driver.has_arriving for driver in self.drivers.values())
 
-    def stop_broker(self, node_id: int, *, cleanly: bool = False) -> None:
+    def stop_broker(self, node_id: int, *, cleanly: bool = False, fence_after_ms: int = 0) -> None:
         """End one node: others take over what it led and, if need be, the controller.
 
         If not `cleanly`, it is as if its machine were gone: when it comes back, it is not believed to have what it had.
-        One that has gone already went as it did.
+        With `fence_after_ms` nobody notices for so long: it refuses connections, and clients are still sent to it.
+        One that has gone already went as it did. Raises ValueError for a shutdown that is clean and not noticed.
         """
+        if fence_after_ms < 0:
+            raise ValueError(f"a broker is fenced 0 ms or more after its crash, not {fence_after_ms}")
+        if cleanly and fence_after_ms:
+            raise ValueError("a broker that is shut down cleanly says so: only a crash is noticed later")
         if self.drivers[node_id].stopped:
             return
         self._halt(node_id)
         self._silent_until.pop(node_id, None)
-        membership.see_off(self.spec, node_id, self._heard or self._running, self._act, cleanly=cleanly)
+        self._set_unheard(self.spec.unheard - {node_id})
+        others = self._heard or self._running
+        if fence_after_ms and others:
+            self._miss(node_id, others, fence_after_ms)
+        else:
+            membership.see_off(self.spec, node_id, others, self._act, cleanly=cleanly)
         self._show_all()
+
+    def _miss(self, node_id: int, others: Collection[int], fence_after_ms: int) -> None:
+        """A node has crashed, and its session goes on: the controller moves at once, as in a quorum of its own."""
+        self.spec.cleanly -= {node_id}
+        self._set_unheard(self.spec.unheard | {node_id})
+        self._silent_until[node_id] = self.clock.now() + fence_after_ms
+        membership.succeed(self.spec, others, self._act)
+        self._watch()
 
     def start_broker(self, node_id: int) -> None:
         """Start a node again that was stopped, at the same address; it replays what it is given to lead."""
         assert self.drivers[node_id].stopped, f"broker {node_id} runs"
-        self.spec.unheard -= {node_id}
         _listen_again(self.ports[node_id].values())
+        self._silent_until.pop(node_id, None)
+        self.spec.unheard -= {node_id}
         membership.choose_controller(self.spec, node_id, self._running)
         node = self.make_node(node_id)
         node.inherit(self.drivers[node_id].node)
@@ -260,6 +279,9 @@ class RunningCluster:
     def _session_over(self, node_id: int) -> None:
         heard, until = self._heard, self._silent_until.get(node_id)
         if until is not None and until <= self.clock.now() and heard:
+            if self.drivers[node_id].stopped:
+                del self._silent_until[node_id]
+                self._set_unheard(self.spec.unheard - {node_id})
             membership.see_off(self.spec, node_id, heard, self._act)
             membership.hear_from(self.spec, heard, self._act)
 

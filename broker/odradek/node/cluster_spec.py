@@ -34,8 +34,8 @@ class BrokerSpec(Struct):
 class ClusterSpec(Struct):
     """Shared by the nodes of a cluster; the driver changes `controller_id` when the controller moves.
 
-    `unheard` are nodes that the driver keeps from acknowledging anything: they are paused. Those that were shut down
-    `cleanly` have what they had when they come back; others may have lost it.
+    `unheard` are nodes that the driver keeps from acknowledging anything: they are paused, or have crashed and are not
+    fenced yet. Those that were shut down `cleanly` have what they had when they come back; others may have lost it.
     """
 
     cluster_id: str

@@ -408,13 +408,16 @@ class Cluster:
         self._call(lambda: self._controls.disconnect_clients())
 
     @checked
-    def stop_broker(self, broker: int, *, cleanly: bool = False) -> None:
+    def stop_broker(self, broker: int, *, cleanly: bool = False, fence_after_ms: int = 0) -> None:
         """End a broker; others take over what it led. It may be stopped already.
 
         If not `cleanly`, it is as if its machine were gone: as in Kafka, such a broker is not eligible as a leader any
         more when it comes back (KIP-966), unless it was the last one.
+        With `fence_after_ms` the controller notices the crash so much later, by the brokers' clock. Until then Metadata
+        and FindCoordinator name the broker, and it refuses connections. Kafka takes `broker.session.timeout.ms` (9 s).
+        Raises ValueError for a negative number, and for a clean shutdown that is noticed later.
         """
-        self._call(lambda: self._controls.stop_broker(broker, cleanly=cleanly))
+        self._call(lambda: self._controls.stop_broker(broker, cleanly=cleanly, fence_after_ms=fence_after_ms))
 
     @checked
     def start_broker(self, broker: int) -> None:

@@ -32,12 +32,16 @@ def stop(
     cleanly: Annotated[
         bool, Option(name="--cleanly", help="In a controlled shutdown, so that it stays eligible as a leader.")
     ] = False,
+    fence_after: Annotated[
+        int, Option(name="--fence-after", metavar="MS", help="The controller notices the crash so much later.")
+    ] = 0,
     hub: Url = None,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """End a broker, as if its machine were gone or cleanly; others take over what it led."""
-    show_answer(At(hub, cluster).post("brokers", broker, "stop", body={"cleanly": cleanly}), as_json, BROKER_COLUMNS)
+    body = {"cleanly": cleanly, "fence_after_ms": fence_after}
+    show_answer(At(hub, cluster).post("brokers", broker, "stop", body=body), as_json, BROKER_COLUMNS)
 
 
 def move_leader(

@@ -45,7 +45,7 @@ KINDS = {"transaction": CoordinatorKind.TRANSACTION, "group": CoordinatorKind.GR
 async def stop_broker(asked: Asked) -> list[BrokerView]:
     """End a broker, as if its machine were gone or cleanly; others take over what it led."""
     body: StopBody = asked.body
-    asked.hosted.controls.stop_broker(asked.number("broker"), cleanly=body.cleanly)
+    asked.hosted.controls.stop_broker(asked.number("broker"), cleanly=body.cleanly, fence_after_ms=body.fence_after_ms)
     return broker_views(asked.hosted.running)
 
 

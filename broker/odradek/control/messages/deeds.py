@@ -44,6 +44,15 @@ class StopBody(Body):
             " gone, and it is not believed to have what it had when it comes back."
         ),
     ] = False
+    fence_after_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=2147483647,
+            description="So many milliseconds later the controller notices the crash. Until then Metadata and"
+            " FindCoordinator name the broker, which refuses connections. Not with `cleanly`.",
+        ),
+    ] = 0
 
 
 class MoveLeader(Body):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from odradek.node.cluster_spec import ClusterSpec
     from odradek.node.hosting.controller import ControllerRole
 
-__all__ = ["Act", "choose_controller", "hear_from", "let_in", "see_off"]
+__all__ = ["Act", "choose_controller", "hear_from", "let_in", "see_off", "succeed"]
 
 Act: TypeAlias = "Callable[[int, Callable[[ControllerRole], None]], None]"
 """Has a node that runs do something to its part in the metadata, in a step of its own."""
@@ -24,10 +24,15 @@ def see_off(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act,
     spec.cleanly = spec.cleanly | {node_id} if cleanly else spec.cleanly - {node_id}
     if not running:
         return
+    succeed(spec, running, act)
+    act(spec.controller_id, lambda controller: controller.fence(node_id))
+
+
+def succeed(spec: ClusterSpec, running: Collection[int], act: Act) -> None:
+    """One of these nodes controls the cluster."""
     if spec.controller_id not in running:
         spec.controller_id = min(running)
         act(spec.controller_id, lambda controller: controller.activate())
-    act(spec.controller_id, lambda controller: controller.fence(node_id))
 
 
 def hear_from(spec: ClusterSpec, node_ids: Collection[int], act: Act) -> None:
@@ -46,8 +51,9 @@ def let_in(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act) 
     """A node has started, and these run, it included: it is in service, and every one that does not run is not.
 
     The last one to go was fenced by nobody, and the new incarnation of a broker leads nothing in the name of the old.
+    A crash that nobody has noticed yet (`spec.unheard`) stays so.
     """
-    gone = [broker.node_id for broker in spec.brokers if broker.node_id not in running]
+    gone = [broker.node_id for broker in spec.brokers if broker.node_id not in {*running, *spec.unheard}]
     cleanly = node_id in spec.cleanly
     spec.cleanly -= {node_id}
 

@@ -212,6 +212,12 @@ class Step(_Checked, frozen=True, kw_only=True):
     """The same with the coordinator of its group."""
     restart_broker: int | Literal["asked"] | None = None
     """Stop this broker, or the one that was asked, as if its machine were gone, and start it again."""
+    stop_broker: int | Literal["asked"] | None = None
+    """Stop this broker, or the one that was asked, as if its machine were gone."""
+    fence_after_ms: int | None = None
+    """With `stop_broker`: so much later the controller notices it; else at once."""
+    start_broker: int | None = None
+    """Start this broker again; it may run."""
     set_producer_epoch: int | None = None
     """Give its transactional id this epoch, if no transaction is open."""
     set_transaction_version: int | None = None
@@ -224,16 +230,22 @@ class Step(_Checked, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._check_types()
         if len(self.given) != 1:
-            names = ", ".join(self.__struct_fields__)
+            names = ", ".join(self._deeds)
             raise RuleError("", f"A step is one thing of {names}, not {' and '.join(self.given) or 'nothing'}.")
-        for name in ("set_coordinator_load_ms", "advance_ms", "set_transaction_version"):
+        if self.fence_after_ms is not None and self.stop_broker is None:
+            raise RuleError("fence_after_ms", "It goes with stop_broker.")
+        for name in ("set_coordinator_load_ms", "advance_ms", "set_transaction_version", "fence_after_ms"):
             checks.check_least(name, getattr(self, name), 0)
         checks.check_least("set_producer_epoch", self.set_producer_epoch, 0, most=2**15 - 1)
 
     @property
     def given(self) -> list[str]:
         """The name of what is done."""
-        return [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+        return [name for name in self._deeds if getattr(self, name) is not None]
+
+    @property
+    def _deeds(self) -> list[str]:
+        return [name for name in self.__struct_fields__ if name != "fence_after_ms"]
 
     @property
     def rule_name(self) -> str | None:
@@ -243,7 +255,8 @@ class Step(_Checked, frozen=True, kw_only=True):
     @property
     def broker(self) -> int | None:
         """The broker that it names, if it names one."""
-        named = (self.move_leader, self.move_transaction_coordinator, self.move_group_coordinator, self.restart_broker)
+        moved = (self.move_leader, self.move_transaction_coordinator, self.move_group_coordinator)
+        named = (*moved, self.restart_broker, self.stop_broker, self.start_broker)
         return next((each for each in named if isinstance(each, int)), None)
 
     @property

@@ -85,6 +85,16 @@ def test_how_often_it_is_hit_follows_from_what_it_does() -> None:
     ({"api": "END_TXN", "then": [{}]}, "", "A step is one thing of release, remove, move_leader"),
     ({"api": "END_TXN", "then": [{"release": "a", "remove": "b"}]}, "", "not release and remove."),
     ({"api": "END_TXN", "then": [{"advance_ms": -1}]}, "advance_ms", "advance_ms is 0 or more"),
+    (
+        {"api": "END_TXN", "then": [{"stop_broker": 1, "fence_after_ms": -1}]},
+        "fence_after_ms",
+        "fence_after_ms is 0 or more",
+    ),
+    (
+        {"api": "END_TXN", "then": [{"restart_broker": 1, "fence_after_ms": 1}]},
+        "fence_after_ms",
+        "It goes with stop_broker.",
+    ),
     ({"api": "END_TXN", "then": [{"set_producer_epoch": 1 << 15}]}, "set_producer_epoch", "is at most 32767"),
     ({"api": "END_TXN", "then": [{"move_leader": "next"}]}, "then.0.move_leader", "END_TXN carries no topic"),
     ({"api": "any", "then": [{"move_leader": 1}]}, "then.0.move_leader", "It takes the topic and partition from the"),
