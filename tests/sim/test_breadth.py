@@ -149,3 +149,11 @@ def test_leaders_are_refused_what_they_propose_too_late() -> None:
     run = played("late-proposals")
     assert any("ALTER_PARTITION" in what for _, what in run.nemesis.deeds)
     assert run.schedule.lag_ms > 0
+
+
+def test_brokers_die_and_it_is_noticed_later() -> None:
+    run = played("unnoticed-crashes")
+    deeds = [what for _, what in run.nemesis.deeds]
+    assert any(what.endswith("dies unnoticed") for what in deeds)
+    assert any(what.endswith("is noticed") for what in deeds)
+    assert frozenset() == run.world.spec.unheard

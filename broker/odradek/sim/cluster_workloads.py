@@ -17,6 +17,7 @@ __all__ = [
     "SET_CLOCKS",
     "SILENT_REPLICAS",
     "SLOW_LOGS",
+    "UNNOTICED_CRASHES",
 ]
 
 LAGGING = focus(
@@ -109,6 +110,21 @@ SILENT_REPLICAS = focus(
     gaps_ms=(300, 2_500),
 )
 """Replicas acknowledge nothing for a while, and nothing else goes wrong."""
+
+UNNOTICED_CRASHES = focus(
+    {
+        "crash a broker unnoticed": 6,
+        "restart a broker": 6,
+        "move a leader": 1,
+        "move a coordinator": 1,
+        "delay verdicts": 1,
+        "delay markers": 2,
+    },
+    habits=Habits(looks_up=0.5, gives_up=0.1),
+    slowest_ms=(0, 5, 40),
+    min_insync=(1, 2),
+)
+"""Brokers die, and clients and other brokers are sent to them until somebody notices."""
 
 LOOKUPS = focus(
     {

@@ -94,6 +94,8 @@ class Nemesis:
         """Brokers that hear nothing of the metadata, and until when."""
         self._paused: dict[int, int] = {}
         """Brokers that do nothing at all, and until when."""
+        self._missed: dict[int, int] = {}
+        """Brokers that have died, and until when nobody notices."""
 
     def script(self) -> Script:
         """The whole of it."""
@@ -128,6 +130,7 @@ class Nemesis:
         self._lift_what_is_over()
         self._let_hear(now=self.world.now)
         self._let_go_on(now=self.world.now)
+        self._notice(now=self.world.now)
 
     def _do_it(self, kind: str) -> Script:
         done = DEEDS[kind](self)
@@ -201,17 +204,40 @@ class Nemesis:
         if len(self.world.running) == 1:
             return "the last one may not die"
         node_id = self.random.choice(self.world.running)
+        self._forget(node_id)
+        self.world.stop_broker(node_id)
+        return f"broker {node_id} dies"
+
+    def _forget(self, node_id: int) -> None:
+        """Nothing else is wrong any more with a broker that dies."""
         self._gone.discard(node_id)
         self._deaf.pop(node_id, None)
         self._paused.pop(node_id, None)
-        self.world.stop_broker(node_id)
-        return f"broker {node_id} dies"
+
+    def crash_a_broker_unnoticed(self) -> str:
+        """A broker dies, and the others take it for alive until its session is over."""
+        # One at a time: two silent replicas of three and min.insync.replicas 2 would let nobody write for long.
+        if self._missed or len(self.world.running) == 1:
+            return "nobody else may die"
+        node_id = self.random.choice(self.world.running)
+        self._forget(node_id)
+        self._missed[node_id] = self.world.now + self.random.choice((50, 300, 1_500))
+        self.world.stop_broker(node_id, noticed=False)
+        return f"broker {node_id} dies unnoticed"
+
+    def _notice(self, *, now: int) -> None:
+        for node_id, until in list(self._missed.items()):
+            if until <= now:
+                del self._missed[node_id]
+                self.world.notice_crash(node_id)
+                self._did(f"the death of broker {node_id} is noticed")
 
     def restart_a_broker(self) -> str:
         dead = sorted(self.world.nodes.keys() - set(self.world.running))
         if not dead:
             return "nobody was dead"
         node_id = self.random.choice(dead)
+        self._missed.pop(node_id, None)
         load_ms = self.world.nodes[node_id].coordinators.load_ms
         self.world.start_broker(node_id)
         self.world.nodes[node_id].coordinators.load_ms = load_ms
@@ -542,6 +568,7 @@ DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
         "remove a broker": Nemesis.remove_a_broker,
         "return a broker": Nemesis.return_a_broker,
         "crash a broker": Nemesis.crash_a_broker,
+        "crash a broker unnoticed": Nemesis.crash_a_broker_unnoticed,
         "restart a broker": Nemesis.restart_a_broker,
         "deafen a broker": Nemesis.deafen_a_broker,
         "replace a coordinator amid markers": Nemesis.replace_a_coordinator_amid_markers,

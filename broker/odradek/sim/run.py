@@ -440,7 +440,8 @@ def _stands_still(schedule: Schedule) -> bool:
     kinds = _kinds(schedule)
     if "deafen a broker" in kinds and not kinds.isdisjoint({"remove a broker", "crash a broker"}):
         return True
-    return not kinds.isdisjoint({"pause a broker", "set a clock back", "change a lag", "silence a replica"})
+    still = {"crash a broker unnoticed", "pause a broker", "set a clock back", "change a lag", "silence a replica"}
+    return not kinds.isdisjoint(still)
 
 
 def _holds_joins_up(schedule: Schedule) -> bool:

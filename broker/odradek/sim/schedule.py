@@ -38,6 +38,7 @@ KINDS = (
     "remove a broker",
     "return a broker",
     "crash a broker",
+    "crash a broker unnoticed",
     "restart a broker",
     "deafen a broker",
     "change a lag",

@@ -298,6 +298,7 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "successors": SUCCESSORS,
         "slow-markers": SLOW_MARKERS,
         "removed-leaders": cluster_workloads.REMOVED_LEADERS,
+        "unnoticed-crashes": cluster_workloads.UNNOTICED_CRASHES,
         "working": group_workloads.WORKING,
         "worn-epochs": WORN_EPOCHS,
         "forgotten-ids": FORGOTTEN_IDS,

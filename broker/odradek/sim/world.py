@@ -366,10 +366,11 @@ class World:
             self._running = [node_id for node_id in self.nodes if node_id not in self._dead]
         return self._running
 
-    def stop_broker(self, node_id: int, *, cleanly: bool = False) -> None:
+    def stop_broker(self, node_id: int, *, cleanly: bool = False, noticed: bool = True) -> None:
         """A broker dies with all that it knows and has not written, and with its connections; the others take over.
 
         If not `cleanly`, it is not believed to have what it had when it comes back.
+        Until its death is `noticed` (`notice_crash`) it is called alive, leads what it led, and acknowledges nothing.
         """
         if node_id in self._dead:
             return
@@ -389,12 +390,29 @@ class World:
                 self._links.pop((peer, peer_conn), None)
                 self._post_to_peer(end, peer, Disconnected(peer_conn))
         self._links = {end: other for end, other in self._links.items() if end[0] != node_id}
-        membership.see_off(self.spec, node_id, self.running, self._act, cleanly=cleanly)
+        if noticed:
+            membership.see_off(self.spec, node_id, self.running, self._act, cleanly=cleanly)
+        else:
+            self._set_unheard(self.spec.unheard | {node_id})
+            membership.succeed(self.spec, self.running, self._act)
         self.run()
+
+    def notice_crash(self, node_id: int) -> None:
+        """The controller takes a broker for gone that died unnoticed."""
+        self._set_unheard(self.spec.unheard - {node_id})
+        membership.see_off(self.spec, node_id, self.running, self._act)
+        self.run()
+
+    def _set_unheard(self, unheard: frozenset[int]) -> None:
+        """Whoever leads learns whose replicas acknowledge nothing."""
+        self.spec.unheard = unheard
+        for node_id in self.running:
+            self._act_on(node_id, self.nodes[node_id].replication.adopt_all)
 
     def start_broker(self, node_id: int) -> None:
         """A broker that died starts again, and knows what the logs say."""
         assert node_id in self._dead, f"broker {node_id} runs"
+        self.spec.unheard -= {node_id}
         membership.choose_controller(self.spec, node_id, self.running)
         self.nodes[node_id] = self._make_node(node_id)
         self._dead.discard(node_id)

@@ -113,3 +113,31 @@ def test_an_image_that_was_shown_is_not_shown_again() -> None:
     controller = new_world().nodes[2].controller
     with pytest.raises(AssertionError, match="an image never goes back"):
         controller.show([controller.image])
+
+
+@pytest.mark.parametrize("dead", [1, 2, 3])
+def test_who_died_unnoticed_is_in_service_and_leads_until_it_is_noticed(dead: int) -> None:
+    world = new_world()
+    others = [each for each in (1, 2, 3) if each != dead]
+    world.stop_broker(dead, noticed=False)
+    assert world.spec.controller_id in others
+    for other in others:
+        assert [1, 2, 3] == sorted(in_service(world, other))
+        assert dead in leaders(world, other)
+    world.notice_crash(dead)
+    for other in others:
+        assert others == sorted(in_service(world, other))
+        assert dead not in leaders(world, other)
+    world.start_broker(dead)
+    assert [1, 2, 3] == sorted(in_service(world, dead))
+
+
+def test_who_starts_leaves_a_death_unnoticed() -> None:
+    world = new_world()
+    world.stop_broker(3)
+    world.stop_broker(2, noticed=False)
+    world.start_broker(3)
+    assert [1, 2, 3] == sorted(in_service(world, 3))
+    world.start_broker(2)
+    assert 2 not in leaders(world, 1)
+    assert frozenset() == world.spec.unheard
