@@ -287,6 +287,8 @@ class RunningCluster:
 
     def _set_unheard(self, unheard: frozenset[int]) -> None:
         """Whoever leads learns whose replicas acknowledge nothing."""
+        if unheard == self.spec.unheard:
+            return
         self.spec.unheard = unheard
         for driver in self.drivers.values():
             if not driver.stopped and not driver.paused:
