@@ -203,6 +203,8 @@ class Release(Struct, frozen=True, kw_only=True):
     """UpdateFeatures carries out what it can; since 4.0 all or nothing."""
     keeps_zstd_from_old_fetches: bool = False
     """A topic with `compression.type=zstd` is not for Fetch below 10; since 4.0 nobody looks."""
+    fetch_session_shards: int = 8
+    """Into how many parts the slots of fetch sessions are divided; before 3.7 they were not (KAFKA-9401)."""
     fences_before_waiting: bool = False
     """Who adds partitions with an old epoch hears so while markers are owed; since 4.0 CONCURRENT_TRANSACTIONS."""
     verification: Verification = Verification()
@@ -301,6 +303,7 @@ def _before_transaction_version(
         updates_each_feature=True,
         verification=verification,
         keeps_zstd_from_old_fetches=True,
+        fetch_session_shards=8 if level >= _KRAFT_SINCE else 1,
         fences_before_waiting=True,
         producers=ProducerRules(
             asks_by_epoch=False, refuses_older_epochs=False, begins_at_zero=False, stable_where_batch_begins=False

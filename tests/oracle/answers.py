@@ -22,6 +22,7 @@ from odradek.records.message_set import Message
 from odradek.records.record import iterate_records
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.fetch_response import FetchResponse
 from odradek.wire.registry import ApiKey
 from odradek.wire.schema import Field, StructSpec
 
@@ -42,6 +43,9 @@ COORDINATION = frozenset({"coordinator_epoch"})
 LEADERSHIP = COORDINATION | {"leader_epoch", "committed_leader_epoch"}
 ORDERED = frozenset({"records", "aborted_transactions", "replica_nodes", "replicas"})
 """What is compared as it comes; the first of several replicas is the one that is preferred."""
+FETCHED_TOPICS = next(field for field in registry.spec(FetchResponse).root.fields if field.python_name == "responses")
+FETCHED = (FETCHED_TOPICS, *(field for field in FETCHED_TOPICS.struct.fields if field.is_array))
+"""A Fetch is answered in an order that is not that of a hash map."""
 
 CLOCK_TIME_IN_TEXT = re.compile(r"\b1[5-9]\d{11}\b")
 UUID_BYTES = 16
@@ -80,8 +84,9 @@ class Aliases:
         return self.other("term", ("term", epoch)) if name in self.terms and epoch >= 0 else str(epoch)
 
     def topic(self, name: str, topic_id: bytes) -> None:
-        """From now on this id is shown as that of the topic."""
-        self.topic_ids[topic_id] = f"id({name})"
+        """From now on this id is shown as that of the topic; a topic that is made again has another one."""
+        before = sum(shown.startswith(f"id({name}") for shown in self.topic_ids.values())
+        self.topic_ids[topic_id] = f"id({name} again)" if before else f"id({name})"
 
     def uuid(self, value: bytes) -> str:
         if not any(value):
@@ -162,7 +167,7 @@ def nested_lines(field: Field, content: Any, version: int, aliases: Aliases, dep
         return
     assert field.struct is not None
     elements: Iterable[Any] = content if field.is_array else [content]
-    if field.is_array and field.python_name not in ORDERED:
+    if field.is_array and field.python_name not in ORDERED and field not in FETCHED:
         elements = sorted(elements, key=lambda element: sort_key(field.struct, element, aliases))
     for element in elements:
         yield from struct_lines(field.struct, element, version, aliases, label=field.python_name, depth=depth)

@@ -136,7 +136,8 @@ class Node:
         self.faults: Faults | None = None
         self.start_refused: StartRefused | None = None
         """Why the node cannot serve, once it was told to start."""
-        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, random)
+        slots, shards = config.max_incremental_fetch_session_cache_slots, self.release.fetch_session_shards
+        self.fetch_sessions = FetchSessions(slots, random, shards=shards)
         self.entrance = Entrance(self)
         self.peers = Peers(self)
         self.producer_ids = ProducerIdSupply(self)

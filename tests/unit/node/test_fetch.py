@@ -58,10 +58,22 @@ def test_a_fetch_waits_for_min_bytes() -> None:
 
 
 def test_an_error_is_answered_at_once() -> None:
-    world = World(topics=["t:1"])
-    answer = world.client().send(fetch_request((0, 0), (9, 0), max_wait_ms=500), 11)
+    world = World(topics=["t:2"])
+    answer = world.client().send(fetch_request((0, 0), (1, 7), max_wait_ms=500), 11)
     world.run()
-    assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION == answer.response.responses[0].partitions[1].error_code
+    assert ErrorCode.OFFSET_OUT_OF_RANGE == answer.response.responses[0].partitions[1].error_code
+
+
+def test_a_partition_that_is_not_there_lets_a_fetch_wait_for_the_others() -> None:
+    world = World(topics=["t:1"])
+    answer = world.client().send(fetch_request((9, 0), (0, 0), max_wait_ms=500), 11)
+    world.advance(499)
+    assert not answer.arrived
+    world.advance(1)
+    assert [0, 9] == fetched_partitions(answer.response)
+    alone = world.client().send(fetch_request((9, 0), max_wait_ms=500), 11)
+    world.run()
+    assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION == only_fetched(alone.response).error_code
 
 
 def test_the_first_batch_comes_whole_even_above_the_limits() -> None:
@@ -303,8 +315,24 @@ class TestSessions:
             served.append(fetched_partitions(world.client().ask(request, 13)))
         assert [[0], [1], [0]] == served, "the first fetch moves nobody"
 
-    def test_a_full_cache_gives_no_session(self) -> None:
-        world = World(topics=["t:2"], config={"max.incremental.fetch.session.cache.slots": 1})
-        self.open(world)
+    @pytest.mark.parametrize(
+        ("slots", "as_kafka", "opened"), [(7, None, 0), (8, None, 8), (17, None, 16), (7, "3.9", 0), (7, "3.6", 7)]
+    )
+    def test_the_slots_are_divided_among_shards(self, slots: int, as_kafka: str | None, opened: int) -> None:
+        release = {"odradek.as.kafka": as_kafka} if as_kafka else {}
+        world = World(topics=["t:2"], config={"max.incremental.fetch.session.cache.slots": slots, **release})
+        request = fetch_request((0, 0), session_epoch=0)
+        ids = {world.client().ask(request, 12).session_id for _ in range(20)}
+        assert opened == len(ids - {0}) == len(world.nodes[1].fetch_sessions)
+
+    def test_a_session_that_goes_on_overtakes_a_fetch_that_waits(self) -> None:
+        world = World(topics=["t:2"])
         opened, _ = self.open(world)
-        assert 0 == opened.session_id
+        waiting = world.client().send(fetch_request(session_id=opened.session_id, session_epoch=1, max_wait_ms=500), 13)
+        world.client().ask(fetch_request(session_id=opened.session_id, session_epoch=2), 13)
+        world.advance(500)
+        assert (ErrorCode.INVALID_FETCH_SESSION_EPOCH, opened.session_id, []) == (
+            waiting.response.error_code,
+            waiting.response.session_id,
+            waiting.response.responses,
+        )

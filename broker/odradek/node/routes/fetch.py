@@ -15,10 +15,17 @@ from odradek.config.table import RACK_AWARE
 from odradek.log.isolation import ISOLATION_LEVELS, READ_COMMITTED
 from odradek.log.machine import Refused
 from odradek.log.replica import Replica
-from odradek.node.fetch_sessions import EPOCH_FINAL, EPOCH_INITIAL, FetchSession, SessionPartition
 from odradek.node.hosting.nearest import nearest_replica
 from odradek.node.hosting.replicas import READABLE, HasReplicas
 from odradek.node.quotas.piece import HasQuotas
+from odradek.node.routes.fetch_contexts import (
+    NO_EPOCH,
+    SESSIONS_SINCE,
+    TOPIC_IDS_SINCE,
+    FetchContext,
+    find_context,
+    reads_as,
+)
 from odradek.node.routes.leaders import current_leader
 from odradek.node.seams import (
     HasAuthority,
@@ -46,6 +53,7 @@ from odradek.wire.messages.fetch_response import (
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
+    from odradek.node.fetch_sessions import SessionPartition
     from odradek.node.transport.call import Call
     from odradek.wire.messages.fetch_request import FetchRequest
 
@@ -71,21 +79,20 @@ class Node(
 BATCHES_SINCE = 4
 ZSTD_SINCE = 10
 RACKS_SINCE = 11
-TOPIC_IDS_SINCE = 13
 LEADERS_SINCE = 16
-NO_EPOCH = -1
-NO_REPLICA = -1
-Key = tuple[object, int]
 
 
 async def fetch(node: Node, call: Call) -> FetchResponse:
     """Read from each partition; wait for `min_bytes` until `max_wait_ms` has passed."""
     request: FetchRequest = call.request
-    wanted, session, error = await _wanted(node, request, call)
-    if error is not ErrorCode.NONE:
-        return FetchResponse(error_code=error)
-    if request.isolation_level not in ISOLATION_LEVELS and _reads_any(node, request, call, wanted.values()):
-        return _of_no_isolation(request, call.version)
+    if call.version >= SESSIONS_SINCE and not node.fetch_sessions.is_of_a_shard(request.session_id):
+        return _failed_whole(request, call.version)
+    context = await find_context(node, call)
+    if isinstance(context, ErrorCode):
+        return FetchResponse(error_code=context)
+    wanted, refused = await _sorted_out(node, call, context)
+    if request.isolation_level not in ISOLATION_LEVELS and wanted:
+        return _failed_whole(request, call.version)
     deadline = node.now + request.max_wait_ms
     bytes_max = None if call.meter is None or node.quotas is None else node.quotas.fetch_bytes_max(call)
     bytes_min = request.min_bytes if bytes_max is None else min(request.min_bytes, bytes_max)
@@ -93,116 +100,94 @@ async def fetch(node: Node, call: Call) -> FetchResponse:
         reading = _Reading(node, request, call)
         if bytes_max is not None:
             reading.room = min(reading.room, bytes_max)
-        async for some in node.turns.share(call, list(wanted.values())):
+        async for some in node.turns.share(call, wanted):
             for partition in some:
                 reading.read(partition)
         if reading.size >= bytes_min or reading.failed or node.now >= deadline or not wanted:
             break
         if call.is_long and reading.is_stale():
             continue
-        keys = [(READABLE, (partition.topic, partition.index)) for partition in wanted.values()]
+        keys = [(READABLE, (partition.topic, partition.index)) for partition in wanted]
         reading.await_leaders()
         await node.purgatory.park(keys, deadline=deadline)
-    incremental = session is not None and request.session_epoch > EPOCH_INITIAL
+    reading.results += refused
     if call.meter is not None and node.quotas is not None:
-        throttle_ms = node.quotas.fetched(call, _would_answer(reading, session, incremental=incremental))
+        throttle_ms = node.quotas.fetched(call, context.would_answer(reading.results, reading.leaders))
         if throttle_ms:
-            return _throttled(node, session, throttle_ms, incremental=incremental)
-    return await _answer(node, call, reading, session, incremental=incremental)
+            return context.throttled(throttle_ms)
+    return await context.answer(node, call, reading.results, reading.leaders)
 
 
-def _reads_any(node: Node, request: FetchRequest, call: Call, wanted: Iterable[SessionPartition]) -> bool:
-    """Whether any of these partitions is there, and may be read: Kafka looks at the isolation level only then."""
-    reading = _Reading(node, request, call)
-    return any(reading.is_there(partition) for partition in wanted)
+def _failed_whole(request: FetchRequest, version: int) -> FetchResponse:
+    """Kafka fails with all of a request that reads with an unknown isolation level, or names a session of no shard.
 
-
-def _of_no_isolation(request: FetchRequest, version: int) -> FetchResponse:
-    """Kafka fails with all of a request whose isolation level is none; topics without names are not answered."""
+    Topics without names are not answered.
+    """
     error = ErrorCode.UNKNOWN_SERVER_ERROR
-    if version >= TOPIC_IDS_SINCE:
-        return FetchResponse(error_code=error, session_id=request.session_id)
-    topics = [
-        FetchableTopicResponse(
-            topic=topic.topic, partitions=[_failed(each.partition, error, unknown=True) for each in topic.partitions]
-        )
-        for topic in request.topics
-    ]
-    return FetchResponse(error_code=error, session_id=request.session_id, responses=topics)
+    failed = FetchResponse(error_code=error, session_id=request.session_id)
+    if version < TOPIC_IDS_SINCE:
+        failed.responses = [
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=[_failed(each.partition, error, aborted=[]) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    return failed
 
 
-async def _wanted(
-    node: Node, request: FetchRequest, call: Call
-) -> tuple[dict[Key, SessionPartition], FetchSession | None, ErrorCode]:
-    """The partitions to read, by session or by the request alone."""
-    version = call.version
-    asked = await _asked(node, request, call)
-    if version < 7 or request.session_epoch == EPOCH_FINAL:
-        if version >= 7 and request.session_id:
-            node.fetch_sessions.close(request.session_id)
-        return asked, None, ErrorCode.NONE
-    if request.session_epoch == EPOCH_INITIAL:
-        if request.session_id:
-            node.fetch_sessions.close(request.session_id)
-        uses_topic_ids = version >= TOPIC_IDS_SINCE
-        return asked, node.fetch_sessions.open(asked, uses_topic_ids=uses_topic_ids, now=node.now), ErrorCode.NONE
-    session = node.fetch_sessions.get(request.session_id)
-    if session is None:
-        return {}, None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    if session.epoch != request.session_epoch:
-        return {}, None, ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    if session.uses_topic_ids != (version >= TOPIC_IDS_SINCE):
-        return {}, None, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    _update(session, request, asked, by_id=version >= TOPIC_IDS_SINCE)
-    if not session.partitions:
-        # A session that has nothing left is over; what was asked is read once more, as without one.
-        node.fetch_sessions.close(session.session_id)
-        return asked, None, ErrorCode.NONE
-    node.fetch_sessions.touch(session, node.now)
-    return session.partitions, session, ErrorCode.NONE
+async def _sorted_out(
+    node: Node, call: Call, context: FetchContext
+) -> tuple[list[SessionPartition], list[tuple[SessionPartition, PartitionData]]]:
+    """What is read, and the answers for what is not even looked for.
+
+    For the latter nobody is answered sooner, and they come last; of a consumer's those whose topic has no name first.
+    """
+    wanted: list[SessionPartition] = []
+    nameless: list[tuple[SessionPartition, PartitionData]] = []
+    refused: list[tuple[SessionPartition, PartitionData]] = []
+    gate = _Gate(node, call)
+    async for some in node.turns.share(call, context.partitions):
+        for each in some:
+            error = gate.refuses(each)
+            if error is None:
+                wanted.append(each)
+                continue
+            comes_first = error is ErrorCode.UNKNOWN_TOPIC_ID and not gate.is_for_follower
+            (nameless if comes_first else refused).append((each, _failed(each.index, error, aborted=[])))
+    return wanted, nameless + refused
 
 
-async def _asked(node: Node, request: FetchRequest, call: Call) -> dict[Key, SessionPartition]:
-    by_id = call.version >= TOPIC_IDS_SINCE
-    image = node.image
-    asked: dict[Key, SessionPartition] = {}
-    for topic in request.topics:
-        if by_id:
-            known = image.topic_by_id(topic.topic_id)
-            name = "" if known is None else known.name
-            named: object = topic.topic_id
-        else:
-            name = named = topic.topic
-        async for some in node.turns.share(call, topic.partitions):
-            for partition in some:
-                asked[named, partition.partition] = SessionPartition(
-                    name,
-                    topic.topic_id,
-                    partition.partition,
-                    partition.fetch_offset,
-                    partition.partition_max_bytes,
-                    max(NO_EPOCH, partition.current_leader_epoch),
-                    max(NO_EPOCH, partition.last_fetched_epoch),
-                )
-    return asked
+class _Gate:
+    """What is asked about each partition before it is read, and only then: it may be gone before the answer."""
 
+    def __init__(self, node: Node, call: Call) -> None:
+        self._node = node
+        self._call = call
+        self._by_id = call.version >= TOPIC_IDS_SINCE
+        self.is_for_follower = reads_as(call.request) >= 0
 
-def _update(session: FetchSession, request: FetchRequest, asked: dict[Key, SessionPartition], *, by_id: bool) -> None:
-    known = session.partitions
-    for key, partition in asked.items():
-        before = known.get(key)
-        if before is None:
-            known[key] = partition
-            continue
-        before.topic = partition.topic
-        before.fetch_offset = partition.fetch_offset
-        before.max_bytes = partition.max_bytes
-        before.current_leader_epoch = partition.current_leader_epoch
-        before.last_fetched_epoch = partition.last_fetched_epoch
-    for topic in request.forgotten_topics_data:
-        named: object = topic.topic_id if by_id else topic.topic
-        for index in topic.partitions:
-            known.pop((named, index), None)
+    def refuses(self, wanted: SessionPartition) -> ErrorCode | None:
+        """Why the partition is not read; finds the name of an id that had none."""
+        image = self._node.image
+        if self._by_id and not wanted.topic:
+            found = image.topic_by_id(wanted.topic_id)
+            wanted.topic = "" if found is None else found.name
+        is_named = bool(wanted.topic) or not self._by_id
+        if (is_named or self.is_for_follower) and not self._may_read(wanted.topic):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if not is_named:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return None if image.partition(wanted.topic, wanted.index) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _may_read(self, topic: str) -> bool:
+        """Whether the sender may still read it: a session can outlive a permission. A follower reads all or nothing."""
+        authority = self._node.authority
+        if authority is None:
+            return True
+        if self.is_for_follower:
+            return authority.allows(self._call, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
+        return authority.allows(self._call, AclOperation.READ, AclResource.TOPIC, topic)
 
 
 class _Reading:
@@ -218,7 +203,7 @@ class _Reading:
         self.room = min(request.max_bytes, node.config.fetch_max_bytes) if version >= 3 else 2**31 - 1
         self.size = 0
         self.failed = False
-        self.follower = max(request.replica_id, request.replica_state.replica_id)
+        self.follower = reads_as(request)
         self.reads_replicas = version >= RACKS_SINCE and self.follower < 0
         self.selects = self.reads_replicas and node.config.replica_selector_class == RACK_AWARE
         self.replicas: list[Replica] = []
@@ -234,15 +219,6 @@ class _Reading:
             self.size += len(data.records)
             self.room = max(0, self.room - len(data.records))
         self.results.append((wanted, data))
-
-    def is_there(self, wanted: SessionPartition) -> bool:
-        """Whether the partition exists and the sender may read it; its leader may be another broker."""
-        image = self.node.image
-        by_id = self.version >= TOPIC_IDS_SINCE
-        topic = image.topic_by_id(wanted.topic_id) if by_id else image.topic(wanted.topic)
-        if topic is None or image.partition(topic.name, wanted.index) is None:
-            return False
-        return self._may_read(topic.name)
 
     def is_stale(self) -> bool:
         """Whether a partition has grown since it was read: nobody was woken by that, for nobody waited yet."""
@@ -274,10 +250,6 @@ class _Reading:
         return None if isinstance(held, Refused) else held
 
     def _read(self, wanted: SessionPartition) -> PartitionData:
-        node = self.node
-        is_named = bool(wanted.topic) or self.version < TOPIC_IDS_SINCE
-        if node.authority is not None and is_named and not self._may_read(wanted.topic):
-            return _failed(wanted.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self._readable(wanted)
         if partition is None:
             return self._unavailable(wanted)
@@ -354,15 +326,6 @@ class _Reading:
         registered = self.node.image.partition(wanted.topic, wanted.index)
         return registered is not None and self.follower in registered.replicas and self.follower != registered.leader
 
-    def _may_read(self, topic: str) -> bool:
-        """Whether the sender may still read it: a session can outlive a permission. A follower reads all or nothing."""
-        authority, request = self.node.authority, self.call.request
-        if authority is None:
-            return True
-        if max(request.replica_id, request.replica_state.replica_id) >= 0:
-            return authority.allows(self.call, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
-        return authority.allows(self.call, AclOperation.READ, AclResource.TOPIC, topic)
-
     def _parted(self, partition: Partition | Replica, wanted: SessionPartition) -> PartitionData | None:
         """What tells a reader where its records and ours part, if they do; asked before the offset is looked at."""
         end = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
@@ -376,16 +339,15 @@ class _Reading:
         return told
 
     def _unavailable(self, wanted: SessionPartition) -> PartitionData:
-        image = self.node.image
-        if self.version >= TOPIC_IDS_SINCE:
-            topic = image.topic_by_id(wanted.topic_id)
-            if topic is None:
-                return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_ID)
-            # A session may have asked for the topic before this broker knew it.
-            wanted.topic = topic.name
-        if image.partition(wanted.topic, wanted.index) is None:
+        node, by_id = self.node, self.version >= TOPIC_IDS_SINCE
+        topic = node.image.topic(wanted.topic)
+        registered = None if topic is None else topic.partitions.get(wanted.index)
+        if topic is None or registered is None:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        refused = self.node.replicas.led_in(wanted.topic, wanted.index, wanted.current_leader_epoch)
+        if by_id and topic.id != wanted.topic_id and node.node_id in registered.replicas:
+            # The topic was made again: its name is that of a session, which was found once (KIP-516).
+            return _failed(wanted.index, ErrorCode.INCONSISTENT_TOPIC_ID)
+        refused = node.replicas.led_in(wanted.topic, wanted.index, wanted.current_leader_epoch)
         error = refused.error if isinstance(refused, Refused) else ErrorCode.NOT_LEADER_OR_FOLLOWER
         failed = _failed(wanted.index, error)
         if error is not ErrorCode.UNKNOWN_LEADER_EPOCH:
@@ -403,15 +365,6 @@ class _Reading:
                 found.tell_endpoint(self.leaders, NodeEndpoint)
 
 
-_UNKNOWN = frozenset(
-    {
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-)
-
-
 def _without_records(partition: Partition | Replica, wanted: SessionPartition) -> PartitionData:
     """Where the partition stands, for a reader that is to go elsewhere."""
     return PartitionData(
@@ -424,95 +377,14 @@ def _without_records(partition: Partition | Replica, wanted: SessionPartition) -
     )
 
 
-def _failed(index: int, error: ErrorCode, *, unknown: bool | None = None) -> PartitionData:
-    # Kafka tells apart what it does not know, with no aborted transactions, from what it could not read, with null.
-    unknown = error in _UNKNOWN if unknown is None else unknown
+def _failed(index: int, error: ErrorCode, *, aborted: list[AbortedTransaction] | None = None) -> PartitionData:
+    """A partition that could not be read. One that was not looked for has no aborted transactions in place of null."""
     return PartitionData(
         partition_index=index,
         error_code=error,
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
-        aborted_transactions=[] if unknown else None,
+        aborted_transactions=aborted,
         records=b"",
     )
-
-
-async def _answer(
-    node: Node, call: Call, reading: _Reading, session: FetchSession | None, *, incremental: bool
-) -> FetchResponse:
-    # In the order of the request: a topic that comes twice in it comes twice in the answer.
-    topics: list[FetchableTopicResponse] = []
-    async for some in node.turns.share(call, reading.results):
-        for wanted, data in some:
-            if session is not None:
-                news = _has_news(wanted, data)
-                if incremental and not news:
-                    continue
-                if incremental and data.records:
-                    _move_to_end(session, wanted)
-            if not topics or (topics[-1].topic, topics[-1].topic_id) != (wanted.topic, wanted.topic_id):
-                topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id))
-            topics[-1].partitions.append(data)
-    return FetchResponse(
-        session_id=session.session_id if session is not None else 0,
-        responses=topics,
-        node_endpoints=list(reading.leaders.values()),
-    )
-
-
-def _would_answer(reading: _Reading, session: FetchSession | None, *, incremental: bool) -> FetchResponse:
-    """The answer as it would be, for its size: the session does not hear of it."""
-    topics: list[FetchableTopicResponse] = []
-    for wanted, data in reading.results:
-        if incremental and not _is_news(wanted, data):
-            continue
-        if not topics or (topics[-1].topic, topics[-1].topic_id) != (wanted.topic, wanted.topic_id):
-            topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id))
-        topics[-1].partitions.append(data)
-    return FetchResponse(
-        session_id=session.session_id if session is not None else 0,
-        responses=topics,
-        node_endpoints=list(reading.leaders.values()),
-    )
-
-
-def _throttled(node: Node, session: FetchSession | None, throttle_ms: int, *, incremental: bool) -> FetchResponse:
-    """An empty answer (KIP-219); a session that would begin does not."""
-    if session is not None and not incremental:
-        node.fetch_sessions.close(session.session_id)
-    return FetchResponse(
-        throttle_time_ms=throttle_ms, session_id=session.session_id if session is not None and incremental else 0
-    )
-
-
-def _is_news(wanted: SessionPartition, data: PartitionData) -> bool:
-    """Whether an incremental answer names this partition."""
-    return (
-        data.error_code != ErrorCode.NONE
-        or wanted.told_error
-        or data.diverging_epoch.epoch != NO_EPOCH
-        or data.preferred_read_replica != NO_REPLICA
-        or bool(data.records)
-        or data.high_watermark != wanted.told_high_watermark
-        or data.last_stable_offset != wanted.told_last_stable_offset
-        or data.log_start_offset != wanted.told_log_start_offset
-    )
-
-
-def _has_news(wanted: SessionPartition, data: PartitionData) -> bool:
-    """Whether an incremental answer names this partition; remembers what is told."""
-    news = _is_news(wanted, data)
-    wanted.told_high_watermark = data.high_watermark
-    wanted.told_last_stable_offset = data.last_stable_offset
-    wanted.told_log_start_offset = data.log_start_offset
-    wanted.told_error = data.error_code != ErrorCode.NONE
-    return news
-
-
-def _move_to_end(session: FetchSession, wanted: SessionPartition) -> None:
-    """A partition that was served moves to the end of the round, so that the next fetch begins with another one."""
-    key: Key = (wanted.topic_id if session.uses_topic_ids else wanted.topic, wanted.index)
-    moved = session.partitions.pop(key, None)
-    if moved is not None:
-        session.partitions[key] = moved
