@@ -43,10 +43,6 @@ COORDINATION = frozenset({"coordinator_epoch"})
 LEADERSHIP = COORDINATION | {"leader_epoch", "committed_leader_epoch"}
 ORDERED = frozenset({"records", "aborted_transactions", "replica_nodes", "replicas"})
 """What is compared as it comes; the first of several replicas is the one that is preferred."""
-FETCHED_TOPICS = next(field for field in registry.spec(FetchResponse).root.fields if field.python_name == "responses")
-FETCHED = (FETCHED_TOPICS, *(field for field in FETCHED_TOPICS.struct.fields if field.is_array))
-"""A Fetch is answered in an order that is not that of a hash map."""
-
 CLOCK_TIME_IN_TEXT = re.compile(r"\b1[5-9]\d{11}\b")
 UUID_BYTES = 16
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -57,6 +53,16 @@ SHORT_UUID = re.compile(r"(?=.*[A-Z])(?=.*[a-z])[\w-]{22}")
 MEMBERS = frozenset({"leader", "member_id"})
 PLAIN = re.compile(r"[^\s\"=\[\]]+")
 PRODUCER_NAMES = "xyzuvwabcdefghijklm"
+
+
+def in_order_of_the_answer() -> frozenset[Field]:
+    """The topics and partitions of a Fetch, which Kafka answers in an order of its own, not in that of a hash map."""
+    (topics,) = (field for field in registry.spec(FetchResponse).root.fields if field.python_name == "responses")
+    assert topics.struct is not None
+    return frozenset((topics, *(field for field in topics.struct.fields if field.is_array)))
+
+
+FETCHED = in_order_of_the_answer()
 
 
 class Aliases:

@@ -53,7 +53,9 @@ TELEMETRY = "odradek.telemetry"
 TELEMETRY_SINK = Path(__file__).parent / "telemetry" / "TelemetrySink.java"
 """What a real broker has instead: Kafka takes the metrics of clients only if a plug-in does."""
 
+SHARES = "__share_group_state"
 FIRST, SECOND = 1, PHANTOM_ID
+COORDINATED_BY_BOTH = [[SECOND if index == FAR_PARTITION else FIRST] for index in range(COORDINATOR_PARTITIONS)]
 TOPIC, SET = 2, 0
 
 
@@ -129,9 +131,8 @@ class RealBroker:
 
     def give_coordinators_away(self) -> None:
         """Create the coordinators' topics as the broker would, but for the last partition of each."""
-        replicas = [[SECOND if index == FAR_PARTITION else FIRST] for index in range(COORDINATOR_PARTITIONS)]
-        for name in COORDINATED:
-            create_topic(self.address, name, replicas=replicas, configs={"cleanup.policy": "compact"})
+        for name in (*COORDINATED, SHARES):
+            create_topic(self.address, name, replicas=COORDINATED_BY_BOTH, configs={"cleanup.policy": "compact"})
 
     def make_phantom(self) -> Phantom:
         cluster = ask(self.address, ApiKey.DESCRIBE_CLUSTER, 0, {})
@@ -267,4 +268,6 @@ def odradek(level: int, properties: Mapping[str, str], neighbour: Neighbour) -> 
             # What the second broker had it would take along when it goes.
             for name in COORDINATED:
                 create_topic(broker.address, name, replicas=[[FIRST]] * COORDINATOR_PARTITIONS)
+        if neighbour is Neighbour.COORDINATES:
+            create_topic(broker.address, SHARES, replicas=COORDINATED_BY_BOTH)
         yield broker

@@ -22,6 +22,9 @@ __all__ = ["Acknowledged", "Acquired", "AckType", "Change", "Limits", "ReadBatch
 
 _last = attrgetter("last")
 
+NOTHING_ACQUIRED = Refused(
+    ErrorCode.INVALID_RECORD_STATE, "Batch record not found. The request batch offsets are not found in the cache."
+)
 PAST_FIRST = Refused(
     ErrorCode.INVALID_REQUEST, "Batch record not found. The first offset in request is past acquired records."
 )
@@ -103,6 +106,8 @@ class SharePartition:
         self.key = key
         self.state_epoch = state.state_epoch
         self.leader_epoch = leader_epoch
+        self.looked_at = NO_OFFSET
+        """Where a fetch has read last."""
         begin = start_offset if state.start_offset == NO_OFFSET else state.start_offset
         self.stretches = Stretches(begin)
         for batch in state.batches:
@@ -119,6 +124,11 @@ class SharePartition:
     def next_offset(self) -> int:
         """Where a member that fetches is to read."""
         return self.stretches.first_free()
+
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether a fetch has read where the next one is to read: there were no records, or others came first."""
+        return self.looked_at == self.next_offset
 
     def can_acquire(self, limits: Limits) -> bool:
         """Whether there is room for another record on its way, or one that was on its way before."""
@@ -238,6 +248,8 @@ class SharePartition:
             # It is done with already, as far as anybody can tell.
             return None
         first = max(said.first, stretches.start)
+        if stretches.start == stretches.end:
+            return NOTHING_ACQUIRED
         if first >= stretches.end:
             return PAST_FIRST
         if said.last >= stretches.end:

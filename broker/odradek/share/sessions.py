@@ -5,11 +5,13 @@ A session is a member's at one broker. Its epoch counts the requests: 0 begins i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["FINAL_EPOCH", "INITIAL_EPOCH", "ShareSession", "ShareSessions"]
+__all__ = ["FINAL_EPOCH", "INITIAL_EPOCH", "ShareSession", "ShareSessions", "SharedPartition"]
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -18,34 +20,29 @@ _EPOCH_MAX = 2**31 - 1
 TopicPartition = tuple[bytes, int]
 
 
+class SharedPartition(Struct):
+    """A partition of a session."""
+
+    topic: str
+    """The name that its topic had when it came into the session, which nothing changes; empty if there was none."""
+    is_due: bool = False
+    """Whether the next answer names it, whatever there is: it is new, or had an error in the last one."""
+
+
 class ShareSession(Struct):
-    """The partitions by topic id and index, in the order in which they came."""
+    """The partitions by topic id and index, in the order in which they came or were served."""
 
     group_id: str
     member_id: str
-    connection: object
-    """Over which it began: it ends with it."""
     epoch: int = 1
-    partitions: dict[TopicPartition, None] = {}
-    untold: set[TopicPartition] = set()
-    """Partitions that no answer has told of yet: the next one does, whether there are records or not."""
+    partitions: dict[TopicPartition, SharedPartition] = {}
 
-    def add(self, partition: TopicPartition) -> None:
-        """Fetch from this partition, too."""
-        if partition not in self.partitions:
-            self.partitions[partition] = None
-            self.untold.add(partition)
-
-    def forget(self, partition: TopicPartition) -> None:
-        """Fetch from this partition no more."""
-        self.partitions.pop(partition, None)
-        self.untold.discard(partition)
-
-    def rotated(self) -> list[TopicPartition]:
-        """The partitions, each first in its turn: none starves behind the others."""
-        every = list(self.partitions)
-        turn = self.epoch % len(every) if every else 0
-        return every[turn:] + every[:turn]
+    def served(self, told: Iterable[TopicPartition]) -> None:
+        """Records of these partitions were told: they go behind the others."""
+        for topic_partition in told:
+            partition = self.partitions.pop(topic_partition, None)
+            if partition is not None:
+                self.partitions[topic_partition] = partition
 
 
 class ShareSessions:
@@ -53,19 +50,23 @@ class ShareSessions:
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], ShareSession] = {}
-        self._begun: dict[object, set[str]] = {}
-        """The groups of the sessions that ever began over a connection."""
+        self._begun: dict[object, ShareSession] = {}
+        """The last session that began over each connection, which ends with it; as in Kafka an earlier one does not."""
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def get(self, group_id: str, member_id: str) -> ShareSession | None:
+        """The session of a member."""
+        return self._sessions.get((group_id, member_id))
 
     def open(self, group_id: str, member_id: str, connection: object, *, at_most: int) -> ShareSession | ErrorCode:
         """Begin a session; one that the member had is forgotten."""
         key = group_id, member_id
         if key not in self._sessions and len(self._sessions) >= at_most:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
-        session = self._sessions[key] = ShareSession(group_id, member_id, connection)
-        self._begun.setdefault(connection, set()).add(group_id)
+        session = self._sessions[key] = ShareSession(group_id, member_id)
+        self._begun[connection] = session
         return session
 
     def find(self, group_id: str, member_id: str, epoch: int) -> ShareSession | ErrorCode:
@@ -86,13 +87,14 @@ class ShareSessions:
         if self._sessions.get(key) is session:
             del self._sessions[key]
 
-    def of_connection(self, connection: object) -> list[ShareSession]:
-        """The sessions that began over this connection."""
-        return [each for each in self._sessions.values() if each.connection is connection]
-
-    def forget(self, connection: object) -> list[str]:
-        """The connection is gone: the groups it had sessions of, in order."""
-        return sorted(self._begun.pop(connection, ()))
+    def disconnected(self, connection: object) -> tuple[ShareSession, bool] | None:
+        """The connection is gone: its last session, which is over, and whether it was so before."""
+        session = self._begun.pop(connection, None)
+        if session is None:
+            return None
+        is_over = self.get(session.group_id, session.member_id) is not session
+        self.close(session)
+        return session, is_over
 
     def has_any(self, group_id: str) -> bool:
         """Whether a member of the group has a session."""

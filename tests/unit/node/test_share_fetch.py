@@ -87,10 +87,10 @@ class Reader:
         known = self.send(0, wait_ms=0)
         self.world.run()
         assert ErrorCode.NONE == told(known)[0].error_code
-        self.produce(0)
         self.held = self.world.arm(rule(ApiKey.READ_SHARE_GROUP_STATE, hold=True))
         answer = self.send(partition, epoch=1)
         self.world.run()
+        self.produce(0)
         assert not answer.arrived
         assert 1 == self.held.hits
         return answer
@@ -115,7 +115,7 @@ def test_a_leader_that_moves_while_another_partition_is_waited_for_acquires_noth
         reader.produce(1)
     reader.world.move_leader("t", 0, 2)
     reader.world.disarm(reader.held)
-    reader.world.advance(100)
+    reader.world.advance(100 if others else WAIT_MS)
     data = told(answer)[0]
     assert (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2) == (data.error_code, data.current_leader.leader_id)
     assert [] == offsets(data)
@@ -141,7 +141,32 @@ def test_a_topic_that_is_deleted_while_another_one_is_waited_for_is_unknown() ->
     reader.world.client().ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     reader.world.disarm(reader.held)
     reader.world.advance(100)
-    assert {ErrorCode.UNKNOWN_TOPIC_ID} == {data.error_code for data in told(answer).values()}
+    assert {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION} == {data.error_code for data in told(answer).values()}
+
+
+def test_a_partition_with_records_does_not_wait_for_the_state_of_another_one() -> None:
+    """The other one begins all the same."""
+    reader = Reader(3)
+    for index in range(3):
+        reader.produce(index)
+    first = reader.send(0, 1, 2)
+    reader.world.advance(100)
+    assert {0: [(0, 0)]} == {index: offsets(data) for index, data in told(first).items()}
+    held = reader.world.arm(rule(ApiKey.READ_SHARE_GROUP_STATE, times="all", hold=True))
+    second = reader.send(epoch=1)
+    reader.world.run()
+    assert {1: [(0, 0)], 2: [(0, 0)]} == {index: offsets(data) for index, data in told(second).items()}
+    assert 0 == held.hits
+
+
+def test_a_partition_that_fails_lets_a_fetch_wait_for_the_others() -> None:
+    reader = Reader(1)
+    answer = reader.send(0, 7)
+    reader.world.advance(WAIT_MS - 100)
+    assert not answer.arrived
+    reader.produce()
+    data = told(answer)
+    assert ([(0, 0)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == (offsets(data[0]), data[7].error_code)
 
 
 def test_what_comes_while_another_partition_is_waited_for_is_not_waited_for() -> None:
@@ -202,7 +227,7 @@ def test_what_comes_behind_the_look_at_its_partition_is_not_waited_for(
 def test_nothing_is_acquired_from_what_moves_behind_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
     looking = Looking(monkeypatch, records=1)
     looking.world.move_leader("t", looking.first, 2)
-    looking.world.advance(100)
+    looking.world.advance(WAIT_MS)
     data = told(looking.answer)[looking.first]
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER == data.error_code
     assert [] == offsets(data)
@@ -222,9 +247,11 @@ def test_what_another_member_has_taken_behind_the_look_is_not_acquired_twice(mon
 
 def test_a_look_at_many_partitions_has_many_steps() -> None:
     reader = Reader(MANY, brokers=1)
+    reader.send(*range(MANY), wait_ms=0)
+    reader.world.advance(100)
     for index in range(MANY):
         reader.produce(index)
-    known = reader.send(*range(MANY), wait_ms=0)
+    known = reader.send(epoch=1)
     assert others_served(reader.world, known, reader.world.client()) > 2 * MANY // 32
     assert 10 == sum(bool(data.acquired_records) for data in told(known).values())
 
@@ -242,9 +269,11 @@ def test_a_member_that_is_gone_leaves_nothing_behind() -> None:
 def test_what_is_not_known_any_more_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member goes; while one partition is told of it, another one is led anew, and knows nothing of the member."""
     reader = Reader(2)
+    reader.send(0, 1, wait_ms=0)
+    reader.world.advance(100)
     reader.produce(0)
     reader.produce(1)
-    taken = reader.send(0, 1, wait_ms=0)
+    taken = reader.send(epoch=1)
     reader.world.advance(100)
     assert {0: [(0, 0)], 1: [(0, 0)]} == {index: offsets(data) for index, data in told(taken).items()}
     told_of: list[int] = []

@@ -138,6 +138,16 @@ class Shares:
                 return refused
         return share
 
+    def begin_later(self, wanted: Sequence[tuple[ShareKey, Partition]]) -> None:
+        """Read what the leader before has left of these share partitions, for whoever asks for them next."""
+        if wanted:
+            self._node.kernel.spawn(self._begin_all(wanted))
+
+    async def _begin_all(self, wanted: Sequence[tuple[ShareKey, Partition]]) -> None:
+        for key, partition in wanted:
+            await self.find(key, partition)
+            await self._node.turns.breathe_behind()
+
     async def _begin(self, key: ShareKey, partition: Partition) -> Refused | None:
         state = await read_state(self._node, key, partition.leader_epoch)
         if isinstance(state, Refused):
@@ -220,33 +230,31 @@ class Shares:
 
     # ------------------------------------------------------------------ members that go
 
-    async def release(self, group_id: str, member_id: str) -> None:
-        """Others get what a member has."""
-        limits = self.limits(group_id)
+    async def release(self, session: ShareSession) -> None:
+        """Others get what a member has of the partitions of its session that is over; the rest stays locked."""
+        limits = self.limits(session.group_id)
         turns = self._node.turns
-        for held in [held for key, held in self._held.items() if key.group_id == group_id]:
+        for topic_id, index in list(session.partitions):
             # Leaders move and topics are deleted while another one is told.
-            if self._held.get(held.share.key) is not held:
+            held = self._held.get(ShareKey(session.group_id, topic_id, index))
+            if held is None:
                 continue
-            change = held.share.release(member_id, limits)
+            change = held.share.release(session.member_id, limits)
             if change is not None:
                 await self.tell(held.share, change)
                 await turns.breathe_behind()
 
     def disconnected(self, connection: int) -> None:
-        """A client is gone, and with it the sessions that it began."""
-        ended = self.sessions.of_connection(connection)
-        for session in ended:
-            self.sessions.close(session)
-        group_ids = self.sessions.forget(connection)
-        if group_ids:
-            self._node.kernel.spawn(self._ended(ended, group_ids))
+        """A client is gone, and with it the session that it began."""
+        ended = self.sessions.disconnected(connection)
+        if ended is not None:
+            session, was_over = ended
+            self._node.kernel.spawn(self._ended(session, releases=not was_over))
 
-    async def _ended(self, ended: Sequence[ShareSession], group_ids: Sequence[str]) -> None:
-        for session in ended:
-            await self.release(session.group_id, session.member_id)
-        for group_id in group_ids:
-            if not self.sessions.has_any(group_id):
-                # Nobody reads: offsets may be altered or deleted now, so who comes next has them read again.
-                for key in [key for key in self._held if key.group_id == group_id]:
-                    self._drop(key)
+    async def _ended(self, session: ShareSession, *, releases: bool) -> None:
+        if releases:
+            await self.release(session)
+        if not self.sessions.has_any(session.group_id):
+            # Nobody reads: offsets may be altered or deleted now, so who comes next has them read again.
+            for key in [key for key in self._held if key.group_id == session.group_id]:
+                self._drop(key)

@@ -8,7 +8,6 @@ adds node endpoints (KIP-951), 17 and 18 concern followers only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.config.table import RACK_AWARE

@@ -8,7 +8,8 @@ A ShareFetch says what has become of records that its member had, and waits for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -23,7 +24,7 @@ from odradek.records.batch import Batch, batches, parse_batch, whole_size_at
 from odradek.records.control import read_marker
 from odradek.security.acls import AclOperation, AclResource
 from odradek.share.partition import Acknowledged, AckType, Acquired, ReadBatch, SharePartition
-from odradek.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
+from odradek.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition, ShareSession
 from odradek.share.state import ShareKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import share_acknowledge_response as acknowledge_response
@@ -74,6 +75,8 @@ class _Asked(Struct, frozen=True):
 
 
 _NONSENSE = Refused(ErrorCode.INVALID_REQUEST)
+NOT_HOSTED = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+"""Nobody has fetched from this share partition."""
 
 
 async def share_fetch(node: Node, call: Call) -> ShareFetchResponse:
@@ -98,10 +101,10 @@ async def share_fetch(node: Node, call: Call) -> ShareFetchResponse:
     fetching = _Fetching(node, call, request, group_id, member_id, session)
     if request.share_session_epoch == FINAL_EPOCH:
         shares.sessions.close(session)
-        await shares.release(group_id, member_id)
+        await shares.release(session)
     elif not request.is_renew_ack:
         await fetching.wait_for_records()
-    return fetching.answer(outcomes)
+    return fetching.answer(asked, outcomes, is_first=request.share_session_epoch == INITIAL_EPOCH)
 
 
 def _makes_no_sense(request: ShareFetchRequest, asked: Sequence[_Asked]) -> bool:
@@ -122,11 +125,14 @@ def _session(node: Node, call: Call, request: ShareFetchRequest, asked: Sequence
         session = sessions.find(group_id, member_id, request.share_session_epoch)
     if isinstance(session, ErrorCode) or request.share_session_epoch == FINAL_EPOCH:
         return session
+    is_new = request.share_session_epoch != INITIAL_EPOCH
     for each in asked:
-        session.add((each.topic_id, each.index))
+        known = node.image.topic_by_id(each.topic_id)
+        partition = SharedPartition("" if known is None else known.name, is_due=is_new)
+        session.partitions.setdefault((each.topic_id, each.index), partition)
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
-            session.forget((topic.topic_id, index))
+            session.partitions.pop((topic.topic_id, index), None)
     return session
 
 
@@ -150,7 +156,7 @@ async def share_acknowledge(node: Node, call: Call) -> ShareAcknowledgeResponse:
     outcomes = await _acknowledge_all(node, call, group_id, member_id, asked)
     if request.share_session_epoch == FINAL_EPOCH:
         shares.sessions.close(session)
-        await shares.release(group_id, member_id)
+        await shares.release(session)
     response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=shares.limits(group_id).lock_ms)
     leaders: dict[int, acknowledge_response.NodeEndpoint] = {}
     for (topic_id, index), outcome in outcomes.items():
@@ -226,7 +232,7 @@ async def _acknowledge(node: Node, call: Call, group_id: str, member_id: str, as
     shares, key = node.shares, ShareKey(group_id, asked.topic_id, asked.index)
     share = shares.known(key, partition)
     if share is None:
-        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return NOT_HOSTED
     change = share.acknowledge(member_id, asked.acknowledged, shares.limits(group_id), node.now)
     if isinstance(change, Refused):
         return change
@@ -239,14 +245,18 @@ async def _acknowledge(node: Node, call: Call, group_id: str, member_id: str, as
 def _partition(node: Node, call: Call, topic_id: bytes, index: int) -> Partition | Refused:
     """The partition of a member's request, if it is led here and the member may read it."""
     topic = node.image.topic_by_id(topic_id)
-    if topic is None:
+    name = "" if topic is None else topic.name
+    return _refusal(node, call, name, index) or node.replicas.led(name, index)
+
+
+def _refusal(node: Node, call: Call, topic: str, index: int) -> Refused | None:
+    """Why the partition is not even looked for; `topic` is empty for an id that no topic has."""
+    if not topic:
         return Refused(ErrorCode.UNKNOWN_TOPIC_ID)
     authority = node.authority
-    if authority is not None and not authority.allows(call, AclOperation.READ, AclResource.TOPIC, topic.name):
+    if authority is not None and not authority.allows(call, AclOperation.READ, AclResource.TOPIC, topic):
         return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if index not in topic.partitions:
-        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return node.replicas.led(topic.name, index)
+    return None if node.image.partition(topic, index) else Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _leader(node: Node, call: Call, topic_id: bytes, index: int) -> CurrentLeader | None:
@@ -279,33 +289,95 @@ class _Fetching:
         self.group_id = group_id
         self.member_id = member_id
         self.session = session
+        self.epoch = session.epoch
+        """Of the session, while no other request has changed it."""
         self.shares: Shares = node.shares
         self.limits = node.shares.limits(group_id)
         self.read_committed = node.shares.reads_committed(group_id)
+        self.wanted: dict[TopicPartition, None] = {}
+        """What it reads, each partition first in its turn."""
+        self.refused: dict[TopicPartition, PartitionData] = {}
+        """The answers for what it does not read, or no more."""
         self.results: dict[TopicPartition, PartitionData] = {}
         self.leaders: dict[int, NodeEndpoint] = {}
         self.news = node.purgatory.watch()
         """What has happened since the partitions were looked at."""
 
     async def wait_for_records(self) -> None:
-        """Read from the partitions of the session until there are records, an error, or no more time."""
+        """Read from the partitions of the session until there are records, only errors, or no more time."""
         node, request = self.node, self.request
         deadline = node.now + request.max_wait_ms
+        self._sort_out()
         while True:
-            self.results = {}
+            self.results = dict(self.refused)
             news = self.news = node.purgatory.watch()
             try:
-                acquired = await self._read_all(await self._find_all(), deadline=deadline)
-                if acquired or self._has_failed() or node.now >= deadline or not self.session.partitions:
+                if await self._read_when_begun(deadline) or node.now >= deadline or not self.wanted:
                     return
                 await news.until(deadline)
             finally:
                 news.leave()
 
-    async def _find_all(self) -> list[_Found]:
-        """What may be read from, a few at a time; the answer for the others."""
+    def _sort_out(self) -> None:
+        """Tell the partitions that are not even looked for from the others, each of which is first in its turn.
+
+        By the name that the topic had when it came into the session: it may have been made again.
+        """
+        wanted: list[TopicPartition] = []
+        for topic_partition, partition in self.session.partitions.items():
+            refused = _refusal(self.node, self.call, partition.topic, topic_partition[1])
+            if refused is None:
+                wanted.append(topic_partition)
+            else:
+                self.refused[topic_partition] = self._failed(topic_partition, refused)
+        turn = self.request.share_session_epoch % len(wanted) if wanted else 0
+        self.wanted = dict.fromkeys(wanted[turn:] + wanted[:turn])
+
+    async def _read_when_begun(self, deadline: int) -> bool:
+        """Acquire records of what this broker knows; of what it has to ask for first, as soon as one has records."""
+        begun = {each for each in self.wanted if self._known(each) is not None}
+        if begun and await self._read_all(await self._find_all(begun), deadline=deadline):
+            self._begin_later(begun)
+            return True
+        if len(begun) == len(self.wanted):
+            return False
+        for topic_partition in [each for each in self.wanted if each not in begun]:
+            found = await self._find(topic_partition)
+            begun.add(topic_partition)
+            if found is None or not self._has_records(found):
+                continue
+            if await self._read_all(await self._find_all(begun), deadline=deadline):
+                self._begin_later(begun)
+                return True
+        return await self._read_all(await self._find_all(begun), deadline=deadline)
+
+    def _begin_later(self, begun: Set[TopicPartition]) -> None:
+        """Have the others begin all the same, for the next fetch."""
+        rest = [each for each in self.wanted if each not in begun]
+        led = [(self._key(each), partition) for each in rest if not isinstance(partition := self._led(each), Refused)]
+        self.shares.begin_later(led)
+
+    def _key(self, topic_partition: TopicPartition) -> ShareKey:
+        return ShareKey(self.group_id, *topic_partition)
+
+    def _led(self, topic_partition: TopicPartition) -> Partition | Refused:
+        """The partition of this name, if it is led here."""
+        cached = self.session.partitions.get(topic_partition)
+        if cached is None:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self.node.replicas.led(cached.topic, topic_partition[1])
+
+    def _known(self, topic_partition: TopicPartition) -> SharePartition | None:
+        partition = self._led(topic_partition)
+        return None if isinstance(partition, Refused) else self.shares.known(self._key(topic_partition), partition)
+
+    def _has_records(self, found: _Found) -> bool:
+        return found.is_free and found.share.next_offset < found.partition.high_watermark
+
+    async def _find_all(self, begun: Set[TopicPartition]) -> list[_Found]:
+        """What may be read from, a few at a time."""
         found: list[_Found] = []
-        for count, topic_partition in enumerate(self.session.rotated()):
+        for count, topic_partition in enumerate([each for each in self.wanted if each in begun]):
             if count and not count % FOUND_AT_ONCE:
                 await self.node.turns.breathe(self.call)
             each = await self._find(topic_partition)
@@ -314,25 +386,24 @@ class _Fetching:
         return found
 
     async def _find(self, topic_partition: TopicPartition) -> _Found | None:
-        """The share partition of now; None where it is refused, which its answer says."""
-        topic_id, index = topic_partition
-        key = ShareKey(self.group_id, topic_id, index)
-        partition = _partition(self.node, self.call, topic_id, index)
+        """The share partition of now; None where it is refused, which this fetch then answers, whatever comes."""
+        key = self._key(topic_partition)
+        partition = self._led(topic_partition)
         if isinstance(partition, Refused):
-            self.results[topic_partition] = self._failed(topic_partition, partition)
+            self._refuse(topic_partition, partition)
             return None
         self.news.add(((READABLE, partition.key), acquirable(key)))
         share = await self.shares.find(key, partition)
         if isinstance(share, Refused):
             # A topic may be deleted while its share coordinator is asked, which then knows nothing of it.
-            gone = _partition(self.node, self.call, topic_id, index)
-            refused = gone if isinstance(gone, Refused) else share
-            self.results[topic_partition] = self._failed(topic_partition, refused)
+            gone = self._led(topic_partition)
+            self._refuse(topic_partition, gone if isinstance(gone, Refused) else share)
             return None
         return _Found(topic_partition, partition, share, share.can_acquire(self.limits))
 
-    def _has_failed(self) -> bool:
-        return any(each.error_code != ErrorCode.NONE for each in self.results.values())
+    def _refuse(self, topic_partition: TopicPartition, refused: Refused) -> None:
+        self.results[topic_partition] = self.refused[topic_partition] = self._failed(topic_partition, refused)
+        self.wanted.pop(topic_partition, None)
 
     async def _read_all(self, every: Sequence[_Found], *, deadline: int) -> bool:
         """Acquire records if there are enough, or if it is the last chance; whether there were any."""
@@ -342,6 +413,8 @@ class _Fetching:
         share_of_room = room // max(1, sum(each.is_free for each in every))
         reads: list[tuple[_Found, int, ReadResult]] = []
         size = 0
+        # As in Kafka: first where it knows the place in the log.
+        every = sorted(every, key=lambda found: not found.share.is_looked_at)
         async for some in node.turns.share(self.call, every):
             for found in some:
                 # Another one may have been waited for since it was found: leaders move, topics are deleted.
@@ -350,7 +423,7 @@ class _Fetching:
                     continue
                 share, partition = current.share, current.partition
                 share.stretches.begin_at(partition.log_start_offset)
-                offset = share.next_offset
+                offset = share.looked_at = share.next_offset
                 read = partition.read(
                     offset,
                     max_bytes=max(0, min(share_of_room, room - size)),
@@ -424,15 +497,26 @@ class _Fetching:
                 found.tell_endpoint(self.leaders, NodeEndpoint)
         return data
 
-    def answer(self, outcomes: dict[TopicPartition, Outcome]) -> ShareFetchResponse:
-        """Only what has news, but for partitions that are new to the session."""
-        untold = self.session.untold
-        told = {
-            topic_partition: data
-            for topic_partition, data in self.results.items()
-            if topic_partition in untold or len(data.records or b"") or data.error_code != ErrorCode.NONE
-        }
-        untold.difference_update(told)
+    def _is_news(self, topic_partition: TopicPartition, data: PartitionData) -> bool:
+        """Whether the answer of a session that goes on names this partition; it is then no longer due."""
+        partition = self.session.partitions.get(topic_partition)
+        has_failed = data.error_code != ErrorCode.NONE
+        is_news = bool(len(data.records or b"")) or has_failed or (partition is not None and partition.is_due)
+        if partition is not None:
+            partition.is_due = has_failed
+        return is_news
+
+    def answer(
+        self, asked: Sequence[_Asked], outcomes: dict[TopicPartition, Outcome], *, is_first: bool
+    ) -> ShareFetchResponse:
+        """Only what has news, but for the first answer of a session."""
+        if not is_first and self.session.epoch != self.epoch:
+            error = ErrorCode.INVALID_SHARE_SESSION_EPOCH
+            return ShareFetchResponse(error_code=error, acquisition_lock_timeout_ms=self.limits.lock_ms)
+        told = {each: data for each, data in self.results.items() if is_first or self._is_news(each, data)}
+        if not is_first:
+            # Kafka goes through a hash map, in which the last partition of a topic mostly comes first.
+            self.session.served(sorted((each for each in told if told[each].records), key=itemgetter(1), reverse=True))
         for topic_partition, outcome in outcomes.items():
             data = told.get(topic_partition) or self.results.get(topic_partition)
             if data is None:

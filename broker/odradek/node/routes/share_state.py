@@ -46,11 +46,20 @@ class Node(HasClock, HasCoordinators, Protocol):
     """What these routes touch of their broker."""
 
 
-async def _asked(node: Node, key: ShareKey, decide: Callable[[ShareCoordinator], Decision[T]]) -> T | Refused:
-    """What the coordinator of this partition decides, once it is in the log."""
+_TEXTS = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
+    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
+}
+"""Kafka's own words for these errors."""
+
+
+async def _asked(
+    node: Node, key: ShareKey, decide: Callable[[ShareCoordinator], Decision[T]], *, to: str
+) -> T | Refused:
+    """What the coordinator of this partition decides, once it is in the log; `to` says what is wanted of it."""
     shard = node.coordinators.share(coordinator_key(key))
     if isinstance(shard, Refused):
-        return shard
+        return Refused(shard.error, f"Unable to {to}: {_TEXTS.get(shard.error, shard.message)}")
     return await shard.carry_out(decide(shard.machine))
 
 
@@ -103,7 +112,9 @@ async def read_share_group_state(node: Node, call: Call) -> read.ReadShareGroupS
 
 
 async def _read(node: Node, key: ShareKey, leader_epoch: int) -> read.PartitionResult:
-    state = await _asked(node, key, lambda machine: machine.read(key, leader_epoch, node.now))
+    state = await _asked(
+        node, key, lambda machine: machine.read(key, leader_epoch, node.now), to="read share group state"
+    )
     if isinstance(state, Refused):
         return read.PartitionResult(partition=key.partition, error_code=state.error, error_message=state.message)
     return read.PartitionResult(
@@ -133,7 +144,8 @@ async def _write(node: Node, key: ShareKey, asked: PartitionData) -> written.Par
         for each in asked.state_batches
     )
     told = Written(asked.state_epoch, asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches)
-    error, message = _error(await _asked(node, key, lambda machine: machine.write(key, told, node.now)))
+    outcome = await _asked(node, key, lambda machine: machine.write(key, told, node.now), to="write share group state")
+    error, message = _error(outcome)
     return written.PartitionResult(partition=key.partition, error_code=error, error_message=message)
 
 
@@ -150,7 +162,12 @@ async def initialize_share_group_state(node: Node, call: Call) -> initialized.In
 
 
 async def _initialize(node: Node, key: ShareKey, state_epoch: int, start_offset: int) -> initialized.PartitionResult:
-    outcome = await _asked(node, key, lambda machine: machine.initialize(key, state_epoch, start_offset, node.now))
+    outcome = await _asked(
+        node,
+        key,
+        lambda machine: machine.initialize(key, state_epoch, start_offset, node.now),
+        to="initialize share group state",
+    )
     error, message = _error(outcome)
     return initialized.PartitionResult(partition=key.partition, error_code=error, error_message=message)
 
@@ -164,7 +181,7 @@ async def delete_share_group_state(node: Node, call: Call) -> deleted.DeleteShar
 
 
 async def _delete(node: Node, key: ShareKey) -> deleted.PartitionResult:
-    error, message = _error(await _asked(node, key, lambda machine: machine.delete(key)))
+    error, message = _error(await _asked(node, key, lambda machine: machine.delete(key), to="delete share group state"))
     return deleted.PartitionResult(partition=key.partition, error_code=error, error_message=message)
 
 
@@ -177,7 +194,7 @@ async def read_share_group_state_summary(node: Node, call: Call) -> summarized.R
 
 
 async def _summarize(node: Node, key: ShareKey) -> summarized.PartitionResult:
-    state = await _asked(node, key, lambda machine: machine.summary(key))
+    state = await _asked(node, key, lambda machine: machine.summary(key), to="read share group state summary")
     if isinstance(state, Refused):
         return summarized.PartitionResult(partition=key.partition, error_code=state.error, error_message=state.message)
     if state is None:
