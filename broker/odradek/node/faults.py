@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from odradek.node.rules.armed import Armed, HeldRequest, seen
 from odradek.node.rules.armed import Node as SeenNode
 from odradek.node.rules.model import Scripted
+from odradek.node.rules.sessions import in_full
 from odradek.node.seams import HasKernel
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.failures import refusal
@@ -105,7 +106,7 @@ class Faults:
         if error is not None:
             if call.api_key is ApiKey.METADATA:
                 return _without_topics(await handler.serve(node, call), error)
-            return refusal(call, error, rule.act.message)
+            return refusal(replace(call, request=in_full(node, call)), error, rule.act.message)
         if not rule.act.duplicate:
             return await handler.serve(node, call)
         again = replace(call, request=_copied(call.request))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from odradek.node.loggers import Loggers
     from odradek.node.rng import Rng
     from odradek.releases import Release
+    from odradek.share.sessions import ShareSessions
     from odradek.txn.rules import Rules
 
 __all__ = [
@@ -236,6 +237,22 @@ class HasLedShares(Protocol):
     def has_shares(self) -> bool: ...
     @property
     def shares(self) -> LedShares: ...
+
+
+class SessionsOfShares(Protocol):
+    """The share partitions of a broker, as those need to know them who look at sessions of members."""
+
+    @property
+    def sessions(self) -> ShareSessions: ...
+
+
+class HasShareSessions(Protocol):
+    """What members of share groups read here, if any does."""
+
+    @property
+    def has_shares(self) -> bool: ...
+    @property
+    def shares(self) -> SessionsOfShares: ...
 
 
 class Appends(Protocol):

@@ -13,6 +13,8 @@ from msgspec import Struct
 
 from odradek.node.rules.carried import carried
 from odradek.node.rules.model import Rule, RuleError, Scripted
+from odradek.node.rules.sessions import Node as HasSessions
+from odradek.node.rules.sessions import in_full
 from odradek.node.seams import HasClock, HasIdentity, HasMetadata
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Armed", "HeldRequest", "NearMiss", "RuleReport", "SeenRequest"]
 
 
-class Node(HasClock, HasIdentity, HasMetadata, Protocol):
+class Node(HasClock, HasIdentity, HasMetadata, HasSessions, Protocol):
     """What a rule looks at to see whether a request is meant."""
 
 
@@ -249,11 +251,16 @@ class _Conditions:
             and (self._fits_client_id is None or self._fits_client_id(call.client_id))
             and (self._is_broker is None or call.is_broker is self._is_broker)
             and (self._broker is None or node.node_id == self._broker)
-            and (
-                not self._tests
-                or carried(call.api_key, call.version).holds(call.request, self._tests, topic_names(node))
-            )
+            and (not self._tests or self._carries(node, call))
         )
+
+    def _carries(self, node: Node, call: Call) -> bool:
+        """Whether the ids stand together in the request, or in what its session holds."""
+        of_api, topic_of = carried(call.api_key, call.version), topic_names(node)
+        if of_api.holds(call.request, self._tests, topic_of):
+            return True
+        whole = in_full(node, call)
+        return whole is not call.request and of_api.holds(whole, self._tests, topic_of)
 
     def failed(self, node: Node, call: Call) -> list[str]:
         """Each condition that a request fails, and what it has instead."""
@@ -271,13 +278,13 @@ class _Conditions:
         return failed
 
     def _failed_ids(self, node: Node, call: Call) -> list[str]:
-        of_api, topic_of = carried(call.api_key, call.version), topic_names(node)
-        if of_api.holds(call.request, self._tests, topic_of):
+        of_api, topic_of, request = carried(call.api_key, call.version), topic_names(node), in_full(node, call)
+        if of_api.holds(request, self._tests, topic_of):
             return []
-        there = of_api.ids(call.request, topic_of)
+        there = of_api.ids(request, topic_of)
         failed = []
         for kind, test in self._tests.items():
-            if not of_api.holds(call.request, {kind: test}, topic_of):
+            if not of_api.holds(request, {kind: test}, topic_of):
                 found = ", ".join(map(str, there.get(kind, [])))
                 failed.append(f"{kind}: {f'it has {found}' if found else 'it has none'}, not {self._ids[kind]}")
         return failed or [f"{', '.join(self._ids)}: they do not stand together"]
@@ -293,7 +300,7 @@ def seen(node: Node, call: Call, *, passed: str | None = None) -> SeenRequest:
         sender="broker" if call.is_broker else "client",
         broker=node.node_id,
         at_ms=node.now,
-        ids=carried(call.api_key, call.version).ids(call.request, topic_names(node)),
+        ids=carried(call.api_key, call.version).ids(in_full(node, call), topic_names(node)),
         passed=passed,
     )
 
