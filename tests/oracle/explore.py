@@ -8,7 +8,8 @@ of scenarios.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.oracle.brokers import odradek, real
@@ -59,16 +60,29 @@ class Pair:
 
 
 def explore(kinds: Iterable[str], seeds: Sequence[int], level: int) -> Iterator[Finding]:
-    """Play the stories of these seeds at one level; both brokers are started once."""
-    with real(level, {}, Neighbour.NONE) as kafka, odradek(level, STRICT, Neighbour.NONE) as ours:
+    """Play the stories of these seeds at one level; kinds of the same properties have the same brokers."""
+    by_properties: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for kind in kinds:
+        by_properties.setdefault(tuple(KINDS[kind].properties.items()), []).append(kind)
+    for properties, alike in by_properties.items():
+        with pair(level, dict(properties)) as brokers:
+            for kind in alike:
+                for seed in seeds:
+                    if finding := cut_down(brokers, kind, seed):
+                        yield finding
+
+
+@contextmanager
+def pair(level: int, properties: Mapping[str, str]) -> Iterator[Pair]:
+    """Both brokers, started and warm."""
+    with (
+        real(level, properties, Neighbour.NONE) as kafka,
+        odradek(level, {**STRICT, **properties}, Neighbour.NONE) as ours,
+    ):
         (beginning,) = parse_text("explored", "== Beginning")
         for broker in (kafka, ours):
             warm_up(Player(beginning, level, broker, VERBS))
-        pair = Pair(level, (kafka, ours))
-        for kind in kinds:
-            for seed in seeds:
-                if finding := cut_down(pair, kind, seed):
-                    yield finding
+        yield Pair(level, (kafka, ours))
 
 
 def cut_down(pair: Pair, kind: str, seed: int) -> Finding | None:

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.oracle import fetch_session_stories, share_stories
 from tests.oracle.classic_stories import Members
+from tests.oracle.fetch_session_stories import FetchSessions
+from tests.oracle.share_stories import ShareSessions
 from tests.oracle.telling import PARTITIONS, Kind, mostly, of_clients, told, wait_for_the_end
 from tests.oracle.topic_stories import Topics
 
@@ -376,5 +379,7 @@ KINDS: Mapping[str, Kind] = {
     "classic": Kind(Members.begin, Members.tell, ("DescribeGroups v5 groups=[g]", "OffsetFetch v7 g stable")),
     "topics": Kind(Topics.begin, Topics.tell, ("settle", "Fetch v12 t-0", "Fetch v12 t-1")),
     "groups": Kind(Groups.begin, Groups.tell, ("ConsumerGroupDescribe v1 group_ids=[g]", "OffsetFetch v7 g t-0")),
+    "sessions": Kind(FetchSessions.begin, FetchSessions.tell, fetch_session_stories.END, fetch_session_stories.SLOTS),
+    "shares": Kind(ShareSessions.begin, ShareSessions.tell, share_stories.END, share_stories.SOON),
 }
 """What stories may be about."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
@@ -25,6 +25,8 @@ class Kind:
     begin: Callable[[Random], list[str]]
     tell: Callable[[Random, int], Iterator[str]]
     end: Sequence[str]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """What the brokers are configured with."""
 
     def story(self, seed: int, level: int) -> tuple[list[str], list[str]]:
         """The beginning of the story of this seed at this `transaction.version`, and its steps."""

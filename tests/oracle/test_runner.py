@@ -246,6 +246,8 @@ ASKED = {
     "classic": {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "TxnOffsetCommit"},
     "topics": {"IncrementalAlterConfigs", "AlterConfigs", "CreatePartitions", "CreateTopics", "DeleteTopics"},
     "groups": {"ConsumerGroupHeartbeat", "OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "DeleteGroups"},
+    "sessions": {"Fetch", "Produce", "DeleteTopics", "CreatePartitions", "DeleteRecords"},
+    "shares": {"ShareFetch", "ShareAcknowledge", "Produce", "DeleteTopics", "DeleteRecords"},
 }
 
 
@@ -280,9 +282,9 @@ def is_newer(step: Step) -> bool:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_request_of_stories_is_known(kind: str, level: int) -> None:
-    known = scope(**dict.fromkeys("abefhnsxyz", 1), m="member")
+    known = scope(**dict.fromkeys("abcdefghijklnsxyz", 1), m="member", p=bytes(16), q=bytes(16), w=bytes(16))
     known.functions |= {"assignment": assignment, "subscription": subscription, "id": lambda name: bytes(16)}
-    ids = dict.fromkeys(("story-t", "story-u", "story-unknown"), bytes(16))
+    ids = dict.fromkeys(("story-t", "story-u", "story-v", "story-unknown"), bytes(16))
     asked = set()
     for seed in range(40):
         for step in steps_of(kind, seed, level):

@@ -156,7 +156,6 @@ class Shares:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         start = self._first_offset(key.group_id, partition) if state.start_offset == NO_OFFSET else state.start_offset
         share = SharePartition(key, state, partition.leader_epoch, start)
-        share.stretches.begin_at(partition.log_start_offset)
         self._held[key] = _Held(partition, share)
         self._read_here.setdefault(partition.key, {})[key] = None
         return None

@@ -282,11 +282,11 @@ class _Reading:
         )
         if isinstance(result, Refused):
             return _failed(wanted.index, result.error)
-        if max_bytes < 0:
+        end = result.last_stable_offset if self.read_committed else result.high_watermark
+        is_at_end = wanted.fetch_offset >= end
+        if max_bytes < 0 and not is_at_end:
             # Kafka fails to read less than nothing, unless there is nothing to read.
-            end = result.last_stable_offset if self.read_committed else result.high_watermark
-            if wanted.fetch_offset < end:
-                return _failed(wanted.index, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return _failed(wanted.index, ErrorCode.UNKNOWN_SERVER_ERROR)
         records: memoryview | bytes = result.records
         if self.version < BATCHES_SINCE and len(records):
             try:
@@ -296,6 +296,9 @@ class _Reading:
             except InvalidBatch as invalid:
                 return _failed(wanted.index, invalid.error)
         aborted = result.aborted
+        if max_bytes > 0 and not len(result.records) and not is_at_end:
+            # The first batch does not fit: Kafka gives nothing in its place, not even the transactions.
+            aborted = None
         return PartitionData(
             partition_index=wanted.index,
             high_watermark=result.high_watermark,

@@ -167,7 +167,7 @@ def _response(session: FetchSession | None, told: Results, leaders: Mapping[int,
     """A topic that comes twice in the results comes twice in the answer."""
     topics: list[FetchableTopicResponse] = []
     for wanted, data in told:
-        if not topics or (topics[-1].topic, topics[-1].topic_id) != (wanted.topic, wanted.topic_id):
+        if not topics or not _is_of(topics[-1], wanted):
             topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id))
         topics[-1].partitions.append(data)
     return FetchResponse(
@@ -175,6 +175,11 @@ def _response(session: FetchSession | None, told: Results, leaders: Mapping[int,
         responses=topics,
         node_endpoints=list(leaders.values()),
     )
+
+
+def _is_of(topic: FetchableTopicResponse, wanted: SessionPartition) -> bool:
+    """Whether the partition is of this topic, by its id where it has one: some may have been named without a name."""
+    return topic.topic_id == wanted.topic_id and (any(topic.topic_id) or topic.topic == wanted.topic)
 
 
 def _is_news(wanted: SessionPartition, data: PartitionData) -> bool:

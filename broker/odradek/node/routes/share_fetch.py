@@ -23,7 +23,7 @@ from odradek.node.seams import HasAuthority, HasClock, HasConfig, HasMetadata, H
 from odradek.records.batch import Batch, batches, parse_batch, whole_size_at
 from odradek.records.control import read_marker
 from odradek.security.acls import AclOperation, AclResource
-from odradek.share.partition import Acknowledged, AckType, Acquired, ReadBatch, SharePartition
+from odradek.share.partition import Acknowledged, AckType, Acquired, Change, ReadBatch, SharePartition
 from odradek.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition, ShareSession
 from odradek.share.state import ShareKey
 from odradek.wire.errors import ErrorCode
@@ -97,13 +97,20 @@ async def share_fetch(node: Node, call: Call) -> ShareFetchResponse:
         # As in Kafka, which fails to begin such a session and has ended the one before.
         shares.sessions.close(session)
         return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-    outcomes = await _acknowledge_all(node, call, group_id, member_id, asked)
+    acknowledging = await _acknowledge(node, call, group_id, member_id, asked)
     fetching = _Fetching(node, call, request, group_id, member_id, session)
     if request.share_session_epoch == FINAL_EPOCH:
         shares.sessions.close(session)
+        outcomes = await acknowledging.tell(node)
         await shares.release(session)
-    elif not request.is_renew_ack:
-        await fetching.wait_for_records()
+    elif request.is_renew_ack:
+        outcomes = await acknowledging.tell(node)
+    else:
+        # As in Kafka the share coordinator is told meanwhile: what is released here comes after what is there anyway.
+        has_records = await fetching.read_at_once()
+        outcomes = await acknowledging.tell(node)
+        if not has_records:
+            await fetching.wait_for_records()
     return fetching.answer(asked, outcomes, is_first=request.share_session_epoch == INITIAL_EPOCH)
 
 
@@ -153,7 +160,7 @@ async def share_acknowledge(node: Node, call: Call) -> ShareAcknowledgeResponse:
     if isinstance(session, ErrorCode):
         return ShareAcknowledgeResponse(error_code=session)
     asked, _ = _asked_once(request.topics, renews=request.is_renew_ack)
-    outcomes = await _acknowledge_all(node, call, group_id, member_id, asked)
+    outcomes = await (await _acknowledge(node, call, group_id, member_id, asked)).tell(node)
     if request.share_session_epoch == FINAL_EPOCH:
         shares.sessions.close(session)
         await shares.release(session)
@@ -212,34 +219,49 @@ def _said(
     return tuple(said)
 
 
-async def _acknowledge_all(
-    node: Node, call: Call, group_id: str, member_id: str, asked: Sequence[_Asked]
-) -> dict[TopicPartition, Outcome]:
-    """What became of what was said, by partition; nothing for those of which nothing was said."""
+class _Acknowledging(Struct):
+    """What was said of records, as far as it makes sense: the share coordinator is still to be told."""
+
     outcomes: dict[TopicPartition, Outcome] = {}
+    """By partition, of what something was said."""
+    changes: list[tuple[TopicPartition, SharePartition, Change]] = []
+
+    async def tell(self, node: Node) -> dict[TopicPartition, Outcome]:
+        """Have it kept, and say what became of it."""
+        for topic_partition, share, change in self.changes:
+            self.outcomes[topic_partition] = await node.shares.tell(share, change)
+        return self.outcomes
+
+
+async def _acknowledge(
+    node: Node, call: Call, group_id: str, member_id: str, asked: Sequence[_Asked]
+) -> _Acknowledging:
+    """Take what a member says of records, which nobody gets until the share coordinator knows."""
+    taken = _Acknowledging()
     async for some in node.turns.share(call, [each for each in asked if each.acknowledged]):
         for each in some:
-            outcomes[each.topic_id, each.index] = await _acknowledge(node, call, group_id, member_id, each)
-    return outcomes
+            topic_partition = each.topic_id, each.index
+            share = _acknowledged_share(node, call, group_id, each)
+            taken.outcomes[topic_partition] = share if isinstance(share, Refused) else None
+            if isinstance(share, Refused) or isinstance(each.acknowledged, Refused):
+                continue
+            change = share.acknowledge(member_id, each.acknowledged, node.shares.limits(group_id), node.now)
+            if isinstance(change, Refused):
+                taken.outcomes[topic_partition] = change
+            elif change is None:
+                node.shares.watch(share)
+            else:
+                taken.changes.append((topic_partition, share, change))
+    return taken
 
 
-async def _acknowledge(node: Node, call: Call, group_id: str, member_id: str, asked: _Asked) -> Outcome:
-    if isinstance(asked.acknowledged, Refused):
+def _acknowledged_share(node: Node, call: Call, group_id: str, asked: _Asked) -> SharePartition | Refused:
+    if isinstance(asked.acknowledged, Refused) and node.image.topic_by_id(asked.topic_id) is not None:
         return asked.acknowledged
     partition = _partition(node, call, asked.topic_id, asked.index)
     if isinstance(partition, Refused):
         return partition
-    shares, key = node.shares, ShareKey(group_id, asked.topic_id, asked.index)
-    share = shares.known(key, partition)
-    if share is None:
-        return NOT_HOSTED
-    change = share.acknowledge(member_id, asked.acknowledged, shares.limits(group_id), node.now)
-    if isinstance(change, Refused):
-        return change
-    if change is None:
-        shares.watch(share)
-        return None
-    return await shares.tell(share, change)
+    return node.shares.known(ShareKey(group_id, asked.topic_id, asked.index), partition) or NOT_HOSTED
 
 
 def _partition(node: Node, call: Call, topic_id: bytes, index: int) -> Partition | Refused:
@@ -296,27 +318,37 @@ class _Fetching:
         self.read_committed = node.shares.reads_committed(group_id)
         self.wanted: dict[TopicPartition, None] = {}
         """What it reads, each partition first in its turn."""
+        self.found: set[TopicPartition] = set()
+        """What of that was there."""
         self.refused: dict[TopicPartition, PartitionData] = {}
         """The answers for what it does not read, or no more."""
         self.results: dict[TopicPartition, PartitionData] = {}
         self.leaders: dict[int, NodeEndpoint] = {}
+        self.deadline = node.now + request.max_wait_ms
         self.news = node.purgatory.watch()
         """What has happened since the partitions were looked at."""
 
-    async def wait_for_records(self) -> None:
-        """Read from the partitions of the session until there are records, only errors, or no more time."""
-        node, request = self.node, self.request
-        deadline = node.now + request.max_wait_ms
+    async def read_at_once(self) -> bool:
+        """Read from the partitions of the session; whether there is nothing to wait for."""
         self._sort_out()
-        while True:
-            self.results = dict(self.refused)
-            news = self.news = node.purgatory.watch()
-            try:
-                if await self._read_when_begun(deadline) or node.now >= deadline or not self.wanted:
-                    return
-                await news.until(deadline)
-            finally:
-                news.leave()
+        return await self._read_once(waits=False)
+
+    async def wait_for_records(self) -> None:
+        """Read again until there are records, only errors, or no more time."""
+        while not await self._read_once(waits=True):
+            pass
+
+    async def _read_once(self, *, waits: bool) -> bool:
+        self.results = dict(self.refused)
+        news = self.news = self.node.purgatory.watch()
+        try:
+            if await self._read_when_begun(self.deadline) or self.node.now >= self.deadline or not self.wanted:
+                return True
+            if waits:
+                await news.until(self.deadline)
+            return False
+        finally:
+            news.leave()
 
     def _sort_out(self) -> None:
         """Tell the partitions that are not even looked for from the others, each of which is first in its turn.
@@ -386,11 +418,16 @@ class _Fetching:
         return found
 
     async def _find(self, topic_partition: TopicPartition) -> _Found | None:
-        """The share partition of now; None where it is refused, which this fetch then answers, whatever comes."""
+        """The share partition of now; None where it is refused.
+
+        The first time this fetch then answers that, whatever comes. What was there and is gone is not told of: as in
+        Kafka the next fetch hears of it.
+        """
         key = self._key(topic_partition)
         partition = self._led(topic_partition)
         if isinstance(partition, Refused):
-            self._refuse(topic_partition, partition)
+            if topic_partition not in self.found:
+                self._refuse(topic_partition, partition)
             return None
         self.news.add(((READABLE, partition.key), acquirable(key)))
         share = await self.shares.find(key, partition)
@@ -399,6 +436,7 @@ class _Fetching:
             gone = self._led(topic_partition)
             self._refuse(topic_partition, gone if isinstance(gone, Refused) else share)
             return None
+        self.found.add(topic_partition)
         return _Found(topic_partition, partition, share, share.can_acquire(self.limits))
 
     def _refuse(self, topic_partition: TopicPartition, refused: Refused) -> None:
@@ -406,13 +444,14 @@ class _Fetching:
         self.wanted.pop(topic_partition, None)
 
     async def _read_all(self, every: Sequence[_Found], *, deadline: int) -> bool:
-        """Acquire records if there are enough, or if it is the last chance; whether there were any."""
+        """Acquire records if there are enough, or if it is the last chance; whether the fetch is over with that."""
         node, request = self.node, self.request
         room = min(request.max_bytes, node.config.fetch_max_bytes)
         # A partition has its share of the bytes, whether or not the others have records.
         share_of_room = room // max(1, sum(each.is_free for each in every))
         reads: list[tuple[_Found, int, ReadResult]] = []
         size = 0
+        is_over = False
         # As in Kafka: first where it knows the place in the log.
         every = sorted(every, key=lambda found: not found.share.is_looked_at)
         async for some in node.turns.share(self.call, every):
@@ -422,7 +461,6 @@ class _Fetching:
                 if current is None or not current.share.can_acquire(self.limits):
                     continue
                 share, partition = current.share, current.partition
-                share.stretches.begin_at(partition.log_start_offset)
                 offset = share.looked_at = share.next_offset
                 read = partition.read(
                     offset,
@@ -433,25 +471,28 @@ class _Fetching:
                 self.results[found.topic_partition] = PartitionData(
                     partition_index=found.topic_partition[1], records=b""
                 )
-                if not isinstance(read, Refused) and len(read.records):
+                if isinstance(read, Refused):
+                    # Its start was deleted: the next fetch begins behind that, and this one is over.
+                    share.stretches.begin_at(partition.log_start_offset)
+                    is_over = True
+                elif len(read.records):
                     size += len(read.records)
                     reads.append((current, offset, read))
-        if not reads or (size < request.min_bytes and node.now < deadline):
+        if not is_over and (not reads or (size < request.min_bytes and node.now < deadline)):
             return False
         left = request.max_records
-        acquired_any = False
         async for some_reads in node.turns.share(self.call, reads):
             for found, offset, read in some_reads:
                 if left <= 0:
-                    return acquired_any
+                    return True
                 if not self._is_current(found) or found.share.next_offset != offset:
                     # It has gone to others since it was read.
                     self.news.look_again()
                     continue
                 acquired = self._acquire(found.topic_partition, found.share, read, left)
                 left -= sum(each.last - each.first + 1 for each in acquired)
-                acquired_any = acquired_any or bool(acquired)
-        return acquired_any
+                is_over = is_over or bool(acquired)
+        return is_over
 
     def _is_current(self, found: _Found) -> bool:
         """Whether this broker leads the partition still, and knows it by the same share partition."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -25,14 +25,16 @@ class Node(HasFetchSessions, HasShareSessions, Protocol):
     """Where the sessions of a broker are."""
 
 
-def in_full(node: Node, call: Call) -> Any:
+def in_full(node: Node, call: Call) -> object:
     """The request as if it named all that its session holds; the request itself where it has no session."""
     adds = _HELD.get(call.api_key)
-    held = None if adds is None else adds(node, call.request)
-    return call.request if not held else replace(call.request, topics=[*call.request.topics, *held])
+    held = () if adds is None else adds(node, call)
+    request: object = call.request if not held else replace(call.request, topics=[*call.request.topics, *held])
+    return request
 
 
-def _held_by_fetch(node: Node, request: FetchRequest) -> Iterable[fetch_request.FetchTopic]:
+def _held_by_fetch(node: Node, call: Call) -> Sequence[fetch_request.FetchTopic]:
+    request: FetchRequest = call.request
     sessions = node.fetch_sessions
     if request.session_epoch <= EPOCH_INITIAL or not sessions.is_of_a_shard(request.session_id):
         return []
@@ -61,7 +63,8 @@ def _held_by_fetch(node: Node, request: FetchRequest) -> Iterable[fetch_request.
     ]
 
 
-def _held_by_share_fetch(node: Node, request: ShareFetchRequest) -> Iterable[share_fetch_request.FetchTopic]:
+def _held_by_share_fetch(node: Node, call: Call) -> Sequence[share_fetch_request.FetchTopic]:
+    request: ShareFetchRequest = call.request
     if request.share_session_epoch <= INITIAL_EPOCH or not node.has_shares:
         return []
     session = node.shares.sessions.get(request.group_id or "", request.member_id or "")
@@ -78,7 +81,7 @@ def _held_by_share_fetch(node: Node, request: ShareFetchRequest) -> Iterable[sha
     ]
 
 
-_HELD: dict[ApiKey, Callable[[Node, Any], Iterable[Any]]] = {
+_HELD: Mapping[ApiKey, Callable[[Node, Call], Sequence[object]]] = {
     ApiKey.FETCH: _held_by_fetch,
     ApiKey.SHARE_FETCH: _held_by_share_fetch,
 }
