@@ -18,13 +18,15 @@ from odradek.share.state import NO_OFFSET, Delivery, ShareKey, ShareState, State
 from odradek.share.stretches import NOBODY, Lot, Stretch, Stretches
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["Acknowledged", "Acquired", "AckType", "Change", "Limits", "ReadBatch", "SharePartition"]
+__all__ = ["LOST", "Acknowledged", "Acquired", "AckType", "Change", "Limits", "ReadBatch", "SharePartition"]
 
 _last = attrgetter("last")
 
 NOTHING_ACQUIRED = Refused(
     ErrorCode.INVALID_RECORD_STATE, "Batch record not found. The request batch offsets are not found in the cache."
 )
+LOST = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+"""Kafka fails with the whole request if the start has moved into the batch, and nothing is acquired behind it."""
 PAST_FIRST = Refused(
     ErrorCode.INVALID_REQUEST, "Batch record not found. The first offset in request is past acquired records."
 )
@@ -249,7 +251,7 @@ class SharePartition:
             return None
         first = max(said.first, stretches.start)
         if stretches.start == stretches.end:
-            return NOTHING_ACQUIRED
+            return NOTHING_ACQUIRED if said.first >= stretches.start else LOST
         if first >= stretches.end:
             return PAST_FIRST
         if said.last >= stretches.end:

@@ -23,7 +23,7 @@ from odradek.node.seams import HasAuthority, HasClock, HasConfig, HasMetadata, H
 from odradek.records.batch import Batch, batches, parse_batch, whole_size_at
 from odradek.records.control import read_marker
 from odradek.security.acls import AclOperation, AclResource
-from odradek.share.partition import Acknowledged, AckType, Acquired, Change, ReadBatch, SharePartition
+from odradek.share.partition import LOST, Acknowledged, AckType, Acquired, Change, ReadBatch, SharePartition
 from odradek.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition, ShareSession
 from odradek.share.state import ShareKey
 from odradek.wire.errors import ErrorCode
@@ -98,6 +98,9 @@ async def share_fetch(node: Node, call: Call) -> ShareFetchResponse:
         shares.sessions.close(session)
         return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     acknowledging = await _acknowledge(node, call, group_id, member_id, asked)
+    if acknowledging.fails:
+        await acknowledging.tell(node)
+        return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     fetching = _Fetching(node, call, request, group_id, member_id, session)
     if request.share_session_epoch == FINAL_EPOCH:
         shares.sessions.close(session)
@@ -160,7 +163,10 @@ async def share_acknowledge(node: Node, call: Call) -> ShareAcknowledgeResponse:
     if isinstance(session, ErrorCode):
         return ShareAcknowledgeResponse(error_code=session)
     asked, _ = _asked_once(request.topics, renews=request.is_renew_ack)
-    outcomes = await (await _acknowledge(node, call, group_id, member_id, asked)).tell(node)
+    acknowledging = await _acknowledge(node, call, group_id, member_id, asked)
+    outcomes = await acknowledging.tell(node)
+    if acknowledging.fails:
+        return ShareAcknowledgeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     if request.share_session_epoch == FINAL_EPOCH:
         shares.sessions.close(session)
         await shares.release(session)
@@ -225,6 +231,11 @@ class _Acknowledging(Struct):
     outcomes: dict[TopicPartition, Outcome] = {}
     """By partition, of what something was said."""
     changes: list[tuple[TopicPartition, SharePartition, Change]] = []
+
+    @property
+    def fails(self) -> bool:
+        """Whether the whole request fails with what was said of a partition."""
+        return any(outcome is LOST for outcome in self.outcomes.values())
 
     async def tell(self, node: Node) -> dict[TopicPartition, Outcome]:
         """Have it kept, and say what became of it."""

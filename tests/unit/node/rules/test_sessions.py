@@ -49,6 +49,8 @@ class TestFetch:
         session_id, named = self.open(world, version)
         request = fetch_request(session_id=session_id, session_epoch=1)
         request.forgotten_topics_data = [ForgottenTopic(partitions=[0], **named)]
+        world.arm(rule("FETCH", topic="t", partition=1, error=REFUSED.name))
+        assert {1: REFUSED} == errors(world.client().ask(request, version)), "it was not served"
         world.client().ask(request, version)
         of_u = world.arm(rule("FETCH", topic="u", error=REFUSED.name))
         of_0 = world.arm(rule("FETCH", topic="t", partition=0, error=REFUSED.name))
