@@ -16,7 +16,7 @@ from odradek.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from odradek.node.rng import Rng
 
-__all__ = ["FetchSession", "FetchSessions", "SessionPartition"]
+__all__ = ["FetchSession", "FetchSessions", "SessionPartition", "next_epoch"]
 
 EVICTION_MS = 120_000
 EPOCH_INITIAL = 0
