@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from odradek.control.messages.events import EventBody
+from odradek.net.recent import EVENTS_MAX, Happened, Recent
 
 if TYPE_CHECKING:
     from odradek.log.machine import Fact
@@ -16,21 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["EVENTS_MAX", "EventRing"]
 
-EVENTS_MAX = 10_000
-FEW = 64
-
 
 class EventRing:
     """The newest events, numbered from 1; an `EventSink` that passes everything on to `also`."""
 
     def __init__(self, now: Callable[[], int], *, size: int = EVENTS_MAX, also: EventSink | None = None) -> None:
-        self._now = now
-        self._also = also
-        self._size = size
-        self._events: deque[EventBody] = deque()
-        self._by_kind: dict[str, deque[EventBody]] = {}
-        """The same events; within a kind in the same order."""
-        self._last = 0
+        self.recent = Recent(now, size=size, also=also)
+        self._numbers: dict[str, deque[int]] = {}
+        """Of each kind the numbers of its events, in order; of a kind that has become rare some that are not kept."""
         self._changed: asyncio.Event | None = None
         self.ended = False
         """Whether the cluster is gone: nothing follows."""
@@ -38,51 +32,45 @@ class EventRing:
     @property
     def last(self) -> int:
         """The number of the newest event; 0 before the first."""
-        return self._last
+        return self.recent.last
 
     @property
     def first(self) -> int:
         """The number of the oldest event that is kept; one more than `last` if none is."""
-        return self._last - len(self._events) + 1
+        return self.recent.first
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """Keep what a node tells."""
-        listed = list(facts)
-        now = self._now()
-        for fact in listed:
-            self._last += 1
-            self._keep(EventBody(seq=self._last, at_ms=now, node=node_id, kind=fact.kind, fields=fact.fields))
-        if self._also is not None:
-            self._also.emit(node_id, listed)
+        told = tuple(facts)
+        seq = self.recent.last
+        self.recent.emit(node_id, told)
+        for fact in told:
+            seq += 1
+            self._count(fact.kind, seq)
         self.wake()
 
-    def _keep(self, event: EventBody) -> None:
-        if len(self._events) == self._size:
-            oldest = self._events.popleft()
-            self._by_kind[oldest.kind].popleft()
-        self._events.append(event)
-        of_kind = self._by_kind.get(event.kind)
-        if of_kind is None:
-            of_kind = self._by_kind[event.kind] = deque()
-        of_kind.append(event)
+    def _count(self, kind: str, seq: int) -> None:
+        numbers = self._numbers.get(kind)
+        if numbers is None:
+            numbers = self._numbers[kind] = deque()
+        numbers.append(seq)
+        while numbers[0] < self.first:
+            numbers.popleft()
 
     def last_of(self, kind: str) -> int:
         """The number of the newest event of this kind that is kept; 0 if there is none."""
-        events = self._by_kind.get(kind)
-        return events[-1].seq if events else 0
+        numbers = self._numbers.get(kind)
+        return numbers[-1] if numbers and numbers[-1] >= self.first else 0
 
     def of_kind(self, kind: str, seq: int) -> list[EventBody]:
         """The events of this kind above this number that are kept, in order; costs what there are of them."""
-        newest_first = takewhile(lambda event: event.seq > seq, reversed(self._by_kind.get(kind, ())))
-        return list(newest_first)[::-1]
+        above = max(seq, self.first - 1)
+        newest_first = takewhile(lambda number: number > above, reversed(self._numbers.get(kind, ())))
+        return [_body(self.recent.at(number)) for number in newest_first][::-1]
 
     def after(self, seq: int) -> Iterator[EventBody]:
         """The events above this number that are kept, in order."""
-        events, last = self._events, self._last
-        if last - seq <= FEW:
-            # Who keeps up pays for what is new, and not for a walk along the whole ring.
-            return iter([events[each - last - 1] for each in range(max(seq + 1, self.first), last + 1)])
-        return islice(events, max(0, seq + 1 - self.first), None)
+        return map(_body, self.recent.after(seq))
 
     def wake(self) -> None:
         """Have everybody who waits look again."""
@@ -104,3 +92,8 @@ class EventRing:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+def _body(event: Happened) -> EventBody:
+    fact = event.fact
+    return EventBody(seq=event.seq, at_ms=event.at_ms, node=event.node, kind=fact.kind, fields=fact.fields)

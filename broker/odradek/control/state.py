@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.control.messages.clusters import BrokerView
 from odradek.control.messages.deeds import TimeView
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
     from odradek.net.driver import Driver
     from odradek.node.hosting.transactions import TransactionShard
+    from odradek.node.kernel.flow import Wait
     from odradek.node.node import Node
+    from odradek.node.transport.call import Call
     from odradek.records.batch import Batch
     from odradek.txn.entry import Entry
     from odradek.txn.partitions import TopicPartition
@@ -43,10 +45,13 @@ __all__ = [
     "group_size",
     "group_view",
     "group_views",
+    "parked_calls",
     "parked_views",
     "partition_offsets",
     "partition_summaries",
     "partition_view",
+    "rules_by_wait",
+    "running",
     "time_view",
     "transaction_state",
     "transaction_view",
@@ -57,7 +62,8 @@ BATCHES = 10
 LOOK_BACK = 1000
 
 
-def _running(cluster: RunningCluster) -> Iterator[Node]:
+def running(cluster: RunningCluster) -> Iterator[Node]:
+    """The brokers that are not stopped."""
     return (driver.node for driver in cluster.drivers.values() if not driver.stopped)
 
 
@@ -102,24 +108,30 @@ def time_view(cluster: RunningCluster) -> TimeView:
 
 def parked_views(cluster: RunningCluster) -> list[ParkedView]:
     """Every request that waits for something, the oldest first."""
-    now = cluster.clock.now()
-    parked = [view for node in _running(cluster) for view in _parked_at(node, now, _rules_by_wait(cluster))]
+    now, rules = cluster.clock.now(), rules_by_wait(cluster)
+    parked = [view for node in running(cluster) for view in _parked_at(node, now, rules)]
     return sorted(parked, key=lambda view: -view.age_ms)
 
 
-def _rules_by_wait(cluster: RunningCluster) -> dict[int, str]:
+def rules_by_wait(cluster: RunningCluster) -> dict[int, str]:
+    """The rule that keeps a request waiting, by the identity of its wait."""
     if not cluster.has_rules:
         return {}
-    return {id(held.wait): armed.name for armed in cluster.rules for held in armed.holding}
+    held = {id(each.wait): armed.name for armed in cluster.rules for each in armed.holding}
+    return held | {id(each.wait): armed.name for armed in cluster.rules for each in armed.postponing}
+
+
+def parked_calls(node: Node) -> Iterator[tuple[Call, Wait[Any] | None, int]]:
+    """The requests of a broker that wait: each with what it waits for, and since when (ms)."""
+    for connection in node.connections.values():
+        if connection.parked is not None:
+            call, flow, since = connection.parked
+            yield call, flow.waiting, since
 
 
 def _parked_at(node: Node, now: int, rules: dict[int, str]) -> Iterator[ParkedView]:
-    for connection in node.connections.values():
-        parked = connection.parked
-        if parked is None:
-            continue
-        call, flow, since = parked
-        keys = node.purgatory.keys_of(flow.waiting)
+    for call, wait, since in parked_calls(node):
+        keys = node.purgatory.keys_of(wait)
         yield ParkedView(
             broker=node.node_id,
             api=call.api_key.name,
@@ -128,9 +140,9 @@ def _parked_at(node: Node, now: int, rules: dict[int, str]) -> Iterator[ParkedVi
             client_id=call.client_id,
             from_broker=call.is_broker,
             waits_for=[_key_text(key) for key in keys],
-            rule=rules.get(id(flow.waiting)),
+            rule=rules.get(id(wait)),
             age_ms=now - since,
-            deadline_ms=node.kernel.deadline_of(flow.waiting),
+            deadline_ms=node.kernel.deadline_of(wait),
         )
 
 
@@ -145,7 +157,7 @@ def transaction_views(cluster: RunningCluster) -> list[TransactionView]:
     """Every transactional id that a coordinator knows, by name."""
     views = [
         _transaction(node, entry, shard.machine.owing(entry.transactional_id))
-        for node in _running(cluster)
+        for node in running(cluster)
         for shard in node.coordinators.of_transactions()
         for entry in shard.machine.entries()
     ]
@@ -172,7 +184,7 @@ def transaction_state(cluster: RunningCluster, transactional_id: str) -> str | N
 
 def _coordinating(cluster: RunningCluster, transactional_id: str) -> Iterator[tuple[Node, TransactionShard]]:
     """The coordinator of a transactional id, if it is loaded."""
-    for node in _running(cluster):
+    for node in running(cluster):
         shard = node.coordinators.transactional(transactional_id)
         if not isinstance(shard, Refused):
             yield node, shard
@@ -201,7 +213,7 @@ def group_views(cluster: RunningCluster) -> list[GroupView]:
     """Every group that a coordinator knows, by name."""
     views = [
         _group(node, shard.machine, listed)
-        for node in _running(cluster)
+        for node in running(cluster)
         for shard in node.coordinators.of_groups()
         for listed in shard.machine.listed((), ())
     ]
@@ -228,7 +240,7 @@ def group_size(cluster: RunningCluster, group_id: str) -> tuple[str, int] | None
 
 def _coordinating_group(cluster: RunningCluster, group_id: str) -> Iterator[tuple[Node, GroupCoordinator]]:
     """The coordinator of a group, if it is loaded."""
-    for node in _running(cluster):
+    for node in running(cluster):
         shard = node.coordinators.group(group_id)
         if not isinstance(shard, Refused):
             yield node, shard.machine
@@ -275,7 +287,7 @@ def _offsets(machine: GroupCoordinator, group_id: str) -> list[OffsetView]:
 
 
 def _led(cluster: RunningCluster, topic: str, index: int) -> tuple[Node, Partition] | None:
-    for node in _running(cluster):
+    for node in running(cluster):
         partition = node.replicas.led(topic, index)
         if not isinstance(partition, Refused):
             return node, partition
@@ -286,7 +298,7 @@ def partition_summaries(cluster: RunningCluster) -> list[PartitionSummary]:
     """Every partition that has a leader, but for those of internal topics; by name."""
     led = {
         partition.key: (node, partition)
-        for node in _running(cluster)
+        for node in running(cluster)
         for partition in node.partitions.values()
         if partition.is_leader and partition.topic not in INTERNAL_TOPICS
     }

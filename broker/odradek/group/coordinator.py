@@ -23,7 +23,7 @@ from odradek.group.consumer.records import group_tombstones
 from odradek.group.consumer.settings import ConsumerSettings, Surroundings
 from odradek.group.consumer.topics import NO_TOPICS
 from odradek.group.folding import Folding
-from odradek.group.listing import KnownMember, described, listed, matches, members_of
+from odradek.group.listing import KnownMember, awaited, described, listed, matches, members_of
 from odradek.group.member import Token
 from odradek.group.offset_protocol import OffsetProtocol
 from odradek.group.offsets import Offsets
@@ -357,6 +357,11 @@ class GroupCoordinator(Machine[Work]):
         """Who is in a group, of whatever protocol; nobody in one that is not there."""
         group = self._knowing(group_id)._groups.get(group_id)
         return [] if group is None else members_of(group)
+
+    def awaited(self, group_id: str) -> tuple[list[str], int | None]:
+        """The members for whom a rebalance waits, and until when at most (ms; None: no such time is set)."""
+        group = self._knowing(group_id)._groups.get(group_id)
+        return ([], None) if group is None else awaited(group)
 
     def delete_group(self, group_id: str, now: int) -> Decision[DeletableGroupResult | None]:
         """DeleteGroups, for one group: only without members, and its offsets go with it.

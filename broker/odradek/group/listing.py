@@ -18,7 +18,7 @@ from odradek.wire.messages.list_groups_response import ListedGroup
 if TYPE_CHECKING:
     from odradek.group.consumer.groups import Group
 
-__all__ = ["KnownMember", "described", "listed", "matches", "members_of"]
+__all__ = ["KnownMember", "awaited", "described", "listed", "matches", "members_of"]
 
 
 class KnownMember(Struct, frozen=True):
@@ -71,6 +71,24 @@ def members_of(group: Group) -> list[KnownMember]:
         KnownMember(each.member_id, each.instance_id, each.client_id, each.client_host)
         for each in group.members.values()
     ]
+
+
+def awaited(group: Group) -> tuple[list[str], int | None]:
+    """The members for whom a rebalance waits, and until when at most (ms); None: no such time is set.
+
+    In the newer protocols they are those that do not have the target assignment yet.
+    """
+    if isinstance(group, ShareGroup):
+        return [], None
+    if not isinstance(group, ClassicGroup):
+        epoch = group.assignment_epoch
+        return [each.member_id for each in group.members.values() if not each.is_reconciled_to(epoch)], None
+    if group.state is GroupState.PREPARING_REBALANCE:
+        missing = [each.member_id for each in group.members.values() if each.join is None]
+        return [*missing, *group.pending_joins], group.join_deadline
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return sorted(group.pending_syncs), group.sync_deadline
+    return [], None
 
 
 def _not_found(group_id: str, version: int, message: str) -> DescribedGroup:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-import msgspec
 import structlog
 
+from odradek.net.recent import event_line
 from odradek.usage import UsageError
 
 if TYPE_CHECKING:
@@ -19,18 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["EventLog"]
 
 
-def _plain(value: object) -> object:
-    """What JSON has no form for: sets and the like become lists (and bytes, such as topic ids, base64)."""
-    if isinstance(value, Iterable):
-        return list(value)
-    return str(value)
-
-
-_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
-
-
 def _render(logger: Any, method: str, event: MutableMapping[str, Any]) -> bytes:
-    return _ENCODER.encode(event)
+    return event_line(event)
 
 
 class _Whole:

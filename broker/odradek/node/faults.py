@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.node.rules.armed import Armed, HeldRequest, seen
+from odradek.node.rules.armed import Armed, HeldRequest, PostponedRequest, seen
 from odradek.node.rules.armed import Node as SeenNode
 from odradek.node.rules.model import Scripted
 from odradek.node.rules.sessions import in_full
@@ -64,6 +64,7 @@ class Faults:
         """The node stops: what it holds is gone with it."""
         for armed in self._rules:
             armed.holding = [held for held in armed.holding if held.node_id != self._node.node_id]
+            armed.postponing = [each for each in armed.postponing if each.node_id != self._node.node_id]
 
     async def serve(self, handler: Handler, call: Call) -> Any:
         """Serve the request that `intercepts` has just taken, as its rule says."""
@@ -71,16 +72,16 @@ class Faults:
         assert armed is not None
         node, act = self._node, armed.rule.act
         if act.delay_ms:
-            await node.kernel.sleep(act.delay_ms)
+            await self._postpone(armed, call, node.kernel.sleep(act.delay_ms))
         if act.hold:
             await self._hold(armed, call)
         if act.disconnect == "before":
             raise CloseConnection("closed_by_rule")
         if act.drop:
-            await node.kernel.wait()
+            await self._postpone(armed, call, node.kernel.wait())
         response = await self._answer(armed, handler, call)
         if act.answer_delay_ms:
-            await node.kernel.sleep(act.answer_delay_ms)
+            await self._postpone(armed, call, node.kernel.sleep(act.answer_delay_ms))
         if act.disconnect == "after":
             raise CloseConnection("closed_by_rule")
         if act.throttle_ms and response is not None:
@@ -95,6 +96,15 @@ class Faults:
         finally:
             if held in armed.holding:
                 armed.holding.remove(held)
+
+    async def _postpone(self, armed: Armed, call: Call, wait: Awaitable[object]) -> None:
+        postponed = PostponedRequest(self._node.node_id, wait, call, self._node.now)
+        armed.postponing.append(postponed)
+        try:
+            await wait
+        finally:
+            if postponed in armed.postponing:
+                armed.postponing.remove(postponed)
 
     async def _answer(self, armed: Armed, handler: Handler, call: Call) -> Any:
         rule, node = armed.rule, self._node

@@ -140,6 +140,12 @@ class Ledger(Machine["TxnWork"]):
         held = self._held.get(transactional_id)
         return () if held is None or held.entry.state not in PREPARED else held.owing
 
+    def aborted_at(self, transactional_id: str) -> int | None:
+        """When the open transaction of this id is aborted if nobody ends it before (ms); None where it never is."""
+        entry = self.entry(transactional_id)
+        is_open = entry is not None and entry.state not in PREPARED and entry.state not in EXPIRABLE
+        return self._times_out_at(entry) if entry is not None and is_open and entry.expires else None
+
     @property
     def transactions_owing_markers(self) -> int:
         """How many transactions wait for their markers."""

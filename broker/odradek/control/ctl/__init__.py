@@ -23,6 +23,7 @@ from odradek.control.ctl.tables import listing
 from odradek.control.ctl.telemetry import telemetry
 from odradek.control.ctl.time import time
 from odradek.control.ctl.waiting import events, wait
+from odradek.control.ctl.why import why
 
 __all__ = ["add_commands"]
 
@@ -30,6 +31,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "clusters": clusters,
     "make": make,
     "show": show,
+    "why": why,
     "reset": reset,
     "remove": remove,
     "arm": arm,

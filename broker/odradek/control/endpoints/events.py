@@ -9,7 +9,7 @@ from odradek.control.endpoints.asked import Asked
 from odradek.control.event_kinds import check_kind
 from odradek.control.messages.events import Came, EventsPage
 
-__all__ = ["kinds_of", "list_events", "seq_of", "wait"]
+__all__ = ["kinds_of", "list_events", "list_lines", "seq_of", "wait"]
 
 DIGITS_MAX = 18
 
@@ -27,6 +27,11 @@ async def list_events(asked: Asked) -> EventsPage:
     kinds = kinds_of(asked.query)
     events = [event for event in ring.after(after) if not kinds or event.kind in kinds]
     return EventsPage(events=events, last=ring.last, lost=max(0, ring.first - 1 - after))
+
+
+async def list_lines(asked: Asked) -> list[str]:
+    """The events that are kept, as the lines of an event file: what `odradek serve --events` writes."""
+    return [line.decode() for line in asked.hosted.events.recent.lines()]
 
 
 def seq_of(text: str) -> int:

@@ -14,6 +14,7 @@ from odradek.control.messages.state import (
     PushView,
     TransactionView,
 )
+from odradek.control.messages.why import WhyView
 from odradek.control.state import (
     broker_views,
     group_view,
@@ -25,6 +26,7 @@ from odradek.control.state import (
     transaction_views,
 )
 from odradek.control.telemetry import matches, push_view, pushes
+from odradek.control.why import why
 
 __all__ = [
     "list_brokers",
@@ -36,6 +38,7 @@ __all__ = [
     "show_group",
     "show_partition",
     "show_transaction",
+    "show_why",
     "truth_of",
 ]
 
@@ -84,6 +87,12 @@ async def show_partition(asked: Asked) -> PartitionView:
 async def list_parked(asked: Asked) -> list[ParkedView]:
     """Every request that waits for something, the oldest first."""
     return parked_views(asked.hosted.running)
+
+
+async def show_why(asked: Asked) -> WhyView:
+    """What is stuck, since when, who or what holds it, and what ends it; with the newest events as lines for people."""
+    hosted = asked.hosted
+    return why(hosted.running, hosted.events.recent, asked.query.get("about"))
 
 
 async def list_telemetry(asked: Asked) -> list[PushView]:

@@ -32,7 +32,7 @@ from odradek.control.endpoints.deeds import (
     start_broker,
     stop_broker,
 )
-from odradek.control.endpoints.events import list_events, wait
+from odradek.control.endpoints.events import list_events, list_lines, wait
 from odradek.control.endpoints.rules import (
     add_rules,
     clear_rules,
@@ -52,6 +52,7 @@ from odradek.control.endpoints.state import (
     show_group,
     show_partition,
     show_transaction,
+    show_why,
 )
 from odradek.control.messages.clusters import NewCluster
 from odradek.control.messages.deeds import (
@@ -90,6 +91,10 @@ TELEMETRY_QUERY = (
     Parameter("terminating", "Only those that are the last of a client, or only the others.", "boolean"),
 )
 
+WHY_QUERY = (
+    Parameter("about", "A rule, TOPIC-PARTITION, a topic, a transactional id, a group or a broker: that alone."),
+)
+
 ENDPOINTS: tuple[Endpoint, ...] = (
     _row("GET", "/", overview),
     _row("GET", "/clusters", list_clusters),
@@ -107,6 +112,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _row("POST", CLUSTER + "/verify", verify),
     _row("POST", CLUSTER + "/wait", wait, body=WaitBody, body_required=True),
     _row("GET", CLUSTER + "/events", list_events, query=EVENTS_QUERY),
+    _row("GET", CLUSTER + "/events/lines", list_lines),
+    _row("GET", CLUSTER + "/why", show_why, query=WHY_QUERY),
     _row("GET", CLUSTER + "/brokers", list_brokers),
     _row("GET", CLUSTER + "/transactions", list_transactions),
     _row("GET", CLUSTER + "/transactions/{transactional_id}", show_transaction),

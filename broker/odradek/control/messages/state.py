@@ -173,7 +173,7 @@ class ParkedView(View):
     waits_for: list[str]
     """What would wake it; empty for one that waits for another broker's answer or for time."""
     rule: str | None
-    """The rule that holds it."""
+    """The rule that holds, delays or has dropped it."""
     age_ms: int
     deadline_ms: int | None
     """When it waits no longer, by the brokers' clock."""

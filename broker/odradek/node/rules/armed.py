@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from odradek.node.kernel.flow import Wait
     from odradek.node.transport.call import Call
 
-__all__ = ["Armed", "HeldRequest", "NearMiss", "RuleReport", "SeenRequest"]
+__all__ = ["Armed", "HeldRequest", "NearMiss", "PostponedRequest", "RuleReport", "SeenRequest"]
 
 
 class Node(HasClock, HasIdentity, HasMetadata, HasSessions, Protocol):
@@ -92,6 +92,16 @@ class HeldRequest(Struct, frozen=True, eq=False):
     request: SeenRequest
 
 
+class PostponedRequest(Struct, frozen=True, eq=False):
+    """A request that waits because of a rule, for its time to come or, where it was dropped, for ever."""
+
+    node_id: int
+    wait: object
+    """What its flow waits for."""
+    call: Call
+    since_ms: int
+
+
 class Armed:
     """One rule at work in a cluster; its counts are those of all brokers together."""
 
@@ -109,6 +119,8 @@ class Armed:
         self.requests: deque[SeenRequest] = deque(maxlen=LAST)
         self.near_misses: deque[NearMiss] = deque(maxlen=LAST)
         self.holding: list[HeldRequest] = []
+        self.postponing: list[PostponedRequest] = []
+        """Requests that it delays, whose answer it delays, or that it has dropped, while their connections stand."""
         self.on_hit: Callable[[SeenRequest], None] | None = None
         """Does what follows from a hit, later."""
         self._after = after

@@ -1,0 +1,44 @@
+"""What is told about what is stuck in a cluster."""
+
+from __future__ import annotations
+
+from odradek.control.messages.common import View
+
+__all__ = ["Holder", "Reason", "WhyView"]
+
+
+class Holder(View):
+    """What holds something up."""
+
+    about: str
+    """rule, transaction, producer or broker"""
+    name: str
+
+
+class Reason(View):
+    """One thing that is stuck, or that explains what clients have seen."""
+
+    about: str
+    """rule, partition, transaction, group, request, broker or time"""
+    name: str
+    """The rule, `TOPIC-PARTITION`, the transactional id, the group, the API, the broker."""
+    sentence: str
+    stuck: bool
+    """Whether something waits here; else it is worth knowing."""
+    since_ms: int | None
+    """Since when, by the brokers' clock; null where that is not known."""
+    held_by: list[Holder]
+    ends: str | None
+    """What ends it; null where nothing does, or nothing has to."""
+
+
+class WhyView(View):
+    """What is stuck in a cluster, and why; what holds up most comes first."""
+
+    now_ms: int
+    """By the brokers' clock."""
+    reasons: list[Reason]
+    sentences: list[str]
+    """The same for people, one line each: of very many things of a kind the first ten."""
+    events: list[str]
+    """The newest events, one line each, the oldest first."""

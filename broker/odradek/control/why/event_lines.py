@@ -1,0 +1,46 @@
+"""Events as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek.control.why.words import clipped, clock, plain
+from odradek.net.recent import Happened, Recent
+
+__all__ = ["LINES", "event_text", "newest_lines"]
+
+LINES = 20
+LINE_MAX = 200
+VALUE_MAX = 80
+
+
+def newest_lines(recent: Recent, count: int = LINES) -> list[str]:
+    """The newest events, the oldest first."""
+    return [event_text(each) for each in recent.after(recent.last - count)]
+
+
+def event_text(event: Happened) -> str:
+    """`18:54:13.120 broker 1 state_change transactional_id=till-1 … Ongoing to PrepareCommit`: one line."""
+    fact = event.fact
+    words = [clock(event.at_ms), f"broker {event.node}", fact.kind]
+    words += _request(fact.fields) if fact.kind == "request" else _fields(fact.fields)
+    return clipped(" ".join(words), LINE_MAX)
+
+
+def _request(fields: Mapping[str, object]) -> list[str]:
+    who = "a broker" if fields.get("from_broker") else plain(fields.get("client_id") or "a client", VALUE_MAX)
+    return [f"{fields.get('api')} v{fields.get('version')} of {who}"]
+
+
+def _fields(fields: Mapping[str, object]) -> list[str]:
+    """What happened, as `name=value`; a topic with its partition is one thing, as is a state with the one before."""
+    rest = dict(fields)
+    words = []
+    if "topic" in rest and "partition" in rest:
+        words.append(f"{plain(rest.pop('topic'), VALUE_MAX)}-{rest.pop('partition')}")
+    change = None
+    if "state_to" in rest:
+        before, after = rest.pop("state_from", None), rest.pop("state_to")
+        change = f"to {after}" if before is None else f"{before} to {after}"
+    words += [f"{name}={plain(value, VALUE_MAX)}" for name, value in rest.items() if value is not None]
+    return [*words, change] if change else words

@@ -1,0 +1,83 @@
+"""What the sentences about a cluster are made of: one look at it, in its event loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from odradek.control.state import running
+from odradek.control.why.words import plain
+from odradek.node.rules.armed import seen
+
+if TYPE_CHECKING:
+    from odradek.net.cluster import RunningCluster
+    from odradek.node.node import Node
+    from odradek.node.rules.armed import Armed, SeenRequest
+    from odradek.txn.entry import Entry
+
+__all__ = ["Kept", "Scene", "shown"]
+
+REQUEST_MAX = 200
+
+
+def shown(request: SeenRequest) -> str:
+    """A request in a sentence."""
+    return plain(request, REQUEST_MAX)
+
+
+class Kept(Struct, frozen=True):
+    """A request that waits because of a rule."""
+
+    armed: Armed
+    how: str
+    """held, delayed or dropped"""
+    request: SeenRequest
+    since_ms: int
+    until_ms: int | None
+    """When it goes on by itself; None: never."""
+
+
+class Scene:
+    """A cluster as it is now, with what several sentences look up."""
+
+    def __init__(self, cluster: RunningCluster) -> None:
+        self.cluster = cluster
+        self.now = cluster.clock.now()
+        self.nodes = {node.node_id: node for node in running(cluster)}
+        self.rules: list[Armed] = list(cluster.rules) if cluster.has_rules else []
+        self.kept: list[Kept] = sorted(self._kept(), key=lambda each: each.since_ms)
+        self.entries: list[tuple[Node, Entry]] = [
+            (node, entry)
+            for node in self.nodes.values()
+            for shard in node.coordinators.of_transactions()
+            for entry in shard.machine.entries()
+        ]
+        self._by_producer = {entry.producer_id: (node, entry) for node, entry in self.entries}
+
+    def holder_of(self, producer_id: int, topic: str, index: int) -> tuple[Node, Entry] | None:
+        """Who knows of a transaction of this producer in a partition: its coordinator, and what that has of it."""
+        found = self._by_producer.get(producer_id)
+        return found if found is not None and (topic, index) in found[1].partitions else None
+
+    def kept_of(self, entry: Entry) -> list[Kept]:
+        """The requests about a transactional id, or its producer, that wait because of a rule."""
+        return [
+            each
+            for each in self.kept
+            if entry.transactional_id in each.request.ids.get("transactional_id", ())
+            or entry.producer_id in each.request.ids.get("producer_id", ())
+        ]
+
+    def _kept(self) -> list[Kept]:
+        found = []
+        for armed in self.rules:
+            for held in armed.holding:
+                found.append(Kept(armed, "held", held.request, held.request.at_ms, None))
+            for each in armed.postponing:
+                node = self.nodes.get(each.node_id)
+                if node is not None:
+                    until = node.kernel.deadline_of(each.wait)
+                    how = "dropped" if until is None else "delayed"
+                    found.append(Kept(armed, how, seen(node, each.call), each.since_ms, until))
+        return found

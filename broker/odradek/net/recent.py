@@ -1,0 +1,109 @@
+"""The newest events of a cluster, kept in memory for whoever asks later; as lines they are the event file."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from odradek.net.clock import Clock
+
+if TYPE_CHECKING:
+    from odradek.log.machine import Fact
+    from odradek.node.node import EventSink
+
+__all__ = ["EVENTS_MAX", "Happened", "Recent", "event_line"]
+
+EVENTS_MAX = 10_000
+FEW = 64
+
+
+def _plain(value: object) -> object:
+    """What JSON has no form for: sets and the like become lists (and bytes, such as topic ids, base64)."""
+    if isinstance(value, Iterable):
+        return list(value)
+    return str(value)
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
+
+
+def event_line(event: Mapping[str, object]) -> bytes:
+    """An event as a line of an event file (docs/events.md), without its end."""
+    return _ENCODER.encode(event)
+
+
+class Happened(Struct, frozen=True, gc=False):
+    """An event that is kept."""
+
+    seq: int
+    """Its number, from 1."""
+    ts_ns: int
+    """By the monotonic clock of the process."""
+    at_ms: int
+    """By the brokers' clock."""
+    node: int
+    fact: Fact
+
+
+class Recent:
+    """The newest events, numbered from 1; an `EventSink` that passes everything on to `also`."""
+
+    def __init__(
+        self, now: Callable[[], int] | None = None, *, size: int = EVENTS_MAX, also: EventSink | None = None
+    ) -> None:
+        self.now = now or Clock().now
+        """What time it is for the brokers (ms)."""
+        self._also = also
+        self._kept: deque[tuple[int, int, int, Fact]] = deque(maxlen=size)
+        self._last = 0
+
+    @property
+    def last(self) -> int:
+        """The number of the newest event; 0 before the first."""
+        return self._last
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest event that is kept; one more than `last` if none is."""
+        return self._last - len(self._kept) + 1
+
+    def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
+        """Keep what a node tells."""
+        facts = tuple(facts)
+        ts_ns, at_ms = time.monotonic_ns(), self.now()
+        self._kept.extend([(ts_ns, at_ms, node_id, fact) for fact in facts])
+        self._last += len(facts)
+        if self._also is not None:
+            self._also.emit(node_id, facts)
+
+    def at(self, seq: int) -> Happened:
+        """The event of this number, which is kept."""
+        return Happened(seq, *self._kept[seq - self._last - 1])
+
+    def after(self, seq: int) -> Iterator[Happened]:
+        """The events above this number that are kept, in order."""
+        kept, last, begin = self._kept, self._last, max(seq + 1, self.first)
+        if last - seq <= FEW:
+            # Who keeps up pays for what is new, and not for a walk along all that is kept.
+            return map(self.at, range(begin, last + 1))
+        found = islice(kept, begin - self.first, None)
+        return (Happened(begin + index, *each) for index, each in enumerate(found))
+
+    def lines(self) -> Iterator[bytes]:
+        """All that is kept, as the lines of an event file."""
+        wall_ns = time.time_ns() - time.monotonic_ns()
+        for each in self.after(0):
+            head: dict[str, object] = {
+                "ts_ns": each.ts_ns,
+                "wall_ns": each.ts_ns + wall_ns,
+                "seq": each.seq,
+                "node": each.node,
+                "kind": each.fact.kind,
+            }
+            yield event_line(head | each.fact.fields)
