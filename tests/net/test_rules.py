@@ -129,7 +129,8 @@ def test_a_test_fails_at_its_end(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, cwd=tmp_path)
     assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    assert "AssertionError: Rule mine expects 1 hit and had 0 hits" in done.stdout
+    assert "Rule mine expects 1 hit and had 0 hits" in done.stdout
+    assert "FAILED test_it.py::test_in_vain - Failed: Rule mine" in done.stdout
     assert "PASSED test_it.py::test_nothing_expected" in done.stdout
     assert "its own" in done.stdout
     assert "ERROR" not in done.stdout

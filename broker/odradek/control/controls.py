@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Controls"]
 
+__tracebackhide__ = True
+"""What cannot be done is said in a sentence: pytest leaves these frames out of the tracebacks of tests."""
+
 
 class Controls:
     """One cluster. Nothing here waits: what brokers have to ask of one another follows in later turns of the loop.

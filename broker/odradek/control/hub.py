@@ -74,6 +74,7 @@ class Hosted:
         """Start it."""
         ring = EventRing(self._now, also=self.also)
         self.running = await self._start(ring, ports)
+        ring.recent.started(self._now)
         self.events = ring
         self.controls = Controls(self.running)
 

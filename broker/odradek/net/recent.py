@@ -62,6 +62,8 @@ class Recent:
         self._also = also
         self._kept: deque[tuple[int, int, int, Fact]] = deque(maxlen=size)
         self._last = 0
+        self.start = 0
+        """The number of the last event of the cluster's start: what follows is brought about by clients and tests."""
 
     @property
     def last(self) -> int:
@@ -81,6 +83,11 @@ class Recent:
         self._last += len(facts)
         if self._also is not None:
             self._also.emit(node_id, facts)
+
+    def started(self, now: Callable[[], int]) -> None:
+        """The cluster has started, and has this clock."""
+        self.now = now
+        self.start = self._last
 
     def at(self, seq: int) -> Happened:
         """The event of this number, which is kept."""

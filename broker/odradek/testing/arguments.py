@@ -17,6 +17,9 @@ from odradek.node.rules.armed import Armed
 
 __all__ = ["checked", "checked_topics", "checked_types"]
 
+__tracebackhide__ = True
+__unittest = True
+"""What is wrong is said in a sentence, and around every method: pytest and unittest leave these frames out."""
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from datetime import timedelta
 from os import PathLike, fspath
@@ -18,6 +16,7 @@ from odradek.control.controls import Controls
 from odradek.logs import make_logger
 from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.net.cluster import RunningCluster, start_cluster
+from odradek.net.recent import Recent
 from odradek.node.cluster_spec import node_ids_of
 from odradek.node.coordinators import CoordinatorKind
 from odradek.node.hosting.controller import StartTopic
@@ -25,10 +24,11 @@ from odradek.node.node import EventSink, Logger, Node
 from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import Rule
 from odradek.releases import Release
-from odradek.testing import proof
+from odradek.testing import proof, witness
 from odradek.testing.arguments import checked, checked_topics, checked_types
 from odradek.testing.beside import Beside
 from odradek.testing.entered import Entered
+from odradek.testing.loops import in_loop, runs_here
 
 if TYPE_CHECKING:
     from odradek.net.client_settings import Access
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster"]
 
+__tracebackhide__ = True
+__unittest = True
+"""A test's traceback ends with its own line and the sentence: pytest and unittest leave these frames out."""
 T = TypeVar("T")
 
 WAIT_S = 0.005
@@ -165,10 +168,11 @@ class Cluster:
     ) -> None:
         if self._is_forked_away(error):
             return
+        note = witness.leaves(self._running, error)
         cluster, self._cluster = self._running, None
         await cluster.stop()
         self._leave()
-        proof.end(cluster, error)
+        proof.end(cluster, error, note)
 
     def __enter__(self) -> Self:
         self._check_not_entered()
@@ -184,12 +188,13 @@ class Cluster:
     ) -> None:
         if self._is_forked_away(error):
             return
+        note = witness.leaves(self._running, error)
         cluster, self._cluster = self._running, None
         assert self._beside is not None, "a cluster that runs was entered"
         self._beside.call(cluster.stop())
         self._leave()
         self._beside = None
-        proof.end(cluster, error)
+        proof.end(cluster, error, note)
 
     def _leave(self) -> None:
         exits, self._exits = self._exits, None
@@ -213,14 +218,16 @@ class Cluster:
             )  # it imports structlog, which a start without events does not need
 
             events = exits.enter_context(closing(EventLog(Path(events), self._arguments["log"])))
-        cluster = await start_cluster(**self._arguments, events=events)
+        recent = Recent(also=events)
+        cluster = await start_cluster(**self._arguments, events=recent)
+        recent.started(cluster.clock.now)
         if self._rules:
             try:
                 proof.add_rules(cluster, self._rules)
             except BaseException:
                 await cluster.stop()
                 raise
-        proof.RUNNING.add(cluster)
+        witness.RUNNING[cluster] = recent
         return cluster
 
     # ------------------------------------------------------------------ what a test needs
@@ -498,7 +505,7 @@ class Cluster:
 
     def _refuse_to_block(self, method: str) -> None:
         self._check_process()
-        if _running_loop() is self._running.loop:
+        if runs_here(self._running.loop):
             raise RuntimeError(f"{method} would keep its own brokers from working: use it beside `with Cluster()`.")
 
     @property
@@ -517,26 +524,7 @@ class Cluster:
     def _call(self, function: Callable[[], T]) -> T:
         """Run in the loop of the cluster, so that nothing happens at the same time."""
         self._check_process()
-        loop = self._running.loop
-        if _running_loop() is loop:
-            return function()
-        future: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(function())
-            except BaseException as error:
-                future.set_exception(error)
-
-        loop.call_soon_threadsafe(run)
-        return future.result()
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+        return in_loop(self._running.loop, function)
 
 
 def _prepared(

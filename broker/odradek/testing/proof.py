@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Iterable
-from concurrent.futures import Future
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from odradek.net.cluster import RunningCluster
 from odradek.node.rules.model import Rule
+from odradek.testing.loops import in_loop
+from odradek.testing.witness import RUNNING
 
 if TYPE_CHECKING:
     from odradek.control.plan import Plan
     from odradek.node.rules.armed import Armed
 
-__all__ = ["RUNNING", "add_rules", "end", "raise_what_rules_say", "rules_of", "story", "verify_running"]
+__all__ = ["add_rules", "end", "raise_what_rules_say", "rules_of", "story", "unmet", "verify_running"]
 
-RUNNING: WeakSet[RunningCluster] = WeakSet()
-"""The clusters of tests that run now, for the pytest plugin."""
-if hasattr(os, "register_at_fork"):  # Windows forks nothing
-    # The clusters of a parent do not answer in a forked process.
-    os.register_at_fork(after_in_child=RUNNING.clear)
+__tracebackhide__ = True
+__unittest = True
+"""A rule says what it has to say in a sentence: pytest and unittest leave these frames out of tracebacks."""
 _heard: WeakSet[RunningCluster] = WeakSet()
 """Those that were asked at the end of a test: their own end, in a fixture, has nothing to add."""
 
@@ -54,52 +52,48 @@ def add_rules(cluster: RunningCluster, rules: list[Rule]) -> list[Armed]:
     return steps.add_rules(cluster, rules)
 
 
-def raise_what_rules_say(cluster: RunningCluster, error: BaseException | None) -> None:
-    """Raise what a function of a rule has raised; else, if the test has not failed, what a rule expects in vain."""
+def unmet(cluster: RunningCluster, error: BaseException | None) -> str | None:
+    """What rules expect in vain, unless the test has failed; raises what a function of a rule has raised."""
     if not cluster.has_rules:
-        return
+        return None
     rules = cluster.rules
     if rules.failures:
         raise rules.failures.pop(0) from error
-    if error is None and (unmet := rules.verify()):
-        raise AssertionError(" ".join(unmet))
+    return " ".join(rules.verify()) or None if error is None else None
 
 
-def end(cluster: RunningCluster, error: BaseException | None) -> None:
-    """A cluster has ended, with this error of the test: its rules say what they have to say."""
-    RUNNING.discard(cluster)
-    if cluster not in _heard:
-        raise_what_rules_say(cluster, error)
+def raise_what_rules_say(cluster: RunningCluster, error: BaseException | None) -> None:
+    """Raise what a function of a rule has raised; else, if the test has not failed, what a rule expects in vain."""
+    sentence = unmet(cluster, error)
+    if sentence is not None:
+        raise AssertionError(sentence)
 
 
-def verify_running(error: BaseException | None) -> None:
-    """Have the rules of every cluster that runs say what they have to say; `error` is how the test has failed."""
+def end(cluster: RunningCluster, error: BaseException | None, note: str | None) -> None:
+    """A cluster has ended, with this error of the test: its rules say what they have to say.
+
+    The note goes with the error, or with what is raised here in its place.
+    """
+    RUNNING.pop(cluster, None)
+    try:
+        if cluster not in _heard:
+            raise_what_rules_say(cluster, error)
+    except BaseException as said:
+        error = said
+        raise
+    finally:
+        if error is not None and note is not None:
+            error.add_note(note)
+
+
+def verify_running(error: BaseException | None) -> str | None:
+    """What the rules of every cluster that runs expect in vain; `error` is how the test has failed.
+
+    Raises what a function of a rule has raised.
+    """
+    sentences = []
     for cluster in list(RUNNING):
         _heard.add(cluster)
         if cluster.has_rules:
-            _in_loop(cluster, error)
-
-
-def _in_loop(cluster: RunningCluster, error: BaseException | None) -> None:
-    """Look at the counts while nothing changes them."""
-    told: Future[None] = Future()
-
-    def look() -> None:
-        try:
-            raise_what_rules_say(cluster, error)
-            told.set_result(None)
-        except BaseException as complaint:
-            told.set_exception(complaint)
-
-    if _runs_here(cluster.loop) or not cluster.loop.is_running():
-        look()
-    else:
-        cluster.loop.call_soon_threadsafe(look)
-    told.result()
-
-
-def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
+            sentences.append(in_loop(cluster.loop, partial(unmet, cluster, error)))
+    return " ".join(filter(None, sentences)) or None

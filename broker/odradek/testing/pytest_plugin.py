@@ -1,21 +1,37 @@
 """Fixtures for tests that need a broker; installed with the package.
 
-A test fails at its end if a rule of a cluster that runs has not seen what it expects.
+A test fails at its end if a rule of a cluster that runs has not seen what it expects; the report of one that has failed
+has a section `odradek` that says what its clusters knew.
 Override `kafka_cluster_options` in a conftest.py to choose brokers, topics or configuration.
+
+pytest imports this module in every run: it imports nothing of odradek itself until a test does.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest._code.code import ExceptionRepr
 
 if TYPE_CHECKING:
     from odradek.testing import Cluster
 
 __all__ = ["kafka_bootstrap", "kafka_cluster", "kafka_cluster_options"]
+
+
+def _hides(error: pytest.ExceptionInfo[BaseException] | None) -> bool:
+    """Whether these frames are left out of a traceback; pytest remarks on one that is left out as a whole."""
+    return error is None or not error.errisinstance(pytest.fail.Exception)
+
+
+__tracebackhide__ = _hides
+SECTION = "odradek"
+playing = False
+"""Whether a test is being played, whose report will say what its clusters knew."""
 
 
 @pytest.fixture
@@ -39,6 +55,34 @@ def kafka_bootstrap(kafka_cluster: Cluster) -> str:
     return kafka_cluster.bootstrap
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--odradek-events DIR`."""
+    parser.getgroup("odradek").addoption(
+        "--odradek-events",
+        metavar="DIR",
+        help="where the events of the clusters of a failed test are written; else $ODRADEK_EVENTS_DIR, or pytest's"
+        " folder for temporary files",
+    )
+
+
+def pytest_runtest_logstart() -> None:
+    """A test begins: what has ended before has nothing to do with it."""
+    _play(True)
+
+
+def pytest_runtest_logfinish() -> None:
+    """A test is over."""
+    _play(False)
+
+
+def _play(plays: bool) -> None:
+    global playing
+    playing = plays
+    witness = sys.modules.get("odradek.testing.witness")
+    if witness is not None:
+        witness.ENDED.clear()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """A test ends with what the rules of its clusters say: what they expect in vain, what their functions raise."""
@@ -52,5 +96,35 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 def _verify(error: BaseException | None) -> None:
     module = sys.modules.get("odradek.testing.proof")  # a test that has not imported it has no cluster
-    if module is not None:
-        module.verify_running(error)
+    unmet = None if module is None else module.verify_running(error)
+    if unmet is not None:
+        pytest.fail(unmet, pytrace=False)  # the sentence alone: there is no line of the test to show
+
+
+# Outside of all others, so that what is expected to fail is known as such.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The report of a test that has failed, in whatever phase, says what its clusters knew."""
+    report = yield
+    witness = sys.modules.get("odradek.testing.witness")
+    if witness is not None and report.failed:
+        text = witness.section(_events_folder(item.config), item.nodeid)
+        if text:
+            if isinstance(report.longrepr, ExceptionRepr):
+                report.longrepr.addsection(SECTION, text)
+            else:
+                report.sections.append((SECTION, text))
+    return report
+
+
+def _events_folder(config: pytest.Config) -> Path | None:
+    """Where event files go, if somebody has said so, or pytest has a folder for what a run leaves behind."""
+    named = config.getoption("--odradek-events")
+    if named:
+        return Path(named)
+    witness = sys.modules["odradek.testing.witness"]
+    factory = getattr(config, "_tmp_path_factory", None)
+    if factory is None or witness.named_folder() is not None:
+        return None
+    base: Path = factory.getbasetemp()
+    return base / "odradek-events"

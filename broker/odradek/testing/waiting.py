@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["wait"]
 
+__tracebackhide__ = True
+__unittest = True
+"""What does not come is said in a sentence: pytest and unittest leave these frames out of tracebacks."""
 TIMEOUT_MAX_S = 600
+SENTENCES = (LookupError, ValueError, RuntimeError)
+"""What `wait_for` raises itself; what is derived from these is a bug, and keeps its traceback."""
 
 Condition = Mapping[str, object]
 
@@ -42,4 +47,8 @@ def wait(cluster: RunningCluster, timeout_s: float, **conditions: Condition | No
         raise TimeoutError(str(error)) from None
     except (CancelledError, ClusterGone):
         raise RuntimeError("the cluster was left while somebody waited") from None
+    except SENTENCES as error:
+        if type(error) in SENTENCES:
+            error.__traceback__ = None
+        raise
     return came.found

@@ -91,8 +91,6 @@ def _sentences(reasons: list[Reason], about: str | None) -> Iterator[str]:
     if about is not None and not reasons:
         yield f"Nothing holds up {plain(about)}."
         return
-    if about is None and not any(reason.stuck for reason in reasons):
-        yield AT_REST
     told: Counter[str] = Counter()
     for reason in reasons:
         told[reason.about] += 1
@@ -100,4 +98,6 @@ def _sentences(reasons: list[Reason], about: str | None) -> Iterator[str]:
             yield reason.sentence
     for kind, count in told.items():
         if count > OF_A_KIND_MAX:
-            yield f"There is more to say of {count - OF_A_KIND_MAX} {'times' if kind == 'time' else kind + 's'}."
+            yield f"There is more to say of {count - OF_A_KIND_MAX} {kind}s."
+    if about is None and not any(reason.stuck for reason in reasons):
+        yield AT_REST

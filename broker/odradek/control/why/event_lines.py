@@ -6,17 +6,27 @@ from collections.abc import Mapping
 
 from odradek.control.why.words import clipped, clock, plain
 from odradek.net.recent import Happened, Recent
+from odradek.node.coordinators import INTERNAL_TOPICS
 
 __all__ = ["LINES", "event_text", "newest_lines"]
 
 LINES = 20
+LOOK_BACK = 200
 LINE_MAX = 200
 VALUE_MAX = 80
 
 
 def newest_lines(recent: Recent, count: int = LINES) -> list[str]:
-    """The newest events, the oldest first."""
-    return [event_text(each) for each in recent.after(recent.last - count)]
+    """The newest events since the start of the cluster, the oldest first.
+
+    That a coordinator has written to its log is left out: what it has written says so itself.
+    """
+    looked_at = recent.after(max(recent.start, recent.last - LOOK_BACK))
+    return [event_text(each) for each in looked_at if not _is_bookkeeping(each)][-count:]
+
+
+def _is_bookkeeping(event: Happened) -> bool:
+    return event.fact.kind == "lso_moved" and event.fact.fields.get("topic") in INTERNAL_TOPICS
 
 
 def event_text(event: Happened) -> str:

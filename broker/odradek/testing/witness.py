@@ -1,0 +1,171 @@
+"""What a failed test is told of its clusters: what is stuck in them, their newest events, and a file with all of them.
+
+Under pytest the plugin shows it as a section of the report; elsewhere it is a note of the exception that leaves
+`with Cluster(…)` (PEP 678), which every framework prints.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections import deque
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+
+from odradek.testing.loops import in_loop
+
+if TYPE_CHECKING:
+    from odradek.control.messages.why import WhyView
+    from odradek.net.cluster import RunningCluster
+    from odradek.net.recent import Recent
+
+__all__ = ["ENDED", "FOLDER", "RUNNING", "leaves", "named_folder", "section"]
+
+__tracebackhide__ = True
+FOLDER = "ODRADEK_EVENTS_DIR"
+"""The environment variable that says where event files are written; the helpers of other languages take it, too."""
+RUNNING: WeakKeyDictionary[RunningCluster, Recent] = WeakKeyDictionary()
+"""The clusters of tests that run now, and their newest events."""
+if hasattr(os, "register_at_fork"):  # Windows forks nothing
+    # The clusters of a parent do not answer in a forked process.
+    os.register_at_fork(after_in_child=RUNNING.clear)
+LOOK_S = 5.0
+"""A cluster that is busy for so long is not told of."""
+CLUSTERS_MAX = 5
+STEM_MAX = 100
+NO_FAILURES = frozenset({"SkipTest", "Skipped", "GeneratorExit", "KeyboardInterrupt", "SystemExit"})
+
+
+class Told(Struct, frozen=True):
+    """What there is to say of one cluster."""
+
+    bootstrap: str
+    recent: Recent
+    why: WhyView | None
+    lost: str | None = None
+    """A sentence, where nothing else can be said."""
+
+    @property
+    def rank(self) -> int:
+        """Clusters in which a rule keeps a request come first, then those in which something else is stuck."""
+        reasons = [] if self.why is None else self.why.reasons
+        if reasons and reasons[0].about == "rule" and reasons[0].stuck:
+            return 0
+        return 1 if any(reason.stuck for reason in reasons) else 2
+
+    @property
+    def sentences(self) -> list[str]:
+        """What is stuck, one line each."""
+        return [self.lost or ""] if self.why is None else self.why.sentences
+
+
+ENDED: deque[Told] = deque(maxlen=CLUSTERS_MAX)
+"""Clusters that have ended in the test that pytest plays."""
+
+
+def leaves(cluster: RunningCluster, error: BaseException | None) -> str | None:
+    """A cluster is about to end, with this error of the test: look at it for the last time.
+
+    What is returned is to be a note of the error with which the test fails; pytest's plugin needs none.
+    """
+    recent = RUNNING.get(cluster)
+    if recent is None:
+        return None
+    plugin = sys.modules.get("odradek.testing.pytest_plugin")
+    if plugin is not None and plugin.playing:
+        # Whether the test fails is seen later.
+        ENDED.append(_look(cluster, recent))
+        return None
+    fails = cluster.has_rules and bool(cluster.rules.complaints()) if error is None else _is_failure(error)
+    return _text([_look(cluster, recent)], _folder(), "test") if fails else None
+
+
+def _is_failure(error: BaseException) -> bool:
+    return type(error).__name__ not in NO_FAILURES
+
+
+def section(folder: Path | None, test: str) -> str:
+    """What a failed test is told; nothing if it had no cluster. Event files go to the folder, or to a temporary one."""
+    running = [_look(cluster, recent) for cluster, recent in list(RUNNING.items())]
+    return _text([*ENDED, *running], folder or _folder(), test)
+
+
+def _look(cluster: RunningCluster, recent: Recent) -> Told:
+    try:
+        from odradek.control.why import why  # the hub's words, which a start does not need
+
+        told = in_loop(cluster.loop, lambda: why(cluster, recent), timeout_s=LOOK_S)
+    except Exception as error:  # whatever goes wrong here must not hide why the test has failed
+        said = str(error) or f"its event loop is busy for {LOOK_S:g} s"
+        return Told(cluster.bootstrap, recent, None, f"What is stuck cannot be told ({type(error).__name__}): {said}.")
+    return Told(cluster.bootstrap, recent, told)
+
+
+def _text(told: list[Told], folder: Path, test: str) -> str:
+    """The section: the clusters that explain most come first, and of very many some are left out."""
+    told = sorted(told, key=lambda each: each.rank)
+    parts = ["\n".join(_lines(each, folder, test, alone=len(told) == 1)) for each in told[:CLUSTERS_MAX]]
+    if len(told) > CLUSTERS_MAX:
+        parts.append(f"There are {len(told) - CLUSTERS_MAX} more clusters.")
+    return "\n\n".join(parts)
+
+
+def _lines(told: Told, folder: Path, test: str, *, alone: bool) -> list[str]:
+    first, *others = told.sentences
+    events = [] if told.why is None else told.why.events
+    total, kept = told.recent.last, told.recent.last - told.recent.first + 1
+    counted = f"The newest {len(events)} of {total} events (the brokers' clock, UTC):"
+    shown = (
+        [counted, *(f"  {line}" for line in events)] if events else ["Nothing has happened since the cluster started."]
+    )
+    whole = f"All {total} events" if kept == total else f"The newest {kept} events"
+    return [
+        first if alone else f"Cluster {told.bootstrap}: {first}",
+        *others,
+        *shown,
+        *([f"{whole}: {_written(told.recent, folder, test)}"] if kept else []),
+    ]
+
+
+# ---------------------------------------------------------------------- event files
+
+
+def named_folder() -> Path | None:
+    """The folder that the environment names."""
+    named = os.environ.get(FOLDER)
+    return Path(named) if named else None
+
+
+def _folder() -> Path:
+    return named_folder() or _temporary()
+
+
+@cache
+def _temporary() -> Path:
+    return Path(tempfile.mkdtemp(prefix="odradek-events-"))
+
+
+def _written(recent: Recent, folder: Path, test: str) -> str:
+    """The path of a new file with the events of a cluster; or why there is none."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "_", test).strip("_")[-STEM_MAX:] or "test"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        number = 1
+        while True:
+            path = folder / f"{stem}-{number}.jsonl"
+            try:
+                file = path.open("xb")
+            except FileExistsError:
+                number += 1
+                continue
+            with file:
+                file.writelines(line + b"\n" for line in recent.lines())
+            return str(path)
+    except OSError as error:
+        return f"they cannot be written to {folder}: {error.strerror or error}."
