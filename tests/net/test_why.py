@@ -55,7 +55,7 @@ def given_up(cluster: Cluster, request: Struct, version: int, broker: int = 0) -
 
 
 def opened(cluster: Cluster, transactional_id: str = "till-1") -> Till:
-    till = Till(cluster.bootstrap, transactional_id)
+    till = Till(cluster.bootstrap.split(",")[0], transactional_id)
     assert (0, 0) == (till.add(), till.send())
     return till
 
