@@ -6,12 +6,14 @@
 //		// a client of cluster.Bootstrap commits; the test fails at its end if the rule was not hit
 //	}
 //
+// A test that fails logs what its cluster knew: what is stuck and why, its newest events, and a file with all of them.
 // The hub is the one that ODRADEK_HUB names; without it `odradek hub` is started, and ends with the tests.
 package odradek
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -101,8 +103,12 @@ func New(t testing.TB, options Options) *Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		t.Helper()
 		if !t.Failed() {
 			cluster.Verify()
+		}
+		if t.Failed() {
+			t.Log(cluster.Why())
 		}
 		if err := hub.call("DELETE", cluster.path(), nil, nil); err != nil {
 			t.Error(err)
@@ -149,6 +155,50 @@ func (c *Cluster) Verify() {
 	for _, unmet := range verdict.Unmet {
 		c.t.Error(unmet)
 	}
+}
+
+// Why says what is stuck in the cluster and what holds it, its newest events, and the path of a file with all of them,
+// in the folder that ODRADEK_EVENTS_DIR names or in a temporary one. A test that fails logs it at its end.
+func (c *Cluster) Why() string {
+	var why struct{ Sentences, Events []string }
+	if err := c.hub.call("GET", c.path("why"), nil, &why); err != nil {
+		return "odradek: what is stuck cannot be told: " + err.Error()
+	}
+	lines := append([]string{"odradek"}, why.Sentences...)
+	lines = append(lines, "The newest events (the brokers' clock, UTC):")
+	for _, event := range why.Events {
+		lines = append(lines, "  "+event)
+	}
+	file, err := c.writeEvents()
+	if err != nil {
+		file = "they cannot be written: " + err.Error()
+	}
+	return strings.Join(append(lines, "All events: "+file), "\n")
+}
+
+func (c *Cluster) writeEvents() (string, error) {
+	var lines []string
+	if err := c.hub.call("GET", c.path("events", "lines"), nil, &lines); err != nil {
+		return "", err
+	}
+	folder := os.Getenv("ODRADEK_EVENTS_DIR")
+	if folder != "" {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return "", err
+		}
+	}
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/\\*", r) {
+			return '_'
+		}
+		return r
+	}, c.t.Name())
+	file, err := os.CreateTemp(folder, name+"-*.jsonl")
+	if err != nil {
+		return "", err
+	}
+	_, err = file.WriteString(strings.Join(lines, "\n") + "\n")
+	return file.Name(), errors.Join(err, file.Close())
 }
 
 // Wait returns when what it names is so, as in docs/hub.md; else the test fails with what came nearest.

@@ -6,10 +6,14 @@
 //     // a client of cluster.brokers commits; the test fails at its end if the rule was not hit
 //   })
 //
+// A test that fails prints what its cluster knew: what is stuck and why, its newest events, a file with all of them.
 // The hub is the one that ODRADEK_HUB names; without it `odradek hub` is started, and ends with the tests.
 // What options, rules and conditions may be is in docs/hub.md and docs/rules.md.
 
 import { spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 
 const READY = 'odradek hub ready url='
@@ -19,6 +23,17 @@ export class HubRefused extends Error {
   constructor(problem) {
     super([problem.field, problem.detail].filter(Boolean).join(': '))
     this.problem = problem
+  }
+}
+
+/** What a promise gives; what it throws is told at the line of the test, without the frames of this file. */
+async function told(promise) {
+  try {
+    return await promise
+  } catch (error) {
+    const lines = String(error.stack).split('\n')
+    error.stack = lines.filter((line) => !line.includes(import.meta.url)).join('\n')
+    throw error
   }
 }
 
@@ -81,7 +96,7 @@ function startHub() {
 export async function newCluster(t, options = {}) {
   const hub = await theHub()
   const cluster = new Cluster(hub, await hub.call('POST', '/clusters', options))
-  t?.after(() => cluster.end())
+  t?.after(() => cluster.end(t))
   return cluster
 }
 
@@ -102,12 +117,12 @@ export class Cluster {
 
   /** Read anything of its state: get('transactions', 'till-1'). */
   get(...parts) {
-    return this.hub.call('GET', this.#path(parts))
+    return told(this.hub.call('GET', this.#path(parts)))
   }
 
   /** Do anything that the hub can: post({ to: 2 }, 'partitions', 'orders', 0, 'leader'). */
   post(body, ...parts) {
-    return this.hub.call('POST', this.#path(parts), body)
+    return told(this.hub.call('POST', this.#path(parts), body))
   }
 
   /** Apply a rule to the requests that are read from now on; what it has seen, with its name. */
@@ -128,7 +143,7 @@ export class Cluster {
 
   /** Apply a rule no longer, and serve what it holds. */
   disarm(name) {
-    return this.hub.call('DELETE', this.#path(['rules', name]))
+    return told(this.hub.call('DELETE', this.#path(['rules', name])))
   }
 
   /** Return when everything that is named is so: wait({ transaction: { id, state: 'CompleteCommit' } }). */
@@ -144,15 +159,42 @@ export class Cluster {
   /** Throw, with a sentence for each rule that has not seen what it expects. */
   async verify() {
     const { unmet } = await this.post(undefined, 'verify')
-    if (unmet.length > 0) throw new Error(unmet.join('\n'))
+    if (unmet.length > 0) await told(Promise.reject(new Error(unmet.join('\n'))))
   }
 
-  /** Remove it, and throw what `verify` throws. */
-  async end() {
+  /**
+   * What is stuck and what holds it, the newest events, and the path of a file with all of them, in the folder that
+   * ODRADEK_EVENTS_DIR names or in a temporary one. A test that fails prints it at its end.
+   */
+  async why() {
+    const { sentences, events } = await this.get('why')
+    const newest = events.map((line) => `  ${line}`)
+    const clock = "The newest events (the brokers' clock, UTC):"
+    return ['odradek', ...sentences, clock, ...newest, `All events: ${await this.#writeEvents()}`].join('\n')
+  }
+
+  /** Remove it, and throw what `verify` throws; `t` is the context of the test, which prints `why` if it has failed. */
+  async end(t) {
+    // Before 20.12 Node does not tell how a test has failed.
+    const error = t?.error ?? (await this.verify().catch((unmet) => unmet))
     try {
-      await this.verify()
+      if (error) console.error(await this.why().catch((lost) => `odradek: what is stuck cannot be told: ${lost.message}`))
     } finally {
       await this.hub.call('DELETE', this.#path([]))
+    }
+    if (error && error !== t?.error) throw error
+  }
+
+  async #writeEvents() {
+    const lines = await this.get('events', 'lines')
+    try {
+      const folder = process.env.ODRADEK_EVENTS_DIR || mkdtempSync(join(tmpdir(), 'odradek-events-'))
+      mkdirSync(folder, { recursive: true })
+      const file = join(folder, `${this.id}-${Date.now()}.jsonl`)
+      writeFileSync(file, lines.map((line) => `${line}\n`).join(''), { flag: 'wx' })
+      return file
+    } catch (error) {
+      return `they cannot be written: ${error.message}`
     }
   }
 

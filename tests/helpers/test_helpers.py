@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -18,7 +20,13 @@ pytestmark = [pytest.mark.client, pytest.mark.slow]
 
 ROOT = Path(__file__).parent.parent.parent
 HELPERS = ROOT / "helpers"
-LINES_MAX = 300
+OURS = {
+    "go": r"\bodradek\.go:\d+",
+    "node": r"\bodradek\.mjs:\d+",
+    "java": r"\bat dev\.odradek\.(Hub|Cluster|OdradekExtension)\b",
+}
+"""Frames of the helpers, which are no part of what a test has to say."""
+LINES_MAX = 370
 READY_S = 60
 
 
@@ -106,6 +114,119 @@ def _java(where: Path, only: str | None) -> list[str]:
     return ["mvn", "-B", "-q", "test", *([f"-Dtest=HardCasesTest#{only}"] if only else [])]
 
 
+FORGOTTEN = {
+    "go": (
+        "example/forgotten_test.go",
+        """package example
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	odradek "odradek.dev/helpers/go"
+)
+
+func TestForgotten(t *testing.T) {
+	cluster := odradek.New(t, odradek.Options{Topics: []string{"orders"}})
+	cluster.Arm(odradek.Rule{Name: "commit", Match: odradek.Match{"api": "END_TXN"}, Act: odradek.Act{"hold": true}})
+	client := till(t, cluster)
+	send(t, client, "the value of a record")
+	limited, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := client.EndTransaction(limited, kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPasses(t *testing.T) {
+	odradek.New(t, odradek.Options{})
+}
+
+func TestVain(t *testing.T) {
+	cluster := odradek.New(t, odradek.Options{})
+	transaction := map[string]any{"id": "x", "state": "Empty"}
+	cluster.Post(map[string]any{"timeout_ms": 1, "transaction": transaction}, nil, "wait")
+}
+""",
+    ),
+    "node": (
+        "example/forgotten.test.mjs",
+        """import { test } from 'node:test'
+import kafkajs from 'kafkajs'
+import { newCluster } from '../odradek.mjs'
+
+test('forgotten', async (t) => {
+  const cluster = await newCluster(t, { topics: ['orders'] })
+  await cluster.arm({ name: 'commit', match: { api: 'END_TXN' }, act: { hold: true } })
+  const kafka = new kafkajs.Kafka({ brokers: cluster.brokers, logLevel: kafkajs.logLevel.NOTHING })
+  const producer = kafka.producer({ transactionalId: 'till-1', maxInFlightRequests: 1, idempotent: true })
+  await producer.connect()
+  t.after(() => producer.disconnect())
+  const transaction = await producer.transaction()
+  await transaction.send({ topic: 'orders', messages: [{ value: 'the value of a record' }] })
+  transaction.commit().catch(() => {})
+  await cluster.wait({ rule: { name: 'commit', held: 1 } })
+  throw new Error('the commit takes too long')
+})
+
+test('passes', async (t) => {
+  await newCluster(t)
+})
+
+test('vain', async (t) => {
+  const cluster = await newCluster(t)
+  await cluster.wait({ timeout_ms: 1, transaction: { id: 'x', state: 'Empty' } })
+})
+""",
+    ),
+    "java": (
+        "src/test/java/dev/odradek/example/ForgottenTest.java",
+        """package dev.odradek.example;
+
+import dev.odradek.Cluster;
+import dev.odradek.Odradek;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.StringSerializer;
+import org.junit.jupiter.api.Test;
+
+@Odradek(topics = "orders")
+class ForgottenTest {
+    @Test
+    void forgotten(Cluster cluster) {
+        cluster.arm(Map.of("name", "commit", "match", Map.of("api", "END_TXN"), "act", Map.of("hold", true)));
+        Map<String, Object> settings = new HashMap<>(cluster.settings());
+        settings.putAll(Map.of("transactional.id", "till-1", "max.block.ms", 5000));
+        var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer());
+        try {
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>("orders", "the value of a record"));
+            producer.flush();
+            producer.commitTransaction();
+        } finally {
+            producer.close(java.time.Duration.ZERO);
+        }
+    }
+
+    @Test
+    void passes(Cluster cluster) {}
+
+    @Test
+    void vain(Cluster cluster) {
+        cluster.post(Map.of("timeout_ms", 1, "transaction", Map.of("id", "x", "state", "Empty")), "wait");
+    }
+}
+""",
+    ),
+}
+"""A test that has forgotten a rule that holds, one that passes, and one that waits in vain."""
+
+
 SUITES: dict[str, tuple[Callable[[Path, str | None], list[str]], tuple[str, str], str]] = {
     "go": (_go, ("odradek.Hits(1)", "odradek.Hits(0)"), "TestACommitWhoseAnswerIsLost"),
     "node": (_node, ("expect: { hits: 3 }", "expect: { hits: 0 }"), "a former self"),
@@ -133,6 +254,37 @@ def test_a_hub_is_started_where_none_runs_and_an_unmet_rule_fails_the_test(suite
     assert 0 != done.returncode, done.stdout + done.stderr
     hits = 3 if suite.folder.name == "node" else 1
     assert f"expects no hit and had {hits} hit" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_a_test_that_fails_says_what_its_cluster_knew(suite: Suite, hub: str, tmp_path: Path) -> None:
+    language, events = suite.folder.name, tmp_path / "events"
+    name, text = FORGOTTEN[language]
+    for case in suite.folder.rglob("*ard*ases*"):
+        case.write_text(_without_tests(case.read_text())) if language == "go" else case.unlink()
+    (suite.folder / name).write_text(text)
+    with with_toolchains(language):
+        done = suite.play({"ODRADEK_HUB": hub, "ODRADEK_EVENTS_DIR": str(events)})
+    said = re.sub(r"\x1b\[\d*m", "", done.stdout + done.stderr)  # colours
+    assert 0 != done.returncode, said
+    sections = re.split(r"^.*\bodradek$", said, flags=re.MULTILINE)[1:]
+    assert 2 == len(sections), said
+    firsts = [section.strip().splitlines()[0].lstrip("# ") for section in sections]
+    assert 1 == sum(first.startswith("Rule commit holds END_TXN v") for first in firsts), said
+    assert 1 == sum(first.startswith("Nothing is stuck") for first in firsts), said
+    files = sorted(re.findall(r"All events: (\S+)", said))
+    assert sorted(map(str, events.iterdir())) == files
+    for file in files:
+        lines = Path(file).read_text()
+        assert [json.loads(line)["seq"] for line in lines.splitlines()] == list(range(1, lines.count("\n") + 1))
+    assert "request END_TXN v" in said
+    assert "the value of a record" not in said
+    assert "fter 1 ms: no coordinator knows x" in said
+    assert not re.search(OURS[language], said), said
+
+
+def _without_tests(source: str) -> str:
+    """The same for Go, whose examples share a package: their tests are no tests."""
+    return re.sub(r"^func Test", "func NoTest", source, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("language", SUITES)

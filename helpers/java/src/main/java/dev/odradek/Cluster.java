@@ -1,8 +1,11 @@
 package dev.odradek;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -81,12 +84,39 @@ public final class Cluster implements AutoCloseable {
         post(Map.of("advance_ms", by.toMillis()), "time");
     }
 
+    /**
+     * What is stuck and what holds it, the newest events, and the path of a file with all of them, in the folder that
+     * ODRADEK_EVENTS_DIR names or in a temporary one. A test that fails prints it at its end.
+     */
+    public String why() {
+        List<String> lines = new ArrayList<>(List.of("odradek"));
+        JsonNode why = get("why");
+        why.get("sentences").forEach(each -> lines.add(each.asText()));
+        lines.add("The newest events (the brokers' clock, UTC):");
+        why.get("events").forEach(each -> lines.add("  " + each.asText()));
+        lines.add("All events: " + writeEvents());
+        return String.join("\n", lines);
+    }
+
+    private String writeEvents() {
+        List<String> events = new ArrayList<>();
+        get("events", "lines").forEach(each -> events.add(each.asText()));
+        try {
+            String named = System.getenv("ODRADEK_EVENTS_DIR");
+            boolean isNamed = named != null && !named.isEmpty();
+            Path folder = isNamed ? Files.createDirectories(Path.of(named)) : Files.createTempDirectory("odradek-events-");
+            return Files.write(Files.createTempFile(folder, id + "-", ".jsonl"), events).toString();
+        } catch (IOException error) {
+            return "they cannot be written: " + error.getMessage();
+        }
+    }
+
     /** Throws, with a sentence for each rule that has not seen what it expects. */
     public void verify() {
         List<String> unmet = new ArrayList<>();
         post(null, "verify").get("unmet").forEach(each -> unmet.add(each.asText()));
         if (!unmet.isEmpty()) {
-            throw new AssertionError(String.join("\n", unmet));
+            throw Hub.told(new AssertionError(String.join("\n", unmet)));
         }
     }
 

@@ -11,6 +11,7 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
+import java.util.Arrays;
 
 /** A client of the hub that ODRADEK_HUB names, or of one that is started and ends with this process. */
 public final class Hub {
@@ -62,7 +63,7 @@ public final class Hub {
             HttpResponse<byte[]> response = client.send(request.build(), BodyHandlers.ofByteArray());
             JsonNode answer = response.body().length == 0 ? JSON.missingNode() : JSON.readTree(response.body());
             if (response.statusCode() >= 400) {
-                throw new HubRefused(response.statusCode(), answer);
+                throw told(new HubRefused(response.statusCode(), answer));
             }
             return answer;
         } catch (IOException error) {
@@ -71,6 +72,15 @@ public final class Hub {
             Thread.currentThread().interrupt();
             throw new IllegalStateException(error);
         }
+    }
+
+    /** The same, told at the line of the test: without the frames of this package. */
+    static <T extends Throwable> T told(T error) {
+        String ours = Hub.class.getPackageName();
+        error.setStackTrace(Arrays.stream(error.getStackTrace())
+                .filter(frame -> frame.getClassName().lastIndexOf('.') != ours.length() || !frame.getClassName().startsWith(ours))
+                .toArray(StackTraceElement[]::new));
+        return error;
     }
 
     /** The hub has answered with a problem document. */

@@ -31,9 +31,27 @@ public final class OdradekExtension implements ParameterResolver, AfterEachCallb
             return;
         }
         try (cluster) {
-            if (context.getExecutionException().isEmpty()) {
-                cluster.verify();
+            boolean passes = context.getExecutionException().isEmpty();
+            try {
+                if (passes) {
+                    cluster.verify();
+                }
+            } catch (AssertionError unmet) {
+                passes = false;
+                throw unmet;
+            } finally {
+                if (!passes) {
+                    tell(cluster);
+                }
             }
+        }
+    }
+
+    private static void tell(Cluster cluster) {
+        try {
+            System.err.println(cluster.why());
+        } catch (RuntimeException lost) {
+            System.err.println("odradek: what is stuck cannot be told: " + lost.getMessage());
         }
     }
 
