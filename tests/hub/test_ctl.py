@@ -138,6 +138,33 @@ def test_a_crash_may_be_noticed_later(ctl: Ctl, hub: HubClient) -> None:
 
 
 @pytest.mark.slow
+def test_why_something_is_stuck(ctl: Ctl, hub: HubClient) -> None:
+    cluster, bootstrap = made(hub, topics=["t"])
+    assert "Nothing is stuck: no rule keeps a request" in ctl("why")
+    hub.post("clusters", cluster, "rules", body={"name": "markers", "match": {"api": "WRITE_TXN_MARKERS"}, "act": HOLD})
+    till = Till(bootstrap)
+    assert (0, 0, 0) == (till.add(), till.send(), till.end())
+    ctl("wait", '{"rule": {"name": "markers", "held": 1}}')
+    rule, partition, transaction = ctl("why").splitlines()
+    assert rule.startswith("Rule markers holds WRITE_TXN_MARKERS v")
+    assert partition.startswith("Consumers (read_committed) of t-0 stop at offset 0 of 1: till-1 is PrepareCommit")
+    assert transaction.startswith("Transaction till-1 is PrepareCommit for ")
+    assert 1 == len(ctl("why", "t-0").splitlines())
+    [first, second, *events] = ctl("why", "till-1", "--events").splitlines()
+    assert ["Consumers", "Transaction"] == [first.split()[0], second.split()[0]]
+    assert any("request END_TXN v3 of till" in event for event in events)
+    told = json.loads(ctl("why", "--json"))
+    assert [rule[:20], partition[:20], transaction[:20]] == [each["sentence"][:20] for each in told["reasons"]]
+    assert {"now_ms", "reasons", "sentences", "events"} == told.keys()
+    with pytest.raises(UsageError, match="There is no rule, partition, transactional id, group or broker menus-0"):
+        ctl("why", "menus-0")
+    till.close()
+
+
+HOLD = {"hold": True}
+
+
+@pytest.mark.slow
 def test_what_is_wrong_is_a_sentence(ctl: Ctl, hub: HubClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"Which cluster\? there is none: odradek ctl make"):
         ctl("show")

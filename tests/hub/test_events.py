@@ -6,6 +6,8 @@ import asyncio
 import json
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -111,6 +113,28 @@ def test_events_that_were_are_listed(hub: HubClient) -> None:
         assert said in problem["detail"]
     body = {"event": {"kind": "nonsense"}}
     assert 400 == refused(lambda: hub.post("clusters", cluster, "wait", body=body))[0]
+
+
+@pytest.mark.slow
+def test_events_are_lines_of_a_file(hub: HubClient, tmp_path: Path) -> None:
+    cluster, bootstrap = made(hub, topics=["t"])
+    till = Till(bootstrap)
+    assert (0, 0, 0) == (till.add(), till.send(), till.end())
+    hub.post("clusters", cluster, "wait", body={"transaction": {"id": "till-1", "state": "CompleteCommit"}})
+    till.close()
+    lines = hub.get("clusters", cluster, "events", "lines")
+    told = hub.get("clusters", cluster, "events")["events"]
+    for line, event in zip(lines, told, strict=True):
+        fields = json.loads(line)
+        head = {name: fields.pop(name) for name in ("ts_ns", "wall_ns", "seq", "node", "kind")}
+        assert (event["seq"], event["node"], event["kind"]) == (head["seq"], head["node"], head["kind"])
+        assert {name: value for name, value in event["fields"].items() if name != "node"} == fields
+        assert abs(head["wall_ns"] // 1_000_000 - event["at_ms"]) < 60_000
+    file = tmp_path / "events.jsonl"
+    file.write_text("\n".join(lines) + "\n")
+    command = [sys.executable, "-m", "odradek", "sim", "check", str(file)]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert 0 == checked.returncode, checked.stdout + checked.stderr
 
 
 def test_the_kinds_of_events_are_those_of_the_page() -> None:

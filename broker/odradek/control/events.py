@@ -21,10 +21,12 @@ __all__ = ["EVENTS_MAX", "EventRing"]
 class EventRing:
     """The newest events, numbered from 1; an `EventSink` that passes everything on to `also`."""
 
-    def __init__(self, now: Callable[[], int], *, size: int = EVENTS_MAX, also: EventSink | None = None) -> None:
+    def __init__(
+        self, now: Callable[[], int] | None = None, *, size: int = EVENTS_MAX, also: EventSink | None = None
+    ) -> None:
         self.recent = Recent(now, size=size, also=also)
-        self._numbers: dict[str, deque[int]] = {}
-        """Of each kind the numbers of its events, in order; of a kind that has become rare some that are not kept."""
+        self._of_kind: dict[str, deque[EventBody]] = {}
+        """The same events by kind, in order; of a kind that has become rare some that are not kept any more."""
         self._changed: asyncio.Event | None = None
         self.ended = False
         """Whether the cluster is gone: nothing follows."""
@@ -46,27 +48,29 @@ class EventRing:
         self.recent.emit(node_id, told)
         for fact in told:
             seq += 1
-            self._count(fact.kind, seq)
+            self._index(
+                EventBody(seq=seq, at_ms=self.recent.newest_ms, node=node_id, kind=fact.kind, fields=fact.fields)
+            )
         self.wake()
 
-    def _count(self, kind: str, seq: int) -> None:
-        numbers = self._numbers.get(kind)
-        if numbers is None:
-            numbers = self._numbers[kind] = deque()
-        numbers.append(seq)
-        while numbers[0] < self.first:
-            numbers.popleft()
+    def _index(self, event: EventBody) -> None:
+        events = self._of_kind.get(event.kind)
+        if events is None:
+            events = self._of_kind[event.kind] = deque()
+        events.append(event)
+        while events[0].seq < self.first:
+            events.popleft()
 
     def last_of(self, kind: str) -> int:
         """The number of the newest event of this kind that is kept; 0 if there is none."""
-        numbers = self._numbers.get(kind)
-        return numbers[-1] if numbers and numbers[-1] >= self.first else 0
+        events = self._of_kind.get(kind)
+        return events[-1].seq if events and events[-1].seq >= self.first else 0
 
     def of_kind(self, kind: str, seq: int) -> list[EventBody]:
         """The events of this kind above this number that are kept, in order; costs what there are of them."""
         above = max(seq, self.first - 1)
-        newest_first = takewhile(lambda number: number > above, reversed(self._numbers.get(kind, ())))
-        return [_body(self.recent.at(number)) for number in newest_first][::-1]
+        newest_first = takewhile(lambda event: event.seq > above, reversed(self._of_kind.get(kind, ())))
+        return list(newest_first)[::-1]
 
     def after(self, seq: int) -> Iterator[EventBody]:
         """The events above this number that are kept, in order."""

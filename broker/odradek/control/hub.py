@@ -72,9 +72,9 @@ class Hosted:
 
     async def begin(self, ports: Ports | None = None) -> None:
         """Start it."""
-        ring = EventRing(self._now, also=self.also)
+        ring = EventRing(also=self.also)
         self.running = await self._start(ring, ports)
-        ring.recent.started(self._now)
+        ring.recent.started(self.running.clock.now)
         self.events = ring
         self.controls = Controls(self.running)
 
@@ -87,9 +87,6 @@ class Hosted:
         """Remove what was made for it alone; it is not begun again."""
         if self._prepared is not None:
             self._prepared.close()
-
-    def _now(self) -> int:
-        return self.running.clock.now() if hasattr(self, "running") else 0
 
     @contextmanager
     def heard(self) -> Iterator[None]:

@@ -96,7 +96,7 @@ class Awaited(Struct, Generic[T_co], frozen=True):
 Decision: TypeAlias = Refused | Answered[T] | Proposed[T] | Parked[T] | Awaited[T]
 
 
-class Fact(Struct, frozen=True):
+class Fact(Struct, frozen=True, gc=False):
     """Something that happened, for the event log: a kind and its fields, named as in docs/events.md."""
 
     kind: str

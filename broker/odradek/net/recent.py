@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["EVENTS_MAX", "Happened", "Recent", "event_line"]
 
 EVENTS_MAX = 10_000
-FEW = 64
 
 
 def _plain(value: object) -> object:
@@ -52,18 +50,27 @@ class Happened(Struct, frozen=True, gc=False):
 
 
 class Recent:
-    """The newest events, numbered from 1; an `EventSink` that passes everything on to `also`."""
+    """The newest events, numbered from 1; an `EventSink` that passes everything on to `also`.
+
+    Taking an event costs next to nothing: it is looked at when somebody asks.
+    """
 
     def __init__(
         self, now: Callable[[], int] | None = None, *, size: int = EVENTS_MAX, also: EventSink | None = None
     ) -> None:
-        self.now = now or Clock().now
+        self._now = now or Clock().now
         """What time it is for the brokers (ms)."""
         self._also = also
-        self._kept: deque[tuple[int, int, int, Fact]] = deque(maxlen=size)
+        self._size = size
+        self._kept: deque[tuple[int, int, int, tuple[Fact, ...]]] = deque()
+        """What was told at once, with its times and its node."""
+        self._kept_first = 1
+        """The number of the first event of the first of these."""
         self._last = 0
         self.start = 0
         """The number of the last event of the cluster's start: what follows is brought about by clients and tests."""
+        self.newest_ms = 0
+        """When the newest events happened, by the brokers' clock."""
 
     @property
     def last(self) -> int:
@@ -73,34 +80,43 @@ class Recent:
     @property
     def first(self) -> int:
         """The number of the oldest event that is kept; one more than `last` if none is."""
-        return self._last - len(self._kept) + 1
+        return max(self._kept_first, self._last - self._size + 1)
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """Keep what a node tells."""
-        facts = tuple(facts)
-        ts_ns, at_ms = time.monotonic_ns(), self.now()
-        self._kept.extend([(ts_ns, at_ms, node_id, fact) for fact in facts])
+        facts, kept = tuple(facts), self._kept
+        self.newest_ms = self._now()
+        kept.append((time.monotonic_ns(), self.newest_ms, node_id, facts))
         self._last += len(facts)
+        surplus = self._last - self._kept_first + 1 - self._size
+        while surplus > 0 and len(kept[0][3]) <= surplus:
+            count = len(kept.popleft()[3])
+            self._kept_first += count
+            surplus -= count
         if self._also is not None:
             self._also.emit(node_id, facts)
 
     def started(self, now: Callable[[], int]) -> None:
         """The cluster has started, and has this clock."""
-        self.now = now
+        self._now = now
         self.start = self._last
-
-    def at(self, seq: int) -> Happened:
-        """The event of this number, which is kept."""
-        return Happened(seq, *self._kept[seq - self._last - 1])
 
     def after(self, seq: int) -> Iterator[Happened]:
         """The events above this number that are kept, in order."""
-        kept, last, begin = self._kept, self._last, max(seq + 1, self.first)
-        if last - seq <= FEW:
-            # Who keeps up pays for what is new, and not for a walk along all that is kept.
-            return map(self.at, range(begin, last + 1))
-        found = islice(kept, begin - self.first, None)
-        return (Happened(begin + index, *each) for index, each in enumerate(found))
+        begin, number = max(seq + 1, self.first), self._last + 1
+        told: list[tuple[int, tuple[int, int, int, tuple[Fact, ...]]]] = []
+        # From the newest on: who keeps up pays for what is new, and not for a walk along all that is kept.
+        for each in reversed(self._kept):
+            if number <= begin:
+                break
+            number -= len(each[3])
+            told.append((number, each))
+        return (
+            Happened(first + index, ts_ns, at_ms, node, fact)
+            for first, (ts_ns, at_ms, node, facts) in reversed(told)
+            for index, fact in enumerate(facts)
+            if first + index >= begin
+        )
 
     def lines(self) -> Iterator[bytes]:
         """All that is kept, as the lines of an event file."""
