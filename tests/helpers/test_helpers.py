@@ -249,6 +249,7 @@ def test_the_example_passes(suite: Suite, hub: str) -> None:
 def test_a_hub_is_started_where_none_runs_and_an_unmet_rule_fails_the_test(suite: Suite, command: Path) -> None:
     suite.expect_what_is_not_so()
     environment = {"PATH": f"{command}:{os.environ['PATH']}", "ODRADEK_HUB": ""}
+    environment["ODRADEK_EVENTS_DIR"] = str(suite.folder / "events")
     with with_toolchains(suite.folder.name):
         done = suite.play(environment, SUITES[suite.folder.name][2])
     assert 0 != done.returncode, done.stdout + done.stderr

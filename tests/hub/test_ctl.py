@@ -141,6 +141,7 @@ def test_a_crash_may_be_noticed_later(ctl: Ctl, hub: HubClient) -> None:
 def test_why_something_is_stuck(ctl: Ctl, hub: HubClient) -> None:
     cluster, bootstrap = made(hub, topics=["t"])
     assert "Nothing is stuck: no rule keeps a request" in ctl("why")
+    assert [] == json.loads(ctl("why", "--json"))["events"]
     hub.post("clusters", cluster, "rules", body={"name": "markers", "match": {"api": "WRITE_TXN_MARKERS"}, "act": HOLD})
     till = Till(bootstrap)
     assert (0, 0, 0) == (till.add(), till.send(), till.end())

@@ -121,7 +121,6 @@ def test_events_are_lines_of_a_file(hub: HubClient, tmp_path: Path) -> None:
     till = Till(bootstrap)
     assert (0, 0, 0) == (till.add(), till.send(), till.end())
     hub.post("clusters", cluster, "wait", body={"transaction": {"id": "till-1", "state": "CompleteCommit"}})
-    till.close()
     lines = hub.get("clusters", cluster, "events", "lines")
     told = hub.get("clusters", cluster, "events")["events"]
     for line, event in zip(lines, told, strict=True):
@@ -130,6 +129,12 @@ def test_events_are_lines_of_a_file(hub: HubClient, tmp_path: Path) -> None:
         assert (event["seq"], event["node"], event["kind"]) == (head["seq"], head["node"], head["kind"])
         assert {name: value for name, value in event["fields"].items() if name != "node"} == fields
         assert abs(head["wall_ns"] // 1_000_000 - event["at_ms"]) < 60_000
+    hub.post("clusters", cluster, "time", body={"advance_ms": 300_000})
+    assert 0 == till.add()
+    till.close()
+    later = hub.get("clusters", cluster, "events", after=len(lines))["events"]
+    assert {"request", "partitions_added"} <= {event["kind"] for event in later}
+    assert all(event["at_ms"] >= told[-1]["at_ms"] + 300_000 for event in later if event["kind"] == "request")
     file = tmp_path / "events.jsonl"
     file.write_text("\n".join(lines) + "\n")
     command = [sys.executable, "-m", "odradek", "sim", "check", str(file)]

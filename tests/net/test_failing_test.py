@@ -279,6 +279,12 @@ def test_without_an_option_files_go_where_pytest_keeps_such(tmp_path: Path) -> N
     assert path.exists()
 
 
+def test_a_test_without_a_cluster_has_no_section_and_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(witness.FOLDER, raising=False)
+    monkeypatch.setattr(witness, "_temporary", lambda: pytest.fail("no folder is needed"))
+    assert "" == witness.section(None, "test")
+
+
 def test_where_files_go_and_that_none_is_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test = "tests/test_it.py::test_of[é/..]"
     monkeypatch.setenv(witness.FOLDER, str(tmp_path / "named"))

@@ -92,8 +92,8 @@ def _is_failure(error: BaseException) -> bool:
 
 def section(folder: Path | None, test: str) -> str:
     """What a failed test is told; nothing if it had no cluster. Event files go to the folder, or to a temporary one."""
-    running = [_look(cluster, recent) for cluster, recent in list(RUNNING.items())]
-    return _text([*ENDED, *running], folder or _folder(), test)
+    told = [*ENDED, *(_look(cluster, recent) for cluster, recent in list(RUNNING.items()))]
+    return _text(told, folder or _folder(), test) if told else ""
 
 
 def _look(cluster: RunningCluster, recent: Recent) -> Told:

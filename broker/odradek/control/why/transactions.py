@@ -10,6 +10,7 @@ from odradek.control.why.scene import Kept, Scene
 from odradek.control.why.words import ago, clock, in_time, listed, plain
 from odradek.log.machine import Refused
 from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.txn.entry import NONE
 from odradek.txn.states import PREPARED, RESTING
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ OPERATOR = "kafka-transactions abort, or its transactional id begins anew"
 def open_transactions(scene: Scene) -> Iterator[Reason]:
     """Every transaction that is open or ending, the oldest first."""
     found = [(node, entry) for node, entry in scene.entries if entry.state not in RESTING]
-    for node, entry in sorted(found, key=lambda each: each[1].start_timestamp):
+    for node, entry in sorted(found, key=lambda each: _since(each[1])):
         kept, at = scene.kept_of(entry), aborted_at(node, entry)
         by_rules = _by_rules(kept)
         what = f"Transaction {plain(entry.transactional_id)} is {entry.state.title} for "
-        what += f"{ago(scene.now - entry.start_timestamp)} at broker {node.node_id}"
+        what += f"{ago(scene.now - _since(entry))} at broker {node.node_id}"
         what += f" (producer {entry.producer_id}, epoch {entry.producer_epoch}{_at_partitions(entry)})"
         owed = _owed(node, entry)
         ends = _ends(entry, at, scene.now, owed)
@@ -39,10 +40,15 @@ def open_transactions(scene: Scene) -> Iterator[Reason]:
             name=entry.transactional_id,
             sentence=f"{what}: {'; '.join(parts)}.",
             stuck=True,
-            since_ms=entry.start_timestamp,
+            since_ms=_since(entry),
             held_by=_rules(kept),
             ends=ends or None,
         )
+
+
+def _since(entry: Entry) -> int:
+    """Since when it is open (ms); of one that has no beginning, since when it is what it is."""
+    return entry.last_update_timestamp if entry.start_timestamp == NONE else entry.start_timestamp
 
 
 def _at_partitions(entry: Entry) -> str:
@@ -122,7 +128,7 @@ def _holding_back(scene: Scene, partition: Partition) -> tuple[str, int | None, 
         why = f"producer {producer_id} has a transaction open there that no coordinator knows, so that it hangs"
         return why, None, [holder], OPERATOR
     node, entry = found
-    who, since = plain(entry.transactional_id), entry.start_timestamp
+    who, since = plain(entry.transactional_id), _since(entry)
     kept = scene.kept_of(entry)
     by_rules = _by_rules(kept)
     holders = [Holder(about="transaction", name=entry.transactional_id), *_rules(kept)]
