@@ -58,7 +58,7 @@ class EventRing:
         if events is None:
             events = self._of_kind[event.kind] = deque()
         events.append(event)
-        while events[0].seq < self.first:
+        while events and events[0].seq < self.first:
             events.popleft()
 
     def last_of(self, kind: str) -> int:
