@@ -23,7 +23,10 @@ FORMS: Mapping[str, Callable[[Conversation], str]] = MappingProxyType({".svg": d
 def show(
     file: Annotated[Path, Argument(help="An event file: of `odradek serve --events`, a test, the demo.")],
     transaction: Annotated[
-        str | None, Option(metavar="ID", help="The transactional id; else that of the transaction that ended last.")
+        str | None,
+        Option(
+            metavar="ID", help="The transactional id; else the one whose transaction ended last, or was heard of last."
+        ),
     ] = None,
     out: Annotated[
         Path | None,

@@ -52,11 +52,14 @@ class Conversation(Struct, frozen=True):
 
 
 def sequence_of(events: Iterable[Event], transactional_id: str | None = None) -> Conversation:
-    """The steps of a transactional id, else of the one whose transaction ended last. UsageError if there is none."""
+    """The steps of a transactional id, else of the one whose transaction ended last, or was heard of last.
+
+    UsageError if there is none.
+    """
     kept = list(events)
-    chosen = transactional_id or _last_ended(kept)
+    chosen = transactional_id or _last_ended(kept) or _last_heard_of(kept)
     if chosen is None:
-        raise UsageError("No transaction ends in these events; name a transactional id with --transaction.")
+        raise UsageError("These events are about no transaction.")
     telling = _Telling(chosen, _producer_ids(kept, chosen))
     for event in kept:
         telling.hear(event)
@@ -67,6 +70,10 @@ def sequence_of(events: Iterable[Event], transactional_id: str | None = None) ->
 
 def _last_ended(events: Sequence[Event]) -> str | None:
     return next((event.transactional_id for event in reversed(events) if event.state_to in ENDED), None)
+
+
+def _last_heard_of(events: Sequence[Event]) -> str | None:
+    return next((event.transactional_id for event in reversed(events) if event.transactional_id is not None), None)
 
 
 def _producer_ids(events: Iterable[Event], transactional_id: str) -> frozenset[int]:

@@ -38,6 +38,7 @@ if hasattr(os, "register_at_fork"):  # Windows forks nothing
 LOOK_S = 5.0
 """A cluster that is busy for so long is not told of."""
 CLUSTERS_MAX = 5
+DRAWN = "\nIts last transaction as a picture: odradek show FILE --out transaction.svg"
 STEM_MAX = 100
 NO_FAILURES = frozenset({"SkipTest", "Skipped", "GeneratorExit", "KeyboardInterrupt", "SystemExit"})
 
@@ -152,7 +153,7 @@ def _temporary() -> Path:
 
 
 def _written(recent: Recent, folder: Path, test: str) -> str:
-    """The path of a new file with the events of a cluster; or why there is none."""
+    """The path of a new file with the events of a cluster and what to do with it; or why there is none."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "_", test).strip("_")[-STEM_MAX:] or "test"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -166,6 +167,6 @@ def _written(recent: Recent, folder: Path, test: str) -> str:
                 continue
             with file:
                 file.writelines(line + b"\n" for line in recent.lines())
-            return str(path)
+            return f"{path}{DRAWN}"
     except OSError as error:
         return f"they cannot be written to {folder}: {error.strerror or error}."

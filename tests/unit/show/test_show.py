@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from tests.kips.cluster import Cluster
 from tests.kips.producer import Producer
+from tests.kips.styles import OLD
 from tests.pictures import TRANSACTION, events_of, transaction
 
 from odradek.all_commands import commands_for
@@ -115,6 +116,13 @@ def test_the_transaction_that_ended_last_is_shown(file: Path, capsys: pytest.Cap
     assert "participant L0 as client, y" in capsys.readouterr().out
 
 
+def test_a_transaction_that_has_not_ended_is_shown(cluster: Cluster) -> None:
+    """Its producer adds the partition itself, as in a test that fails while a commit is held."""
+    producer = Producer.started(cluster, OLD, tid="x")
+    producer.begin(("t", 0))
+    assert told(sequence_of(events_of(cluster)))[-1] == "coordinator coordinator: t-0 is part of the transaction"
+
+
 def test_another_transaction_and_another_form(file: Path, tmp_path: Path) -> None:
     show(file, "--transaction", "x", "--out", tmp_path / "x.svg")
     assert "The transaction of x" in (tmp_path / "x.svg").read_text()
@@ -134,7 +142,7 @@ def test_a_file_that_is_cut_in_its_last_line(file: Path, capsys: pytest.CaptureF
     [
         (['{"kind": "request"}'], [], ":1: this is no event"),
         (["kafka"], [], ":1: this is no event"),
-        ([], [], "No transaction ends in these events"),
+        ([], [], "These events are about no transaction."),
         ([], ["--transaction", "z"], "These events say nothing about the transactional id 'z'."),
         ([], ["--out", "picture.png"], "the name of a picture ends in .svg or .mmd"),
     ],
