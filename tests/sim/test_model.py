@@ -88,6 +88,7 @@ ACCEPTED = VERIFIED | {"verdict": "accepted", "error": "NONE"}
         ([*BEGUN, stable(1, 2)], "last stable offset"),
         ([*MARKED, stable(2, 3)], "last stable offset"),
         ([*MARKED, stable(5, 4)], "last stable offset"),
+        ([*DECIDED, *ended(0, 2), stable(2, 2)], "last stable offset"),
         ([*BEGUN, *ended(0, 2, epoch=0), state("Ongoing", "CompleteCommit")], "wrong transition"),
         ([*COMPLETE, state("Empty", "Ongoing", epoch=1)], "wrong transition"),
         ([*COMPLETE, begun(0)], "reused epoch"),
@@ -177,6 +178,32 @@ def test_a_leader_that_has_not_heard_of_another_topic_of_the_name_speaks_of_its_
 def test_a_coordinator_that_takes_over_is_not_judged_by_what_the_one_before_has_said() -> None:
     assert broken([*COMPLETE, led(1, "__transaction_state"), opened(3, 1)]) == []
     assert broken([*COMPLETE, led(1, "__transaction_state"), state("Empty", "Ongoing", epoch=1)]) == []
+
+
+UNREPLICATED = [*DECIDED, *ended(0, 2)]
+
+
+def test_a_transaction_whose_marker_is_not_replicated_holds_the_last_stable_offset_back() -> None:
+    assert broken([*UNREPLICATED, stable(0, 2), stable(3, 3)]) == []
+    assert broken([*UNREPLICATED, stable(0, 2), led(1), stable(1, 2)]) == ["last stable offset"]
+
+
+def test_who_reads_is_not_told_that_it_is_decided_before_its_marker_is_replicated() -> None:
+    model = after(UNREPLICATED)
+    model.read(KEY, [], end=0, high_watermark=2)
+    model.read(KEY, [], end=3, high_watermark=3)
+    # Where a partition ends is told without its high watermark.
+    model.read(KEY, [], end=2)
+    assert model.problems == []
+    model.read(KEY, [], end=2, high_watermark=2)
+    assert [each.name for each in model.problems] == ["last stable offset"]
+
+
+def test_a_marker_that_a_leader_has_lost_is_not_waited_for() -> None:
+    marker: Event = ("log_truncated", {"end_offset": 2, "lost_offsets": 1} | WHERE)
+    everything: Event = ("log_truncated", {"end_offset": 0, "lost_offsets": 3} | WHERE)
+    assert broken([*UNREPLICATED, marker, *ended(0, 5), stable(6, 6)]) == []
+    assert broken([*UNREPLICATED, everything, stable(2, 2)]) == []
 
 
 def test_what_a_leader_has_lost_was_never_there() -> None:

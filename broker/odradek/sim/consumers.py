@@ -104,7 +104,7 @@ class Consumer:
         *,
         random: Random,
         calm: Callable[[], bool],
-        judge: Callable[[TopicPartition, list[ReadBatch], int], None],
+        judge: Callable[[TopicPartition, list[ReadBatch], int, int | None], None],
         sessions: bool = False,
         directory: Directory | None = None,
     ) -> None:
@@ -117,7 +117,7 @@ class Consumer:
         self._calm = calm
         """Whether hardly anything happens any more."""
         self._judge = judge
-        """Is told of every read, and where whoever reads committed records is told that they end."""
+        """Is told of every read: what it was, where committed records end, and the high watermark if that was told."""
         self._offset = 0
         self._session = Session() if sessions else None
 
@@ -171,7 +171,7 @@ class Consumer:
         if response is not None:
             [data] = response.topics[0].partitions
             if data.error_code == ErrorCode.NONE:
-                self._judge(self.partition, [], data.offset)
+                self._judge(self.partition, [], data.offset, None)
 
     def _take(self, data: PartitionData) -> None:
         batches = batches_of(data)
@@ -185,6 +185,7 @@ class Consumer:
                 if batch.is_transactional
             ],
             data.last_stable_offset,
+            data.high_watermark,
         )
         if batches:
             self._offset = batches[-1].next_offset

@@ -74,6 +74,8 @@ class _Partition:
     def __init__(self) -> None:
         self.open: dict[int, _Span] = {}
         self.ended: dict[int, list[_Span]] = {}
+        self.unreplicated: list[_Span] = []
+        """Those of `ended` whose marker no high watermark that was told has passed."""
         self.epochs: dict[int, int] = {}
         """Of the last marker, by producer id."""
         self.stable = 0
@@ -89,7 +91,15 @@ class _Partition:
                 if span.first < end_offset:
                     span.end = None
                     self.open[producer_id] = span
+        self.unreplicated = [span for span in self.unreplicated if span.end is not None and span.end < end_offset]
         self.stable = min(self.stable, end_offset, *(span.first for span in self.open.values()))
+
+    def undecided_before(self, stable: int, high_watermark: int) -> _Span | None:
+        """A transaction that begins below this last stable offset, and whose marker may still be lost."""
+        for span in self.unreplicated:
+            if span.first < stable and high_watermark <= (span.end or 0):
+                return span
+        return None
 
     def span_at(self, producer_id: int, offset: int) -> _Span | None:
         """The transaction that this record belongs to."""
@@ -190,9 +200,13 @@ class Model:
         """Whether the topic still has the name, and is led."""
         return self._present.get(key, "") == topic_id and self._partitions[key, topic_id].is_led
 
-    def read(self, key: TopicPartition, batches: Iterable[ReadBatch], *, end: int = 0) -> None:
-        """What a reader of committed records was given now, and where it was told that these end."""
+    def read(
+        self, key: TopicPartition, batches: Iterable[ReadBatch], *, end: int = 0, high_watermark: int | None = None
+    ) -> None:
+        """What a reader of committed records was given now, and where it was told that these and all records end."""
         partition = self._named(key, self._present.get(key, ""))
+        if high_watermark is not None:
+            self._hold_back(key, partition, stable=end, high_watermark=high_watermark)
         for each in partition.open.values():
             if each.first < end:
                 self._say("last stable offset", f"that of {_told(key)} is told as {end}, one is open at {each.first}")
@@ -337,6 +351,7 @@ class Model:
             span = _Span(producer_id, epoch, fields["first_offset"])
         span.end, span.commit = fields["offset"], fields["commit"]
         partition.ended.setdefault(producer_id, []).append(span)
+        partition.unreplicated.append(span)
         decided = self._decisions.get((producer_id, epoch))
         # Where the end bumps the epoch, it names one transaction (KIP-890).
         if decided is not None and span.epoch == epoch - 1 and decided is not span.commit:
@@ -353,6 +368,15 @@ class Model:
         first = min((span.first for span in partition.open.values()), default=stable)
         if stable > first:
             self._say("last stable offset", f"that of {_told(key)} is {stable}, and a transaction is open at {first}")
+        self._hold_back(key, partition, stable=stable, high_watermark=fields["hw"])
+        partition.unreplicated = [span for span in partition.unreplicated if (span.end or 0) >= fields["hw"]]
+
+    def _hold_back(self, key: TopicPartition, partition: _Partition, *, stable: int, high_watermark: int) -> None:
+        """A transaction whose marker is not replicated is undecided: the next leader may not have it (KIP-98)."""
+        span = partition.undecided_before(stable, high_watermark)
+        if span is not None:
+            seen = f"the marker at {span.end} of what begins at {span.first} is not below {high_watermark}"
+            self._say("last stable offset", f"that of {_told(key)} is {stable}, and {seen}")
 
     def _truncated(self, fields: Fields) -> None:
         self._of((fields["topic"], fields["partition"])).truncate(fields["end_offset"])

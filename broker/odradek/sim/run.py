@@ -366,10 +366,10 @@ class Run:
 
     # ------------------------------------------------------------------ what must hold at every moment
 
-    def _judge(self, key: TopicPartition, batches: list[ReadBatch], end: int) -> None:
+    def _judge(self, key: TopicPartition, batches: list[ReadBatch], end: int, high_watermark: int | None) -> None:
         """A consumer has read, or has asked where to begin: everything before `end` is decided."""
         self._watch(reads=True)
-        self.model.read(key, batches, end=end)
+        self.model.read(key, batches, end=end, high_watermark=high_watermark)
 
     def _watch(self, *, reads: bool = False) -> None:
         """Events follow from one another; the last stable offset never goes back, nor beyond the high watermark.
