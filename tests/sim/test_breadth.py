@@ -9,9 +9,11 @@ import pytest
 from msgspec.structs import replace
 from tests.sim.late import late_record
 
+from odradek.log.producers import ProducerState, Snapshot
 from odradek.node.rules.model import Rule
 from odradek.node.rules.one_line import rule
 from odradek.sim.draw import draw
+from odradek.sim.offset_checks import offset_at_rest, state_at_rest, used_groups
 from odradek.sim.run import Run
 from odradek.sim.schedule import Deed, Schedule
 from odradek.wire.errors import ErrorCode
@@ -19,6 +21,8 @@ from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.fetch_request import FetchRequest
 from odradek.wire.messages.heartbeat_request import HeartbeatRequest
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.messages.offset_commit_request import OffsetCommitRequest
+from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest
 from odradek.wire.messages.produce_request import ProduceRequest
 from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
@@ -143,6 +147,41 @@ def test_work_goes_to_another_member_while_the_one_before_stays() -> None:
     ]
     refused = [each for each in committed if each.response and each.response.topics[0].partitions[0].error_code]
     assert refused, "nobody was told that the work is somebody else's by now"
+
+
+def test_leaders_begin_with_markers_that_are_not_replicated(monkeypatch: pytest.MonkeyPatch) -> None:
+    restore, begun_with = ProducerState.restore, 0
+
+    def count(state: ProducerState, snapshot: Snapshot) -> None:
+        nonlocal begun_with
+        begun_with += len(snapshot.unreplicated)
+        restore(state, snapshot)
+
+    monkeypatch.setattr(ProducerState, "restore", count)
+    Run(draw(3, "unreplicated-markers")).play()
+    assert begun_with > 0
+
+
+def test_offsets_of_a_group_are_committed_while_a_transaction_holds_one() -> None:
+    run = played("crossing-offsets")
+    told = Counter(
+        each.response.topics[0].partitions[0].error_code
+        for each in run.asked
+        if each.name.startswith("committer") and isinstance(each.request, OffsetFetchRequest) and each.response
+    )
+    assert told[ErrorCode.UNSTABLE_OFFSET_COMMIT] > 0
+    assert told[ErrorCode.NONE] > 0
+    plain = [each.request.group_id for each in run.asked if isinstance(each.request, OffsetCommitRequest)]
+    assert set(plain) == run.schedule.groups.keys()
+
+
+def test_offsets_expire_where_days_pass_and_those_that_transactions_hold_do_not() -> None:
+    run = played("days-ahead")
+    assert run.nemesis.days_passed
+    groups = used_groups(run.asked, run.schedule.groups)
+    found = {group: (offset_at_rest(run.world, group), state_at_rest(run.world, group)) for group in groups}
+    assert any(state == "Dead" for _, state in found.values()), "no group has expired"
+    assert {"Empty"} == {state for told, state in found.values() if told.committed_offset >= 0}
 
 
 def test_leaders_are_refused_what_they_propose_too_late() -> None:

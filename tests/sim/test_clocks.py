@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from random import Random
+
 from tests.kips.cluster import Cluster
 from tests.kips.helpers import OK, P
 from tests.kips.producer import Producer
 
 from odradek.node.events import Turn
 from odradek.sim.draw import draw
-from odradek.sim.run import Run
+from odradek.sim.nemesis import DAY_MS, HOUR_MS, Nemesis
+from odradek.sim.run import KEPT_MS, Run
 from odradek.sim.world import World
 from odradek.txn.states import TxnState
 
@@ -74,6 +78,22 @@ def test_what_is_to_happen_at_a_time_happens_by_the_clock_that_is_ahead() -> Non
     assert TxnState.ONGOING is state_of(cluster)
     cluster.world.advance(200)
     assert TxnState.COMPLETE_ABORT is state_of(cluster)
+
+
+def test_a_clock_is_set_days_ahead_as_long_as_what_a_run_needs_is_kept() -> None:
+    steps = set()
+    for seed in range(4):
+        world = World(brokers=1)
+        nemesis = Nemesis(world, deeds=(), duration_ms=0, levels=(2,))
+        nemesis.random = Random(seed)
+        ahead = [0]
+        for _ in range(20):
+            nemesis.set_a_clock_days_ahead()
+            ahead.append(world.clock_ahead(1))
+        steps |= {after - before for before, after in pairwise(ahead)}
+        assert ahead[-1] < KEPT_MS
+        assert 20 == len(nemesis.days_passed)
+    assert {DAY_MS, 8 * DAY_MS, HOUR_MS} == steps
 
 
 def state_of(cluster: Cluster) -> TxnState:

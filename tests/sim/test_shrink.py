@@ -68,6 +68,12 @@ def test_what_keeps_the_promise_is_not_shrunk(name: str) -> None:
         shrink(schedule, name)
 
 
+def test_groups_are_left_out_and_their_commits_do_not_rest() -> None:
+    txn = Txn(sends=(Send(partition=0),), groups=("a", "b"), rests_ms=20)
+    simpler = list(shrinking._simpler_transactions(txn))
+    assert {replace(txn, groups=()), replace(txn, groups=("a",)), replace(txn, rests_ms=0)} == {*simpler}
+
+
 @pytest.mark.parametrize(("newer", "level"), [(True, 2), (False, 2), (False, 0)])
 @pytest.mark.parametrize("works", [False, True])
 def test_a_transaction_that_commits_offsets_alone_is_no_lost_write(newer: bool, level: int, works: bool) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from odradek.sim.client import Answer, SimClient
 from odradek.sim.world import World
 
-__all__ = ["Actor", "Ask", "AskAll", "Asked", "Script", "Sleep", "Stage"]
+__all__ = ["BEFORE_ALL", "Actor", "Ask", "AskAll", "Asked", "Moment", "Script", "Sleep", "Stage"]
+
+
+Moment: TypeAlias = tuple[int, int]
+"""How many events brokers had told by then, and a number that grows: what comes later is greater."""
+BEFORE_ALL: Moment = (0, 0)
 
 
 class Sleep(Struct, frozen=True):
@@ -55,6 +60,10 @@ class Asked(Struct):
     """The offset of the metadata that the broker had when it was asked."""
     knew_after: int = -1
     """The same when the client went on."""
+    began: Moment = BEFORE_ALL
+    """When it was sent; many things happen in one millisecond."""
+    ended: Moment = BEFORE_ALL
+    """When the client went on."""
 
 
 Script = Generator[Sleep | Ask | AskAll, Any, Any]
@@ -97,10 +106,14 @@ class Actor:
         client = self._client(wanted.node_id)
         requests = wanted.requests if isinstance(wanted, AskAll) else (wanted.request,)
         self._missing = len(requests)
+        began = self._stage.moment()
         self._answers = [client.send(request, wanted.version, then=self._answered) for request in requests]
         self.wake_at = now + wanted.timeout_ms
         knew = self._world.nodes[wanted.node_id].image.offset
-        self._own = [Asked(self.name, now, wanted.node_id, request, wanted.version, knew=knew) for request in requests]
+        self._own = [
+            Asked(self.name, now, wanted.node_id, request, wanted.version, knew=knew, began=began)
+            for request in requests
+        ]
         self._stage.asked += self._own
 
     def _answered(self) -> None:
@@ -122,8 +135,9 @@ class Actor:
             else:
                 self._half_open.append(client)
         knew_after = self._world.nodes[wanted.node_id].image.offset
+        ended = self._stage.moment()
         for asked, answer in zip(self._own, answers, strict=True):
-            asked.ended_at = self._world.now
+            asked.ended_at, asked.ended = self._world.now, ended
             asked.knew_after = knew_after
             asked.response = answer.response if answer.arrived else None
         responses = [answer.response if answer.arrived else None for answer in answers]
@@ -148,6 +162,12 @@ class Stage:
         """The numbers of those who can go on."""
         self._alarms: list[tuple[int, int]] = []
         """When who can go on in any case; who has gone on before is passed over."""
+        self._moments = 0
+
+    def moment(self) -> Moment:
+        """The present one."""
+        self._moments += 1
+        return len(self.world.facts), self._moments
 
     def add(self, name: str, script: Script) -> Actor:
         """Another one comes in."""

@@ -18,6 +18,7 @@ __all__ = [
     "SILENT_REPLICAS",
     "SLOW_LOGS",
     "UNNOTICED_CRASHES",
+    "UNREPLICATED_MARKERS",
 ]
 
 LAGGING = focus(
@@ -35,6 +36,16 @@ LAGGING = focus(
     min_insync=(1, 2),
 )
 """Replicas lag and fall out of sync, and leaders go with what they had not told anybody."""
+
+UNREPLICATED_MARKERS = focus(
+    {"change a lag": 3, "move a leader": 8},
+    habits=Habits(gives_up=0.1, workers=0, pauses_ms=(0, 0, 5)),
+    slowest_ms=(0, 5),
+    # What a leader knows of its producers is kept where a segment ends, and the next one begins with that.
+    segments_ms=(40,),
+    gaps_ms=(20, 150),
+)
+"""Leaders with short segments are replaced while replicas lack the markers of transactions that have just ended."""
 
 LATE_LEADERS = focus(
     {"delay verdicts": 6, "move a leader": 6, "deafen a broker": 2, "pause a broker": 2},

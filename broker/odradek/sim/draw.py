@@ -95,6 +95,7 @@ def draw(seed: int, workload: str | Focus = "general", settings: Settings | None
         lookers=habits.lookers,
         watchers=habits.watchers,
         aborters=habits.aborters,
+        committers=habits.committers,
         watches_members=habits.watches_members,
         sharers=habits.sharers,
         duration_ms=TROUBLE_MS,
@@ -149,6 +150,8 @@ def _player(
     own = Dice(dice.getrandbits(32))
     idempotent = not works and habits.idempotent > 0 and own.random() < habits.idempotent
     transactions = tuple(_transaction(own, habits, works=works) for _ in range(TRANSACTIONS))
+    if not works:
+        transactions = tuple(_with_groups(txn, f"{name}-{number}", habits) for number, txn in enumerate(transactions))
     seed = own.getrandbits(32)
     recovers = habits.recovers > 0 and not works and own.random() < habits.recovers
     # All of one id: what one of them has prepared the others have to keep.
@@ -208,6 +211,17 @@ def _transaction(dice: Random, habits: Habits, *, works: bool) -> Txn:
         changes_mind=commits and late.random() < habits.changes_mind,
         ending="commit" if commits else "abort",
     )
+
+
+def _with_groups(txn: Txn, name: str, habits: Habits) -> Txn:
+    """The same, with the groups besides the producer's own that it commits offsets of."""
+    if not (habits.shared_groups or habits.fresh_groups):
+        return txn
+    dice = Dice(f"{txn.seed} groups")
+    shared = [f"shared-{number}" for number in range(habits.shared_groups)]
+    chosen = dice.sample(shared, dice.randint(0, len(shared)))
+    fresh = [f"fresh-{name}"] if habits.fresh_groups else []
+    return replace(txn, groups=(*chosen, *fresh), rests_ms=dice.choice(habits.rests_ms))
 
 
 def _send(dice: Random, habits: Habits, partition: int, *, pause_ms: int) -> Send:

@@ -1,11 +1,21 @@
-"""Workloads that are about groups: those that consume, transform and produce, and those that share."""
+"""Workloads that are about groups: those that consume, transform and produce, those that share, and their offsets."""
 
 from __future__ import annotations
 
 from odradek.sim.focus import focus
 from odradek.sim.habits import Habits
 
-__all__ = ["HEARTBEATS", "MOVING_SHARES", "MOVING_WORK", "SHARING", "SILENT_MEMBERS", "STATIC_MEMBERS", "WORKING"]
+__all__ = [
+    "CROSSING_OFFSETS",
+    "DAYS_AHEAD",
+    "HEARTBEATS",
+    "MOVING_SHARES",
+    "MOVING_WORK",
+    "SHARING",
+    "SILENT_MEMBERS",
+    "STATIC_MEMBERS",
+    "WORKING",
+]
 
 WORKING = focus(
     {"delay markers": 6, "lose answers": 1, "move a coordinator": 3},
@@ -81,3 +91,38 @@ STATIC_MEMBERS = focus(
     slowest_ms=(0, 5, 40),
 )
 """Static members (KIP-345) are started while another process has their name, which goes on with its transaction."""
+
+CROSSING_OFFSETS = focus(
+    {"delay markers": 3, "delay records": 1, "lose answers": 2, "move a coordinator": 2},
+    habits=Habits(
+        newer=0.5,
+        ids=7,
+        gives_up=0.1,
+        workers=0,
+        shared_groups=3,
+        committers=3,
+        rests_ms=(0, 20, 100, 300),
+    ),
+    slowest_ms=(0, 5, 40),
+    segments_ms=(0, 300),
+)
+"""Offsets of a group are committed, with transactions and without, while transactions of others hold some of it."""
+
+DAYS_AHEAD = focus(
+    {"set a clock days ahead": 3, "delay records": 1, "delay verdicts": 1},
+    # A marker that a clock has given up is sent again, and KIP-890 keeps the late one from newer clients only.
+    habits=Habits(
+        newer=1.0,
+        gives_up=0.1,
+        workers=0,
+        shared_groups=3,
+        committers=2,
+        fresh_groups=True,
+        rests_ms=(0, 100, 300, 600),
+        pauses_ms=(0, 5, 50),
+    ),
+    levels=((2,),),
+    slowest_ms=(0, 5, 40),
+    gaps_ms=(300, 1_500),
+)
+"""The clocks of brokers are set days ahead, where offsets expire, while transactions hold some that are to stay."""

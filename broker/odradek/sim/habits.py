@@ -59,6 +59,14 @@ class Habits(Struct, frozen=True):
     """Admins who ask what transactions there are."""
     aborters: int = 0
     """Admins who abort what hangs in a partition, or seems to."""
+    shared_groups: int = 0
+    """Groups without members, whose offsets several producers commit in their transactions."""
+    committers: int = 0
+    """Clients that commit offsets of those groups without a transaction, and read them."""
+    fresh_groups: bool = False
+    """Each transaction commits an offset of a group that nobody has used before."""
+    rests_ms: tuple[int, ...] = (0,)
+    """Between an offset of such a group and the end of its transaction."""
     watches_members: bool = False
     """They ask who is in the group that works as well."""
     rejoins: float = 0.15

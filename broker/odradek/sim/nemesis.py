@@ -48,6 +48,10 @@ FENCES_MAX = 10
 """So often an admin asks again where a transaction is about to end."""
 FENCED_TIMEOUT_MS = 8_000
 ADMIN_PATIENCE_MS = 1_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+DAYS_AHEAD_MAX = 12
+"""From here on only by an hour at a time: what a run needs to be kept for longer is kept for 24 days (`Run`)."""
 EPOCHS_LEFT = 4
 """So many at most are left of epochs that are used up."""
 
@@ -79,6 +83,8 @@ class Nemesis:
         """When somebody asked for the last time for the end of the topic that is made again."""
         self.forced: list[Forced] = []
         """Whose epochs were used up."""
+        self.days_passed: list[int] = []
+        """When a clock was set so far ahead that what is kept for hours or days may have expired."""
         self._schedule = deeds
         self._transactional_ids = list(dict.fromkeys(transactional_ids))
         self._follow_ups: list[tuple[Armed, Deed]] = []
@@ -262,6 +268,14 @@ class Nemesis:
         """A broker's clock, which never goes back, stands still for that long."""
         node_id = self.random.choice(self.world.running)
         return self._set_clock(node_id, self.world.clock_ahead(node_id) - self.random.choice((100, 500, 2_000)))
+
+    def set_a_clock_days_ahead(self) -> str:
+        """A broker's clock is set so far ahead that what is kept for days is old, if it is looked at again."""
+        node_id = self.random.choice(self.world.running)
+        ahead_ms = self.world.clock_ahead(node_id)
+        days = self.random.choice((1, 8)) if ahead_ms < DAYS_AHEAD_MAX * DAY_MS else 0
+        self.days_passed.append(self.world.now)
+        return self._set_clock(node_id, ahead_ms + (days * DAY_MS or HOUR_MS))
 
     def _set_clock(self, node_id: int, ahead_ms: int) -> str:
         self.world.set_clock(node_id, ahead_ms=max(ahead_ms, 0))
@@ -576,6 +590,7 @@ DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
         "pause a broker": Nemesis.pause_a_broker,
         "set a clock ahead": Nemesis.set_a_clock_ahead,
         "set a clock back": Nemesis.set_a_clock_back,
+        "set a clock days ahead": Nemesis.set_a_clock_days_ahead,
         "change a lag": Nemesis.change_a_lag,
         "silence a replica": Nemesis.silence_a_replica,
         "change the level": Nemesis.change_the_level,

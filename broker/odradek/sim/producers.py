@@ -229,6 +229,10 @@ class Producer:
                 yield Sleep(send.pause_ms)
             if plan.offset:
                 yield from self._commit_own_offset(transaction, plan.offset_patience_ms)
+            for group in plan.groups:
+                name = f"{self.name}/{transaction.number}"
+                yield from self._commit_offset(transaction, group=group, offset=transaction.number, metadata=name)
+            yield from self._rest(plan.rests_ms)
             dies = self.timeout_ms < LONG_MS and not self.goes_on() and plan.seed % 2
             if plan.ending == "walk away" or dies:
                 raise WalksAway
@@ -238,6 +242,10 @@ class Producer:
                 yield from self._init(self.pair)
             return
         yield from self._end(transaction, commit=plan.ending == "commit", changes_mind=plan.changes_mind)
+
+    def _rest(self, milliseconds: int) -> Script:
+        if milliseconds:
+            yield Sleep(milliseconds)
 
     def _add(self, partitions: list[TopicPartition]) -> Script:
         request = AddPartitionsToTxnRequest(
@@ -386,6 +394,7 @@ class Producer:
         generation: int = -1,
         instance_id: str | None = None,
         patience_ms: int = 0,
+        metadata: str = "",
     ) -> Script:
         if not self.new:
             request = AddOffsetsToTxnRequest(
@@ -402,7 +411,7 @@ class Producer:
                 lambda response: response.error_code,
             )
         committed = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-        committed.committed_metadata = ""
+        committed.committed_metadata = metadata
         commit = TxnOffsetCommitRequest(
             transactional_id=self.tid,
             group_id=group,

@@ -19,6 +19,7 @@ from odradek.log.partition import Partition
 from odradek.sim.aborters import Aborter
 from odradek.sim.actors import Asked, Stage
 from odradek.sim.checks import PARTITIONS, TIMEOUT_CHECKS_MS, Checks
+from odradek.sim.committers import Committer
 from odradek.sim.consumers import Consumer
 from odradek.sim.dice import Dice
 from odradek.sim.directories import Lookups
@@ -29,6 +30,7 @@ from odradek.sim.lookup_checks import epoch_problems, lookup_problems, metadata_
 from odradek.sim.members import Member
 from odradek.sim.model import Model, ReadBatch
 from odradek.sim.nemesis import Nemesis
+from odradek.sim.offset_checks import shared_offset_problems, told_at_rest, used_groups
 from odradek.sim.ownership import owners_problems
 from odradek.sim.producers import Producer, Transaction
 from odradek.sim.promises import PROMISES, Problem, Violation
@@ -48,6 +50,10 @@ TopicPartition = tuple[str, int]
 PEACE_MS = 60_000
 """Enough for every timeout there is."""
 PROBLEMS_MAX = 20
+DAYS_AHEAD = "set a clock days ahead"
+AHEAD = frozenset({"set a clock ahead", DAYS_AHEAD})
+KEPT_MS = 2**31 - 1
+"""So long things are kept where days pass, offsets of groups apart."""
 
 
 class Report(Struct):
@@ -115,6 +121,12 @@ class Run:
             config["odradek.replica.lag.ms"] = schedule.lag_ms
         if schedule.min_insync > 1:
             config["min.insync.replicas"] = schedule.min_insync
+        if DAYS_AHEAD in _kinds(schedule):
+            config |= {
+                "log.retention.ms": -1,
+                "producer.id.expiration.ms": KEPT_MS,
+                "transactional.id.expiration.ms": KEPT_MS,
+            }
         if schedule.id_expiration_ms:
             config["transactional.id.expiration.ms"] = schedule.id_expiration_ms
             config["transaction.remove.expired.transaction.cleanup.interval.ms"] = schedule.id_expiration_ms // 2
@@ -196,6 +208,16 @@ class Run:
                 goes_on=lambda: not self.calm,
             )
             for number in range(schedule.aborters)
+        ]
+        self.committers = [
+            Committer(
+                self.world,
+                f"c{number}",
+                random=Dice(f"{schedule.seed} committer {number}"),
+                groups=[group for group, count in schedule.groups.items() if count > 1],
+                goes_on=lambda: not self.calm,
+            )
+            for number in range(schedule.committers)
         ]
         self.lookers = [
             Looker(
@@ -283,6 +305,8 @@ class Run:
             stage.add(f"watcher-{number}", watcher.script())
         for number, aborter in enumerate(self.aborters):
             stage.add(f"aborter-{number}", aborter.script())
+        for number, committer in enumerate(self.committers):
+            stage.add(f"committer-{number}", committer.script())
         for number, looker in enumerate(self.lookers):
             stage.add(f"looker-{number}", looker.script())
         nemesis = stage.add("nemesis", self.nemesis.script())
@@ -314,6 +338,7 @@ class Run:
             timeout_ms=self.schedule.transaction_timeout_ms,
             deleted_at=self.nemesis.deleted_at,
             stands_still=_stands_still(self.schedule),
+            days_pass=DAYS_AHEAD in _kinds(self.schedule),
         )
         found = chain(
             checks.problems(),
@@ -322,7 +347,8 @@ class Run:
             () if _holds_joins_up(self.schedule) else rebalance_problems(self.asked, until=calm_at),
             watchers_problems(self.watchers, self.facts),
             self._silent_problems(calm_at),
-            offset_problems(self.asked, WORK_GROUP),
+            offset_problems(self.asked, WORK_GROUP) if not self.nemesis.days_passed else (),
+            self._shared_offset_problems(),
             write_problems(self.asked, until=calm_at) if _one_is_silent(self.schedule) else (),
             self._lookup_problems(calm_at, news),
         )
@@ -344,6 +370,11 @@ class Run:
             yield from lookup_problems(self.asked, images, calm_at=calm_at, news=news)
             yield from epoch_problems(self.asked)
 
+    def _shared_offset_problems(self) -> Iterator[Problem]:
+        groups = self.schedule.groups
+        at_rest = told_at_rest(self.world, used_groups(self.asked, groups), self.stage.moment)
+        yield from shared_offset_problems(self.asked, self.facts, groups, at_rest, days_passed=self.nemesis.days_passed)
+
     def _silent_problems(self, calm_at: int) -> Iterator[Problem]:
         """Members rest when the trouble is over."""
         if self.schedule.watches_members and not _stands_still(self.schedule):
@@ -357,7 +388,7 @@ class Run:
             yield from owners_problems(
                 self.asked,
                 # By a clock that is ahead a transaction may have come to its timeout as soon as it is open.
-                timeout_ms=0 if "set a clock ahead" in _kinds(schedule) else schedule.transaction_timeout_ms,
+                timeout_ms=0 if _kinds(schedule) & AHEAD else schedule.transaction_timeout_ms,
                 forced=self.nemesis.forced,
                 forgets=schedule.id_expiration_ms > 0,
                 forgets_bumps=0 in schedule.levels,

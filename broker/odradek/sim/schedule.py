@@ -6,6 +6,7 @@ behaves the same when something else is deleted. Times are milliseconds of virtu
 
 from __future__ import annotations
 
+from collections import Counter
 from difflib import get_close_matches
 from typing import Literal
 
@@ -48,6 +49,7 @@ KINDS = (
     "pause a broker",
     "set a clock ahead",
     "set a clock back",
+    "set a clock days ahead",
     "change the level",
     "use up epochs",
     "fence a producer",
@@ -85,6 +87,10 @@ class Txn(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
     """It commits an offset of its own group as well."""
     offset_patience_ms: int = 0
     """So long it waits for the answer to that, and aborts then; 0: it asks until it is answered."""
+    groups: tuple[str, ...] = ()
+    """It commits an offset of each of these groups as well; others may do so, too."""
+    rests_ms: int = 0
+    """So long it rests then, before it ends."""
     together: bool = False
     """One batch for each partition goes out in one request for each leader, in place of requests of their own."""
     changes_mind: bool = False
@@ -193,6 +199,8 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     """Admins who ask what transactions there are."""
     aborters: int = 0
     """Admins who abort what hangs in a partition, or seems to."""
+    committers: int = 0
+    """Clients that commit offsets without a transaction, and read them, of groups that several transactions use."""
     watches_members: bool = False
     """They ask who is in the group that works as well."""
     sharers: int = 0
@@ -227,12 +235,19 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
         return any(send.topic != "t" for each in self.players for txn in each.transactions for send in txn.sends)
 
     @property
+    def groups(self) -> dict[str, int]:
+        """The groups besides their producers' own of which transactions commit offsets, and how many do so."""
+        used = Counter(group for each in self.players for txn in each.transactions for group in txn.groups)
+        return dict(sorted(used.items()))
+
+    @property
     def steps(self) -> int:
         """How many steps it has: what clients send and end, and what goes wrong."""
-        sent = sum(len(txn.sends) + txn.offset + 1 for player in self.players for txn in player.transactions)
-        return (
-            sent + len(self.deeds) + len(self.consumers) + self.sharers + self.watchers + self.aborters + self.lookers
+        sent = sum(
+            len(txn.sends) + txn.offset + len(txn.groups) + 1 for player in self.players for txn in player.transactions
         )
+        others = self.sharers + self.watchers + self.aborters + self.committers + self.lookers
+        return sent + len(self.deeds) + len(self.consumers) + others
 
 
 def schedule_text(schedule: Schedule) -> str:

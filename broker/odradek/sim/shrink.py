@@ -141,6 +141,8 @@ class _Shrinker:
             {"heartbeats": False},
             {"sharers": min(schedule.sharers, 1)},
             {"watchers": 0},
+            {"committers": min(schedule.committers, 1)},
+            {"committers": 0},
             {"lookers": 0},
             {"consumers_look_up": False},
             {"id_expiration_ms": 0},
@@ -175,6 +177,11 @@ def _breaks(schedule: Schedule, name: str) -> bool:
 def _simpler_transactions(txn: Txn) -> Iterator[Txn]:
     if txn.offset:
         yield replace(txn, offset=False)
+    if txn.groups:
+        yield replace(txn, groups=())
+        yield replace(txn, groups=txn.groups[:1])
+    if txn.rests_ms:
+        yield replace(txn, rests_ms=0)
     if txn.together:
         yield replace(txn, together=False)
     if txn.changes_mind:

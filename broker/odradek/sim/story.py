@@ -20,7 +20,11 @@ from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToT
 from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.fetch_request import FetchRequest
 from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.messages.offset_commit_request import OffsetCommitRequest
+from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest
+from odradek.wire.messages.offset_fetch_response import OffsetFetchResponse
 from odradek.wire.messages.produce_request import ProduceRequest
+from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
 __all__ = ["Line", "Story", "counted", "tell"]
 
@@ -153,12 +157,26 @@ def _begun(request: InitProducerIdRequest) -> str:
     return f"InitProducerId of {request.transactional_id}"
 
 
+def _committed(request: OffsetCommitRequest | TxnOffsetCommitRequest) -> str:
+    kind = "OffsetCommit" if isinstance(request, OffsetCommitRequest) else "TxnOffsetCommit"
+    [partition] = request.topics[0].partitions
+    name = f" as {partition.committed_metadata}" if partition.committed_metadata else ""
+    return f"{kind} of {request.group_id}{name}"
+
+
+def _fetched(request: OffsetFetchRequest) -> str:
+    return f"OffsetFetch of {request.group_id}{', stable' if request.require_stable else ''}"
+
+
 REQUESTS: Mapping[type, Callable[[Any], str]] = MappingProxyType(
     {
         ProduceRequest: _produced,
         AddPartitionsToTxnRequest: _added,
         EndTxnRequest: _ended,
         InitProducerIdRequest: _begun,
+        OffsetCommitRequest: _committed,
+        TxnOffsetCommitRequest: _committed,
+        OffsetFetchRequest: _fetched,
     }
 )
 
@@ -178,6 +196,9 @@ def _of_request(asked: Asked, run: Run) -> Line | None:
 
 def _answer(response: Any) -> str:
     errors = [ErrorCode(code).name for code in dict.fromkeys(_error_codes(response)) if code]
+    if isinstance(response, OffsetFetchResponse) and response.topics and not errors:
+        [partition] = response.topics[0].partitions
+        return f"told {partition.metadata or partition.committed_offset}"
     return " ".join(errors) or "answered"
 
 

@@ -327,5 +327,8 @@ FOCUSES: Mapping[str, Focus] = MappingProxyType(
         "aborting-admins": ABORTING_ADMINS,
         "lookups": cluster_workloads.LOOKUPS,
         "set-clocks": cluster_workloads.SET_CLOCKS,
+        "unreplicated-markers": cluster_workloads.UNREPLICATED_MARKERS,
+        "crossing-offsets": group_workloads.CROSSING_OFFSETS,
+        "days-ahead": group_workloads.DAYS_AHEAD,
     }
 )
