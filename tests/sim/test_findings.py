@@ -72,6 +72,8 @@ FINDINGS = [
     (20420, "sharing"),
     # A coordinator was asked again before it had answered, and its answer was taken for that to the later question.
     (21125, "hurried"),
+    # An offset was written behind the decision to abort, and its transaction was over before the model expected it.
+    (147, "days-ahead"),
 ]
 
 

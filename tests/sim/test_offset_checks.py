@@ -83,7 +83,11 @@ class History:
         partition = OffsetCommitRequestPartition(committed_metadata=name)
         return self.ask(OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("t", partitions=[partition])]))
 
-    def commits(self, name: str, tid: str = "", error: ErrorCode | None = ErrorCode.NONE) -> None:
+    def commits(
+        self, name: str, tid: str = "", error: ErrorCode | None = ErrorCode.NONE, *, begins: bool = True
+    ) -> None:
+        if tid and error is ErrorCode.NONE and begins:
+            self.goes_into(tid, "Ongoing")
         asked = self.asks_to_commit(name, tid)
         if error is None:
             self.answer(asked, None)
@@ -99,6 +103,9 @@ class History:
     def goes_into(self, tid: str, *states: str) -> None:
         for state in states:
             self.facts.append((self.now, 1, Fact("state_change", {"transactional_id": tid, "state_to": state})))
+
+    def takes_over(self) -> None:
+        self.facts.append((self.now, 2, Fact("leadership_taken", {"topic": "__transaction_state", "partition": 0})))
 
     def ends(self, tid: str, *states: str, commit: bool = True) -> None:
         asked = self.ask(EndTxnRequest(transactional_id=tid, committed=commit))
@@ -216,6 +223,29 @@ def test_one_is_stable_as_soon_as_the_transaction_may_be_over() -> None:
     history.goes_into("x", "PrepareAbort")
     history.is_told("plain", stable=True)
     history.is_told(error=UNSTABLE, stable=True)
+    assert [] == history.problems
+
+
+def test_one_that_was_written_while_markers_were_on_their_way_may_be_over_at_any_time() -> None:
+    history = History()
+    history.commits("plain")
+    history.goes_into("x", "Ongoing", "PrepareAbort")
+    history.commits("held", "x", begins=False)
+    history.is_told("plain", stable=True)
+    history.is_told(error=UNSTABLE, stable=True)
+    history.goes_into("x", "CompleteAbort")
+    assert [] == history.problems
+    history.is_told(error=UNSTABLE, stable=True)
+    assert ["hanging transaction"] == history.problems
+
+
+def test_after_another_coordinator_has_taken_over_nobody_knows_what_is_open() -> None:
+    history = History()
+    history.commits("plain")
+    history.goes_into("x", "Ongoing")
+    history.takes_over()
+    history.commits("held", "x", begins=False)
+    history.is_told("plain", stable=True)
     assert [] == history.problems
 
 

@@ -50,8 +50,11 @@ COMMITS: Mapping[str, bool] = {
     "PrepareAbort": False,
     "CompleteAbort": False,
 }
+BEGUN = "Ongoing"
 FENCING = "PrepareEpochFence"
-OVER = frozenset({"CompleteCommit", "CompleteAbort", "Empty", "Ongoing", "Dead"})
+NOT_KNOWN = ""
+"""Another coordinator has taken over."""
+OVER = frozenset({"CompleteCommit", "CompleteAbort", "Empty", BEGUN, "Dead"})
 """In each of these the transaction before is over."""
 
 
@@ -305,25 +308,33 @@ def _states(facts: Iterable[tuple[int, int, Fact]]) -> dict[str, list[tuple[Mome
     """When transactional ids went into which state."""
     states: dict[str, list[tuple[Moment, int, str]]] = {}
     for number, (at, _, fact) in enumerate(facts, 1):
+        fields: Fields = fact.fields
         if fact.kind == "state_change":
-            fields: Fields = fact.fields
             states.setdefault(fields["transactional_id"], []).append(((number, 0), at, fields["state_to"]))
+        elif fact.kind == "leadership_taken" and fields["topic"] == CoordinatorKind.TRANSACTION.topic:
+            for of_id in states.values():
+                of_id.append(((number, 0), at, NOT_KNOWN))
     return states
 
 
 def _decide(commit: _Commit, ends: Sequence[Asked], states: Sequence[tuple[Moment, int, str]]) -> None:
     """What becomes of the transaction that was open when the commit was answered.
 
-    A coordinator that takes over does not tell of what it finds in its log: then the next thing that it tells of the id
-    says no more than that the transaction is over.
+    If none was, the commit may have been written while the markers of its transaction were on their way: then nothing
+    is known but that it is over when the next thing is told of the id. A coordinator that takes over does not tell what
+    it finds in its log, so that after it the next thing says no more than that, either.
     """
+    before = [state for moment, _, state in states if moment < commit.answered]
     since = [each for each in states if each[0] > commit.answered]
+    known = [(moment, state) for moment, _, state in since if state not in (FENCING, NOT_KNOWN)]
+    commit.over = next((moment for moment, state in known if state in OVER), NEVER)
+    if not before or before[-1] != BEGUN:
+        commit.open_until = commit.began
+        return
     asked = next(((each.began, each.at) for each in ends if each.began > commit.answered), (NEVER, 0))
     told = (since[0][0], since[0][1]) if since else (NEVER, 0)
     commit.open_until, commit.decided_at = min(asked, told)
-    known = [(moment, state) for moment, _, state in since if state != FENCING]
     if known:
         commit.commits = COMMITS.get(known[0][1])
-    commit.over = next((moment for moment, state in known if state in OVER), NEVER)
     if commit.commits:
         commit.in_force = commit.over
