@@ -28,9 +28,11 @@ BROKER, BROKERS, METRICS = 9092, 3, 9100
 class Places:
     """Puts the hosts and ports of this machine into texts that name those of a container or of the README."""
 
-    def __init__(self) -> None:
-        first, metrics = free_ports()
-        self.ports = {BROKER + at: first + at for at in range(BROKERS)} | {METRICS: metrics}
+    def __init__(self, *more: int) -> None:
+        first, *others = free_ports(1 + len(more))
+        self.ports = {BROKER + at: first + at for at in range(BROKERS)} | dict(
+            zip((METRICS, *more), others, strict=True)
+        )
         self._pattern = re.compile(rf"\b({'|'.join(map(str, self.ports))})\b")
 
     def __call__(self, text: str) -> str:
@@ -43,18 +45,18 @@ class Places:
         return [self(text) for text in texts]
 
 
-def free_ports() -> tuple[int, int]:
-    """The first of so many ports in a row as there are brokers, and another one."""
+def free_ports(others: int) -> list[int]:
+    """The first of so many ports in a row as there are brokers, and so many other ones."""
     while True:
         with ExitStack() as bound:
             try:
-                first, metrics = (bound.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2))
-                port: int = first.getsockname()[1]
+                servers = [bound.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(1 + others)]
+                ports: list[int] = [server.getsockname()[1] for server in servers]
                 for at in range(1, BROKERS):
-                    bound.enter_context(socket.create_server(("127.0.0.1", port + at)))
+                    bound.enter_context(socket.create_server(("127.0.0.1", ports[0] + at)))
             except OSError:
                 continue
-            return port, int(metrics.getsockname()[1])
+            return ports
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
