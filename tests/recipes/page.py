@@ -96,7 +96,8 @@ class Recipe:
             (self.folder / name).write_text(self.here(code))
         with self._background:
             yield
-        assert [0] == [broker.returncode for broker in self._brokers]
+        codes = [broker.returncode for broker in self._brokers]
+        assert [0] == codes, f"exit codes of the brokers: {codes}; 3 says that a rule has not seen what it expects"
 
     @property
     def _pom(self) -> str:
