@@ -24,6 +24,7 @@ __all__ = [
     "python_with",
     "resolved",
     "rust_program",
+    "sh",
     "telling",
 ]
 
