@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from bench.quiet import Stopwatch
 from odradek.net.client import BlockingClient
 from odradek.wire.messages.metadata_request import MetadataRequest
+from odradek.wording import counted
 
 __all__ = ["Caller", "main", "resident_mib", "running_hub"]
 
@@ -100,7 +101,10 @@ def main() -> None:
                 if number >= WARM_UP:
                     samples.append(took)
             p99 = statistics.quantiles(samples, n=100)[98]
-            print(f"POST /clusters, {brokers} broker(s): p50 {statistics.median(samples):.1f} ms, p99 {p99:.1f} ms")
+            print(
+                f"POST /clusters, {counted(brokers, 'broker')}: "
+                f"p50 {statistics.median(samples):.1f} ms, p99 {p99:.1f} ms"
+            )
         before = resident_mib(pid)
         for _ in range(count):
             _, cluster, bootstrap = caller.timed_ms(3)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from odradek.commands import Option
 from odradek.parent import UntilStdinEnds, end_with_stdin
 from odradek.usage import READY, Unmet, UsageError
+from odradek.wording import counted
 
 if TYPE_CHECKING:
     from odradek.control.plan import Plan
@@ -268,7 +269,7 @@ def _check_told(advertised_host: str | None, cluster_id: str | None) -> None:
 
 def _port(port: int, *, count: int) -> int:
     if not 0 <= port <= 65535 or port + count - 1 > 65535:
-        raise UsageError(f"Port {port} is out of range for {count} broker(s): ports end at 65535.")
+        raise UsageError(f"Port {port} is out of range for {counted(count, 'broker')}: ports end at 65535.")
     return port
 
 

@@ -139,5 +139,5 @@ def test_the_summary_of_a_wrong_run() -> None:
     said = list(summary(filled(Clock()), judge({"a": promised(Stage.COMMITTED)}, log, [seen(0, posting("a", 0))])))
     assert [
         "EXACTLY-ONCE DID NOT HOLD:",
-        "  1 committed records were not read, for example offset 1 of partition 0",
+        "  1 committed record was not read, for example offset 1 of partition 0",
     ] == said[-2:]

@@ -50,11 +50,11 @@ def test_people_get_counts(capsys: pytest.CaptureFixture[str]) -> None:
         "started as till-1",
         "trouble: timed out",
         "violated: part 1 was read twice",
-        "1 VIOLATIONS, 1 errors, 1 records read, 1 transactions aborted, 1 transactions committed",
+        "1 VIOLATION, 1 error, 1 record read, 1 transaction aborted, 1 transaction committed",
     ] == capsys.readouterr().out.splitlines()
 
 
 def test_counts_come_every_now_and_then(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "SPEAK_EVERY_S", 0.0)
     Spoken()(Ended("a", True))
-    assert "1 transactions committed\n" == capsys.readouterr().out
+    assert "1 transaction committed\n" == capsys.readouterr().out

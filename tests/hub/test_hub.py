@@ -223,9 +223,9 @@ def test_what_does_not_come_is_told_with_what_came_nearest(hub: HubClient) -> No
     assert "After 0 ms: till-1 is in Empty." == problem["detail"]
     assert "Empty" == problem["nearest"][0]["state"]
     assert "no coordinator knows till-2" in wait(transaction={"id": "till-2", "state": "Ongoing"})["detail"]
-    assert "rule other had 0 hit(s) and holds 0" in wait(rule={"name": "other"})["detail"]
+    assert "rule other had 0 hits and holds 0" in wait(rule={"name": "other"})["detail"]
     assert (
-        "0 of 1 event(s) init_producer_id came, the nearest has transactional_id is 'till-1'"
+        "0 of 1 event init_producer_id came, the nearest has transactional_id is 'till-1'"
         in wait(event={"kind": "init_producer_id", "fields": {"transactional_id": "x"}})["detail"]
     )
     assert (

@@ -158,7 +158,7 @@ def test_a_plan_that_is_not_met_ends_with_3_and_a_sentence(tmp_path: Path, asked
         process.send_signal(signal.SIGTERM)
         assert 3 == process.wait(TIMEOUT_S)
         assert process.stderr is not None
-        saw = "no request matched" if asked == 0 else "2 request(s) matched"
+        saw = "no request matched" if asked == 0 else "2 requests matched"
         assert f"odradek: Rule late expects 1 hit and had {asked} hits; {saw}.\n" == process.stderr.read()
 
 

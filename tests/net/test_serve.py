@@ -285,7 +285,7 @@ def test_the_brokers_have_the_ids_that_were_chosen() -> None:
         (("--node-ids", "2147483648"), "A node id is from 0 to 2147483647, not 2147483648."),
         (("--node-ids", "0,one"), "Node ids are numbers, separated by commas, like 0,1,2; not '0,one'."),
         (("--node-ids", "0,,1"), "Node ids are numbers, separated by commas, like 0,1,2; not '0,,1'."),
-        (("--node-ids", "0,1", "--brokers", "3"), "There are to be 3 broker(s), and 2 node id(s) are given."),
+        (("--node-ids", "0,1", "--brokers", "3"), "3 brokers cannot have 2 node ids: give one id for each."),
     ],
 )
 def test_ids_that_no_cluster_can_have(arguments: tuple[str, ...], sentence: str) -> None:

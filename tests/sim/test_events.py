@@ -76,7 +76,7 @@ def test_events_that_are_missing_are_told(
     path = tmp_path / "events.jsonl"
     begun = next(n for n, line in enumerate(lines) if b'"leadership_taken"' in line)
     path.write_bytes(b"".join([*lines[:begun], *lines[begun + 1 :]]))
-    assert f"{len(lines) - 1} events (1 are missing)" in checked(path, capsys)[1]
+    assert f"{len(lines) - 1} events (1 missing)" in checked(path, capsys)[1]
 
 
 def test_the_lines_of_two_runs_are_not_one(tmp_path: Path, lines: list[bytes]) -> None:

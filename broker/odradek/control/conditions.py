@@ -35,6 +35,7 @@ from odradek.group.share.group import ShareGroupState
 from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroupState
 from odradek.txn.states import STATE_NAMES
+from odradek.wording import counted
 
 if TYPE_CHECKING:
     from odradek.control.events import EventRing
@@ -150,7 +151,7 @@ class _Event(Condition):
     def lacking(self) -> NotYet:
         had = self._wanted.count - self._missing
         near = f", the nearest has {', '.join(self._fails)}" if self._near is not None else ""
-        return NotYet(f"{had} of {self._wanted.count} event(s) {self._wanted.kind} came{near}", self._near)
+        return NotYet(f"{had} of {counted(self._wanted.count, 'event')} {self._wanted.kind} came{near}", self._near)
 
 
 def _same(value: object, wanted: object) -> bool:
@@ -183,7 +184,7 @@ class _Rule(Condition):
 
     def lacking(self) -> NotYet:
         report = self._cluster.rules.get(self._wanted.name).report()
-        had = f"rule {report.name} had {report.hits} hit(s) and holds {report.held}"
+        had = f"rule {report.name} had {counted(report.hits, 'hit')} and holds {report.held}"
         nearest = f", the nearest request: {report.near_misses[-1]}" if report.near_misses and not report.hits else ""
         return NotYet(had + nearest, report)
 
@@ -293,7 +294,7 @@ class _Group(Condition):
         view = group_view(self._cluster, self._wanted.id)
         if view is None:
             return NotYet(f"no coordinator knows group {self._wanted.id}")
-        return NotYet(f"group {view.group_id} is in {view.state} with {len(view.members)} member(s)", view)
+        return NotYet(f"group {view.group_id} is in {view.state} with {counted(len(view.members), 'member')}", view)
 
 
 class _Telemetry(Condition):
@@ -325,4 +326,5 @@ class _Telemetry(Condition):
         taken = pushes(self._cluster)
         nearest = push_view(*taken[-1], self._wanted.metric) if taken else None
         found = len(self._matching())
-        return NotYet(f"{found} of {self._wanted.count} push(es) came that are so, {len(taken)} in all", nearest)
+        pushed = counted(self._wanted.count, "push", "pushes")
+        return NotYet(f"{found} of {pushed} matched, {len(taken)} came in all", nearest)

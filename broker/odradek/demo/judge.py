@@ -16,26 +16,33 @@ __all__ = ["Kind", "Verdict", "judge"]
 
 EXAMPLES_MAX = 3
 Part = tuple[str, int]
+ONE = {"s": "", "were": "was", "are": "is"}
+MANY = {"s": "s", "were": "were", "are": "are"}
 
 
 class Kind(StrEnum):
-    """What can go wrong, as a sentence about so many things."""
+    """What can go wrong, as the end of a sentence that begins with a number; `told` fits it to the number."""
 
-    BROKEN_COMMIT = "transactions were confirmed as committed, but are not committed whole in the log"
-    BROKEN_ABORT = "transactions were aborted, or never asked to commit, but are committed in the log"
-    TORN = "transactions are committed in part only"
-    NEVER_ENDED = "transactions are still open in the log"
-    WRITTEN_TWICE = "records are committed more than once in the log"
-    UNKNOWN = "transactions in the log were begun by no producer"
-    NOT_READ = "committed records were not read"
-    READ_TWICE = "records were read more than once"
-    READ_ABORTED = "records of aborted transactions were read"
-    READ_OPEN = "records of open transactions were read"
-    READ_FROM_NOWHERE = "records were read that are not in the log"
-    READ_DIFFERENT = "records were read with another content than the log has"
-    CONSUMER_STUCK = "partitions were not read to their end"
-    CONSUMER_SAYS = "records looked wrong to the consumer itself"
-    NOTHING = "transactions were committed, so nothing was shown"
+    BROKEN_COMMIT = "transaction{s} {were} confirmed as committed, but {are} not committed whole in the log"
+    BROKEN_ABORT = "transaction{s} {were} aborted, or never asked to commit, but {are} committed in the log"
+    TORN = "transaction{s} {are} committed in part only"
+    NEVER_ENDED = "transaction{s} {are} still open in the log"
+    WRITTEN_TWICE = "record{s} {are} committed more than once in the log"
+    UNKNOWN = "transaction{s} in the log {were} begun by no producer"
+    NOT_READ = "committed record{s} {were} not read"
+    READ_TWICE = "record{s} {were} read more than once"
+    READ_ABORTED = "record{s} of aborted transactions {were} read"
+    READ_OPEN = "record{s} of open transactions {were} read"
+    READ_FROM_NOWHERE = "record{s} {were} read and {are} not in the log"
+    READ_DIFFERENT = "record{s} {were} read with another content than the log has"
+    CONSUMER_STUCK = "partition{s} {were} not read to the end"
+    CONSUMER_SAYS = "record{s} looked wrong to the consumer itself"
+    NOTHING = "transaction{s} {were} committed, so nothing was shown"
+
+    def told(self, count: int) -> str:
+        """The sentence about so many."""
+        words = ONE if count == 1 else MANY
+        return f"{count} {self.format(**words)}"
 
 
 class Verdict(Struct, frozen=True):

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from odradek.demo.transfers import Fate, Posting
+from odradek.wording import counted
 
 __all__ = [
     "AtEnd",
@@ -114,11 +115,18 @@ class JsonLines:
         print(_encode(line).decode(), flush=True)
 
 
+COMMITTED = ("transaction committed", "transactions committed")
+ABORTED = ("transaction aborted", "transactions aborted")
+READ = ("record read", "records read")
+ERROR = ("error", "errors")
+VIOLATION = ("VIOLATION", "VIOLATIONS")
+
+
 class Spoken:
     """Counts, every few seconds; troubles and violations at once."""
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter()
         self._spoke = time.monotonic()
 
     def __call__(self, line: Line) -> None:
@@ -134,16 +142,19 @@ class Spoken:
 
     def speak(self) -> None:
         """Say the counts."""
-        print(", ".join(f"{count} {what}" for what, count in sorted(self._counts.items())) or "nothing yet", flush=True)
+        print(
+            ", ".join(counted(count, *what) for what, count in sorted(self._counts.items())) or "nothing yet",
+            flush=True,
+        )
         self._spoke = time.monotonic()
 
     def _count(self, line: Line) -> None:
         match line:
             case Ended(committed=committed):
-                self._counts["transactions committed" if committed else "transactions aborted"] += 1
+                self._counts[COMMITTED if committed else ABORTED] += 1
             case Read(records=records):
-                self._counts["records read"] += len(records)
+                self._counts[READ] += len(records)
             case Trouble():
-                self._counts["errors"] += 1
+                self._counts[ERROR] += 1
             case Violated():
-                self._counts["VIOLATIONS"] += 1
+                self._counts[VIOLATION] += 1

@@ -16,6 +16,7 @@ from rich.text import Text
 from odradek.demo.board import Board
 from odradek.demo.judge import Kind, Verdict
 from odradek.demo.log import Marks
+from odradek.wording import counted
 
 __all__ = ["Screen", "live_view", "summary"]
 
@@ -149,14 +150,15 @@ def _metric(board: Board, name: str) -> int:
 
 def _unheard(transactions: int) -> str:
     """Aborted transactions of which no broker has heard: they ended before their first record was sent."""
-    return f" ({transactions} aborted before a broker heard of them)" if transactions > 0 else ""
+    them = "it" if transactions == 1 else "them"
+    return f" ({transactions} aborted before a broker heard of {them})" if transactions > 0 else ""
 
 
 def summary(board: Board, verdict: Verdict) -> Iterator[str]:
     """What happened, and whether exactly-once held, as lines."""
     ledger = board.ledger
-    happened = ((board.crashes, "crash", "es"), (board.restarts, "restart", "s"), (board.errors, "error", "s"))
-    yield ", ".join([f"{board.seconds:.1f} s", *(f"{n} {what}{'' if n == 1 else more}" for n, what, more in happened)])
+    crashes = counted(board.crashes, "crash", "crashes")
+    yield f"{board.seconds:.1f} s, {crashes}, {counted(board.restarts, 'restart')}, {counted(board.errors, 'error')}"
     yield (
         f"transactions: {verdict.committed} committed, {verdict.not_committed} aborted "
         f"({ledger.aborted} by their producers, {verdict.not_committed - ledger.aborted} after a crash)"
@@ -173,8 +175,9 @@ def summary(board: Board, verdict: Verdict) -> Iterator[str]:
     unheard = verdict.not_committed - board.events["CompleteAbort"]
     yield (
         f"brokers: CompleteCommit {board.events['CompleteCommit']}, CompleteAbort {board.events['CompleteAbort']}"
-        f"{_unheard(unheard)}, {_metric(board, 'verifications_total')} verifications, "
-        f"at most {board.parked_max} parked requests, LSO at most {board.behind_max} offsets behind"
+        f"{_unheard(unheard)}, {counted(_metric(board, 'verifications_total'), 'verification')}, "
+        f"at most {counted(board.parked_max, 'parked request')}, "
+        f"LSO at most {counted(board.behind_max, 'offset')} behind"
     )
     for trouble in board.troubles:
         yield f"error: {trouble}"
@@ -186,4 +189,4 @@ def summary(board: Board, verdict: Verdict) -> Iterator[str]:
         return
     yield "EXACTLY-ONCE DID NOT HOLD:"
     for kind, (count, examples) in sorted(verdict.violations.items(), key=lambda found: list(Kind).index(found[0])):
-        yield f"  {count} {kind.value}" + (f", for example {'; '.join(examples)}" if examples else "")
+        yield f"  {kind.told(count)}" + (f", for example {'; '.join(examples)}" if examples else "")

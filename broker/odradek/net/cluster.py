@@ -32,6 +32,7 @@ from odradek.security.listeners import Listener, ListenersError, read_listeners
 from odradek.security.principal import RulesError
 from odradek.usage import UsageError
 from odradek.wire.errors import ErrorCode
+from odradek.wording import counted
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -462,7 +463,7 @@ async def start_cluster(
     ids = node_ids_of(brokers, node_ids)
     racks = racks_of(config.broker_rack, ids)
     if port + len(ids) - 1 > PORT_MAX and not ports:
-        raise ListenError(f"Port {port} is out of range for {len(ids)} broker(s): ports end at {PORT_MAX}.")
+        raise ListenError(f"Port {port} is out of range for {counted(len(ids), 'broker')}: ports end at {PORT_MAX}.")
     config = with_keys(config.for_brokers(len(ids)))
     loop = asyncio.get_running_loop()
     random = Random(seed)

@@ -11,6 +11,7 @@ import structlog
 
 from odradek.net.recent import event_line
 from odradek.usage import UsageError
+from odradek.wording import counted
 
 if TYPE_CHECKING:
     from odradek.log.machine import Fact
@@ -88,7 +89,7 @@ class EventLog:
         if self._why_lost is None:
             return None
         count = self._count - self._first_lost + 1
-        return f"{self._path} lacks {count} events, from number {self._first_lost} on: {self._why_lost}."
+        return f"{self._path} lacks {counted(count, 'event')}, from number {self._first_lost} on: {self._why_lost}."
 
     def close(self) -> None:
         """Nothing more is written."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from odradek.wording import counted
+
 __all__ = ["BrokerSpec", "ClusterSpec", "Endpoint", "node_ids_of", "racks_of", "read_node_ids"]
 
 NODE_ID_MAX = 2**31 - 1
@@ -68,7 +70,9 @@ def node_ids_of(brokers: int | None, chosen: Sequence[int] | None) -> tuple[int,
     if twice is not None:
         raise ValueError(f"Each node id is given once, and {twice} is given {chosen.count(twice)} times.")
     if brokers is not None and brokers != len(chosen):
-        raise ValueError(f"There are to be {brokers} broker(s), and {len(chosen)} node id(s) are given.")
+        raise ValueError(
+            f"{counted(brokers, 'broker')} cannot have {counted(len(chosen), 'node id')}: give one id for each."
+        )
     return tuple(chosen)
 
 
@@ -82,8 +86,8 @@ def racks_of(text: str | None, ids: Sequence[int]) -> dict[int, str]:
     names = [name.strip() for name in text.split(",")]
     if len(names) not in (1, len(ids)):
         raise ValueError(
-            f"broker.rack is one rack for all brokers, or one for each: there are {len(ids)} brokers "
-            f"and {len(names)} racks."
+            "broker.rack is one rack for all brokers, or one for each: there are "
+            f"{counted(len(ids), 'broker')} and {counted(len(names), 'rack')}."
         )
     return dict(zip(ids, names if len(names) > 1 else names * len(ids), strict=True))
 

@@ -12,6 +12,7 @@ from odradek.commands import Argument
 from odradek.sim.model import Fields, Model
 from odradek.sim.promises import PROMISES
 from odradek.usage import UsageError
+from odradek.wording import counted
 
 __all__ = ["check", "check_lines"]
 
@@ -37,7 +38,7 @@ def check(
         print(f"{where}: {name}: {seen}")
     for name in dict.fromkeys(name for _, name, _ in found):
         print(f"Promised: {PROMISES[name]}")
-    told = f"{count} events ({lost} are missing)" if lost else f"{count} events"
+    told = counted(count, "event") + (f" ({lost} missing)" if lost else "")
     print(f"{told}, {len(found)} with a finding" if found else f"{told}: every promise was kept.")
     raise SystemExit(FOUND if found else 0)
 

@@ -21,6 +21,7 @@ from odradek.sim.world import World
 from odradek.txn.rules import rules_of
 from odradek.txn.states import PREPARED, RESTING, TxnState
 from odradek.wire.errors import ErrorCode
+from odradek.wording import counted
 
 __all__ = ["PARTITIONS", "TIMEOUT_CHECKS_MS", "Checks"]
 
@@ -121,7 +122,7 @@ class Checks:
         }
         for value, times in Counter(found).items():
             if value is None or value not in outcomes or times > 1:
-                yield Problem("wrong records", f"{value!r} stands {times} times in {REMADE}-0")
+                yield Problem("wrong records", f"{value!r} stands {counted(times, 'time')} in {REMADE}-0")
             elif value in deleted:
                 yield Problem("wrong records", f"{value!r} was deleted with {REMADE}, and stands there again")
             elif outcomes[value] == "aborted":

@@ -30,9 +30,10 @@ from odradek.sim.promises import Violation
 from odradek.sim.run import Report, Run
 from odradek.sim.schedule import Schedule, read_schedule, schedule_text
 from odradek.sim.shrink import shrink
-from odradek.sim.story import Story, counted, tell
+from odradek.sim.story import Story, tell
 from odradek.sim.workloads import FOCUSES
 from odradek.usage import UsageError
+from odradek.wording import counted
 
 __all__ = ["ALL", "Found", "Switch", "add_commands", "find", "sim"]
 

@@ -25,8 +25,9 @@ from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest
 from odradek.wire.messages.offset_fetch_response import OffsetFetchResponse
 from odradek.wire.messages.produce_request import ProduceRequest
 from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from odradek.wording import counted
 
-__all__ = ["Line", "Story", "counted", "tell"]
+__all__ = ["Line", "Story", "tell"]
 
 Fields = Mapping[str, Any]
 CALM = "all is well"
@@ -246,8 +247,3 @@ def _of_fact(at: int, node_id: int, fact: Fact, run: Run) -> Line | None:
         return None
     broker = f"broker {node_id}"
     return Line(at - run.start, broker, broker, tell_fact(fact.fields))
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things: 1 broker, 2 brokers."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

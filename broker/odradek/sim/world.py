@@ -54,6 +54,7 @@ from odradek.sim.client import SimClient
 from odradek.sim.dice import Dice
 from odradek.wire.messages import APIS
 from odradek.wire.registry import ApiKey
+from odradek.wording import counted
 
 __all__ = ["Livelock", "World"]
 
@@ -210,7 +211,9 @@ class World:
     def _livelock(self) -> Livelock:
         told = [f"{at - START_MS} ms  broker {node_id}: {_told(event)}" for at, node_id, event in self._steps]
         steps = "".join(f"\n    {line}" for line in told)
-        return Livelock(f"events follow one another, and no time passes; the last {len(self._steps)} steps:{steps}")
+        return Livelock(
+            f"events follow one another, and no time passes; the last {counted(len(self._steps), 'step')}:{steps}"
+        )
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, with everything that is due meanwhile."""

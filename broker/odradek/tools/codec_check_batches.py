@@ -18,6 +18,7 @@ from odradek.records.message_set import Message, iterate_messages
 from odradek.records.record import Record, build_batch, iterate_records
 from odradek.tools.codec_check_compare import NotAVector, compare_bytes, difference, hexadecimal
 from odradek.wire.errors import ErrorCode
+from odradek.wording import counted
 
 __all__ = ["check_batches"]
 
@@ -39,7 +40,7 @@ def check_batches(vector: Mapping[str, Any]) -> str | None:
         size = _read(data, read)
     except InvalidBatch as error:
         if vector["valid"]:
-            return f"refused behind {len(read)} batches: {error.error.name}: {error.message}"
+            return f"refused behind {counted(len(read), 'batch', 'batches')}: {error.error.name}: {error.message}"
     else:
         if not vector["valid"]:
             return f"accepted, but Kafka refuses it: {vector.get('error')}"

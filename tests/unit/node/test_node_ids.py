@@ -33,7 +33,7 @@ def test_ids(brokers: int | None, chosen: list[int] | None, ids: tuple[int, ...]
         (None, [1, 2, 1, 1], "Each node id is given once, and 1 is given 3 times."),
         (None, [-1], f"A node id is from 0 to {NODE_ID_MAX}, not -1."),
         (None, [NODE_ID_MAX + 1], f"A node id is from 0 to {NODE_ID_MAX}, not {NODE_ID_MAX + 1}."),
-        (1, [0, 1], "There are to be 1 broker(s), and 2 node id(s) are given."),
+        (1, [0, 1], "1 broker cannot have 2 node ids: give one id for each."),
     ],
 )
 def test_ids_that_cannot_be(brokers: int | None, chosen: list[int] | None, sentence: str) -> None:

@@ -10,6 +10,7 @@ from odradek.commands import Option
 from odradek.control.ctl.at import AsJson, At, Cluster, Url
 from odradek.control.ctl.given import duration_ms
 from odradek.control.ctl.tables import show_answer
+from odradek.wording import counted
 
 __all__ = ["clock_line", "time"]
 
@@ -41,6 +42,6 @@ def clock_line(told: Mapping[str, Any]) -> str:
     """The clock of the brokers, for people."""
     days, seconds = divmod((abs(told["ahead_ms"]) + 500) // 1000, DAY_S)
     # More days than a timedelta holds are no error.
-    ahead = f"{days} day{'s' if days > 1 else ''}, " * bool(days) + str(timedelta(seconds=seconds))
+    ahead = f"{counted(days, 'day')}, " * bool(days) + str(timedelta(seconds=seconds))
     where = "as the machine's" if not days + seconds else f"{ahead} {'ahead' if told['ahead_ms'] > 0 else 'behind'}"
     return f"{told['now_ms']} ms, {where}{', stands still' if told['frozen'] else ''}"

@@ -16,6 +16,7 @@ from odradek.node.rules.model import Rule, RuleError, Scripted
 from odradek.node.rules.sessions import Node as HasSessions
 from odradek.node.rules.sessions import in_full
 from odradek.node.seams import HasClock, HasIdentity, HasMetadata
+from odradek.wording import counted
 
 if TYPE_CHECKING:
     from odradek.node.kernel.flow import Wait
@@ -183,13 +184,12 @@ class Armed:
         expected = self.rule.expectation
         if expected is None or expected.is_met(self.hits):
             return None
-        saw = f"{self.matched} request(s) matched" if self.matched else "no request matched"
+        saw = f"{counted(self.matched, 'request')} matched" if self.matched else "no request matched"
         last = self.requests[-1].passed if self.requests else None
         why = f", the last one passed because of {last}" if last is not None else ""
         misses = [str(miss) for miss in list(self.near_misses)[-3:]]
         nearest = f" Nearest: {' | '.join(misses)}." if misses and self.hits == 0 else ""
-        hit = f"{self.hits} hit" if self.hits == 1 else f"{self.hits} hits"
-        return f"Rule {self.name} expects {expected} and had {hit}; {saw}{why}.{nearest}"
+        return f"Rule {self.name} expects {expected} and had {counted(self.hits, 'hit')}; {saw}{why}.{nearest}"
 
     def report(self) -> RuleReport:
         """All that it knows, as data."""

@@ -18,6 +18,7 @@ from odradek.node.rules.checks import RuleError
 from odradek.node.transport.call import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
+from odradek.wording import counted
 
 __all__ = ["Act", "Expect", "Match", "Rule", "RuleError", "Scripted", "Step", "When"]
 
@@ -193,8 +194,8 @@ class Expect(_Checked, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         if self.hits is None:
-            return f"at least {_hits(self.at_least or 0)}"
-        return "no hit" if self.hits == 0 else _hits(self.hits)
+            return f"at least {counted(self.at_least or 0, 'hit')}"
+        return "no hit" if self.hits == 0 else counted(self.hits, "hit")
 
 
 class Step(_Checked, frozen=True, kw_only=True):
@@ -333,7 +334,7 @@ class Rule(_Checked, frozen=True, kw_only=True):
             return
         wanted = expected.at_least if expected.hits is None else expected.hits
         if wanted is not None and wanted > times:
-            raise RuleError("expect", f"It expects {expected}, and times lets it be hit {times} time(s) only.")
+            raise RuleError("expect", f"It expects {expected}, and times allows {counted(times, 'hit')} only.")
 
 
 class Scripted(Rule, frozen=True, kw_only=True):
@@ -358,7 +359,3 @@ class Scripted(Rule, frozen=True, kw_only=True):
     @property
     def acts(self) -> bool:
         return self.answer is not None or bool(self.act.given)
-
-
-def _hits(count: int) -> str:
-    return f"{count} hit" if count == 1 else f"{count} hits"

@@ -13,6 +13,7 @@ from odradek.node.rules.armed import Armed, HeldRequest, RuleReport, SeenRequest
 from odradek.node.rules.model import Rule, RuleError, Step
 from odradek.node.transport.router import HasRouter, Router
 from odradek.node.transport.serving import HasFaults
+from odradek.wording import counted
 
 __all__ = ["RuleSet"]
 
@@ -147,7 +148,7 @@ class RuleSet:
         """
         self._check_own(armed)
         if count is not None and count < 0:
-            raise ValueError(f"a rule cannot release {count} requests: give 0 or more, or None for all")
+            raise ValueError(f"a rule cannot release {counted(count, 'request')}: give 0 or more, or None for all")
         released = armed.holding[:count]
         for node_id in dict.fromkeys(held.node_id for held in released):
             self._act(node_id, partial(_settle, [held for held in released if held.node_id == node_id]))

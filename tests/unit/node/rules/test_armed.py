@@ -152,7 +152,7 @@ def test_an_expectation_in_vain_says_what_came_nearest() -> None:
         "Rule late expects 1 hit and had 0 hits; no request matched. "
         "Nearest: PRODUCE v9 of cook at broker 1 topic=t partition=0: client_id: it is cook, not till."
     ) == late
-    assert "Rule never expects no hit and had 1 hit; 1 request(s) matched." == never
+    assert "Rule never expects no hit and had 1 hit; 1 request matched." == never
 
 
 def test_ids_that_do_not_stand_together_are_told_so() -> None:
@@ -170,7 +170,7 @@ def test_one_that_matches_and_passes_says_why() -> None:
     codes(world, 2)
     [sentence] = world.rules.verify()
     assert (
-        "had 0 hits; 2 request(s) matched, the last one passed because of skip: it is number 2, and 3 pass." in sentence
+        "had 0 hits; 2 requests matched, the last one passed because of skip: it is number 2, and 3 pass." in sentence
     )
 
 

@@ -78,7 +78,7 @@ def test_how_often_it_is_hit_follows_from_what_it_does() -> None:
     ({"api": "METADATA", "versions": 0, "matches": 3, "hold": True}, "matches", "matches is a function of the call"),
     ({"api": "END_TXN", "reply": print, "hold": True, "drop": True}, "hold", "drop and hold cannot both"),
     ({"api": "END_TXN", "reply": print, "disconnect": "after"}, "reply", "disconnect and reply cannot both"),
-    ({"api": "END_TXN", "hold": True, "expect": 2}, "expect", "It expects 2 hits, and times lets it be hit 1 time"),
+    ({"api": "END_TXN", "hold": True, "expect": 2}, "expect", "It expects 2 hits, and times allows 1 hit only."),
     ({"api": "END_TXN", "expect": -1}, "hits", "hits is 0 or more"),
     ({"api": "END_TXN", "expect": {"hit": 1}}, "expect", "An expectation is one of hits: N and at_least: N"),
     ({"api": "END_TXN", "expect": "some"}, "expect", "Invalid"),
