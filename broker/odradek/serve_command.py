@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from odradek.commands import Option
 from odradek.parent import UntilStdinEnds, end_with_stdin
-from odradek.usage import READY, Unmet, UsageError
+from odradek.usage import METRICS_READY, READY, Unmet, UsageError
 from odradek.wording import counted
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    Prints `odradek ready bootstrap=HOST:PORT` when clients can connect; with --control a second line,
-    `odradek hub ready url=URL`.
+    Prints `odradek ready bootstrap=HOST:PORT` when clients can connect; after it, with --control,
+    `odradek hub ready url=URL`, and with --metrics-port `odradek metrics ready url=URL`.
     """
     from odradek.config.table import Config
     from odradek.logs import LEVELS, make_logger
@@ -210,12 +210,21 @@ def _release(as_kafka: str | None, overrides: dict[str, str]) -> str | None:
     return as_kafka or configured
 
 
-def _print_ready(cluster: RunningCluster, hub: str | None, prepared: Prepared | None, until_stdin_ends: bool) -> None:
+def _print_ready(
+    cluster: RunningCluster,
+    metrics_url: str | None,
+    *,
+    hub: str | None,
+    prepared: Prepared | None,
+    until_stdin_ends: bool,
+) -> None:
     print(f"{READY}{cluster.bootstrap}", flush=True)
     if hub is not None:
         from odradek.control.cli import print_hub  # few starts have one
 
         print_hub(hub)
+    if metrics_url is not None:
+        print(f"{METRICS_READY}{metrics_url}", flush=True)
     if prepared is not None:
         from odradek.net.client_settings import settings_page  # few starts want to be told
 

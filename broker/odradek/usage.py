@@ -1,9 +1,11 @@
 """What whoever starts the product is told: that it serves, or why it cannot."""
 
-__all__ = ["READY", "Unmet", "UsageError"]
+__all__ = ["METRICS_READY", "READY", "Unmet", "UsageError"]
 
 READY = "odradek ready bootstrap="
-"""The start of the one line on standard output; `HOST:PORT` of every broker follows, separated by commas."""
+"""The start of the first line on standard output; `HOST:PORT` of every broker follows, separated by commas."""
+METRICS_READY = "odradek metrics ready url="
+"""The start of a later line, with `--metrics-port`; the URL of the page follows."""
 
 
 class UsageError(Exception):

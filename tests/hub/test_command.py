@@ -7,12 +7,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
+from urllib.request import urlopen
 
 import pytest
 from tests.hub.helpers import Till, refused
 
 from odradek.control.client import HubClient
 
+LIMIT_S = 60
 pytestmark = pytest.mark.slow
 
 
@@ -25,9 +28,12 @@ def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     ) as process:
         assert process.stdout is not None
         assert process.stdin is not None
+        limit = Timer(LIMIT_S, process.kill)  # a line that never comes fails a test instead of holding it
+        limit.start()
         yield process, process.stdout.readline().strip()
         process.stdin.close()
         process.wait(30)
+        limit.cancel()
 
 
 def test_a_hub_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
@@ -96,6 +102,17 @@ def test_serve_tells_where_its_hub_is_whatever_it_logs(level: str) -> None:
         assert said.startswith("odradek hub ready url=http://127.0.0.1:")
         [cluster] = HubClient(said.strip().partition("url=")[2]).get("clusters")
         assert line.endswith(f"odradek ready bootstrap={cluster['bootstrap']}")
+
+
+def test_serve_tells_where_its_metrics_are_whatever_it_logs() -> None:
+    words = ["serve", "--port", "0", "--control", "0", "--metrics-port", "0", "--log-level", "warning"]
+    with running(*words) as (process, line):
+        assert process.stdout is not None
+        said = [line, process.stdout.readline(), process.stdout.readline()]
+        starts = ["odradek ready bootstrap=", "odradek hub ready url=", "odradek metrics ready url=http://127.0.0.1:"]
+        assert [True] * 3 == [each.startswith(start) for each, start in zip(said, starts, strict=True)], said
+        with urlopen(said[-1].strip().partition("url=")[2], timeout=10) as page:
+            assert b"odradek_requests_total" in page.read()
 
 
 def test_a_second_hub_ends_with_a_sentence() -> None:

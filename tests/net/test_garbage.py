@@ -136,7 +136,7 @@ def test_serve_keeps_collections_short_as_long_as_it_lasts() -> None:
     def is_kept() -> bool:
         return any(isinstance(getattr(each, "__self__", None), Garbage) for each in gc.callbacks)
 
-    def ready(cluster: RunningCluster) -> None:
+    def ready(cluster: RunningCluster, metrics_url: str | None) -> None:
         kept.append(is_kept())
         os.kill(os.getpid(), signal.SIGTERM)
 

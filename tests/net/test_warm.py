@@ -99,7 +99,7 @@ def test_nothing_is_done_before_the_broker_is_ready(monkeypatch: pytest.MonkeyPa
         told.append("warm")
         os.kill(os.getpid(), signal.SIGINT)
 
-    def ready(cluster: RunningCluster) -> None:
+    def ready(cluster: RunningCluster, metrics_url: str | None) -> None:
         told.append("ready")
 
     monkeypatch.setattr(module, "_warm", warmed)

@@ -7,10 +7,12 @@ from ipaddress import IPv6Address, ip_address
 
 from odradek.config.keys import BadValue
 
-__all__ = ["address_of", "check_told_host", "parse_overrides"]
+__all__ = ["EVERYWHERE", "address_of", "bracketed", "check_told_host", "parse_overrides", "reachable", "url_of"]
 
 LOCAL = ("127.0.0.1", "::1")
 NOWHERE = ("0.0.0.0", "::")
+EVERYWHERE = ("", *NOWHERE)
+"""What a listener on all addresses of the machine has for a host."""
 HOST_MAX = 255
 """Characters of a host name (RFC 1035, section 3.1: a name has 255 octets at most); no resolver takes more."""
 NAME = re.compile(r"[\w.-]+", re.ASCII)
@@ -34,6 +36,21 @@ def _is_ipv6(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def url_of(host: str, port: int) -> str:
+    """Where a client on this machine finds what listens on this host over HTTP."""
+    return f"http://{bracketed(reachable(host))}:{port}"
+
+
+def reachable(host: str) -> str:
+    """What a client on this machine connects to where a listener is bound to this host."""
+    return "localhost" if host in EVERYWHERE else host
+
+
+def bracketed(host: str) -> str:
+    """A host as it stands before a port: an address of IPv6 has brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def address_of(host: str) -> str:

@@ -17,6 +17,7 @@ import anyio
 import uvicorn
 from msgspec import Struct
 
+from odradek.config.addresses import EVERYWHERE, bracketed, url_of
 from odradek.control.http import Access, make_app
 from odradek.control.hub import Hosted, Hub
 from odradek.net.cluster import RunningCluster
@@ -48,15 +49,15 @@ class Listening(Struct, frozen=True):
     @property
     def url(self) -> str:
         """What a client is given."""
-        return f"http://{_bracketed(_reachable(self.host))}:{self.port}"
+        return url_of(self.host, self.port)
 
     @property
     def access(self) -> Access:
         """Who may ask."""
-        if self.host in ("", "0.0.0.0", "::"):
+        if self.host in EVERYWHERE:
             return Access(None, self.token)  # a machine has more names than it knows
         names = {self.host, "localhost", "127.0.0.1", "::1"} if _is_loopback(self.host) else {self.host}
-        return Access(frozenset(f"{_bracketed(name)}:{self.port}".lower() for name in names), self.token)
+        return Access(frozenset(f"{bracketed(name)}:{self.port}".lower() for name in names), self.token)
 
 
 def listening(address: str, token: str | None) -> Listening:
@@ -84,7 +85,7 @@ def listening(address: str, token: str | None) -> Listening:
 
 def _is_hub(host: str, port: int) -> bool:
     try:
-        with urlopen(f"http://{_bracketed(_reachable(host))}:{port}/openapi.json", timeout=1) as answer:
+        with urlopen(f"{url_of(host, port)}/openapi.json", timeout=1) as answer:
             return b'"odradek hub"' in answer.read(1 << 16)
     except URLError as error:
         return "token" in str(getattr(error, "headers", None) or "").lower() or getattr(error, "code", 0) == 401
@@ -97,14 +98,6 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _reachable(host: str) -> str:
-    return {"0.0.0.0": "localhost", "::": "localhost", "": "localhost"}.get(host, host)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 class _Server(uvicorn.Server):

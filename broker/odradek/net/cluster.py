@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from odradek.config.addresses import bracketed, reachable
 from odradek.extras import need
 from odradek.log.log_store import LogStore
 from odradek.metadata.image import NO_LEADER
@@ -106,7 +107,7 @@ class RunningCluster:
                 names = ", ".join(each.name for each in broker.endpoints)
                 raise LookupError(f"there is no listener {listener}: the listeners are {names}")
             host, port = (found[0].host, found[0].port) if found else (broker.host, broker.port)
-            told.append(f"{_bracketed(host)}:{port}")
+            told.append(f"{bracketed(host)}:{port}")
         return ",".join(told)
 
     def node(self, node_id: int) -> Node:
@@ -432,10 +433,6 @@ def _node_of(driver: Driver) -> Node:
     return driver.node
 
 
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
 async def start_cluster(
     *,
     config: Config,
@@ -547,7 +544,7 @@ def _broker(
     endpoints = tuple(
         Endpoint(
             name=each.name,
-            host=each.advertised_host or _reachable(each.host),
+            host=each.advertised_host or reachable(each.host),
             port=_nth(each.advertised_port, index, len(listeners)) or bound[each.name].address[1],
             security_protocol=each.protocol,
         )
@@ -586,11 +583,6 @@ def _listen_again(ports: Iterable[Port]) -> None:
             with port.socket:
                 port.hold()
         raise
-
-
-def _reachable(host: str) -> str:
-    """What to tell clients where the listener is bound to every interface."""
-    return {"0.0.0.0": "localhost", "::": "localhost", "": "localhost"}.get(host, host)
 
 
 def _cluster_id(random: Random) -> str:

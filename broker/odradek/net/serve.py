@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio
 from msgspec import Struct
 
+from odradek.config.addresses import url_of
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.net.event_loop import heeding_stops, loop_options
 from odradek.net.garbage import Garbage
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from odradek.node.node import EventSink, Logger
     from odradek.releases import Release
 
-__all__ = ["Hosting", "ServeOptions", "Start", "alone", "serve"]
+__all__ = ["Hosting", "Ready", "ServeOptions", "Start", "alone", "serve"]
 
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 AGAIN_S = 1.0
@@ -57,6 +58,9 @@ Start: TypeAlias = "Callable[[EventSink | None, Ports], Awaitable[RunningCluster
 Hosting: TypeAlias = "Callable[[Start, EventSink | None], AbstractAsyncContextManager[Callable[[], RunningCluster]]]"
 """Runs the cluster inside a block; which one it is may change while it runs."""
 
+Ready: TypeAlias = "Callable[[RunningCluster, str | None], None]"
+"""Is told when clients can connect: the cluster, and the URL of its page of metrics if it has one."""
+
 
 @asynccontextmanager
 async def alone(start: Start, events: EventSink | None) -> AsyncIterator[Callable[[], RunningCluster]]:
@@ -66,9 +70,7 @@ async def alone(start: Start, events: EventSink | None) -> AsyncIterator[Callabl
     await cluster.stop()
 
 
-async def _run(
-    options: ServeOptions, log: Logger, ready: Callable[[RunningCluster], None], hosting: Hosting
-) -> list[str]:
+async def _run(options: ServeOptions, log: Logger, ready: Ready, hosting: Hosting) -> list[str]:
     async def start(events: EventSink | None, ports: Ports) -> RunningCluster:
         cluster = await start_cluster(
             config=options.config,
@@ -91,11 +93,13 @@ async def _run(
     with heeding_stops() as first_stop, ExitStack() as exits:
         events = None if options.events is None else exits.enter_context(closing(_event_log(options.events, log)))
         async with hosting(start, events) as current:
+            metrics_url = None
             if options.metrics_port is not None:
                 page = exits.enter_context(closing(_metrics_page(current, options.host, options.metrics_port)))
                 log.info("metrics_served", host=options.host, port=page.port)
+                metrics_url = f"{url_of(options.host, page.port)}/metrics"
             garbage = exits.enter_context(Garbage())
-            ready(current())
+            ready(current(), metrics_url)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_import_the_rest, options.config.release, log)
                 tasks.start_soon(garbage.look_in_idle_moments)
@@ -153,9 +157,7 @@ def _metrics_page(cluster: Callable[[], RunningCluster], host: str, port: int) -
     return MetricsPage(BrokerNumbers(cluster), host=host, port=port)
 
 
-def serve(
-    options: ServeOptions, *, log: Logger, ready: Callable[[RunningCluster], None], hosting: Hosting = alone
-) -> list[str]:
+def serve(options: ServeOptions, *, log: Logger, ready: Ready, hosting: Hosting = alone) -> list[str]:
     """Serve until SIGINT or SIGTERM; a sentence for each rule that has not seen what it expects.
 
     Raises `ListenError` where a listener cannot be bound, what `arm` raises, and `UsageError` at the end where events
