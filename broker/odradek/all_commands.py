@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
+from odradek import offered
 from odradek.commands import Argument, Commands, Option
 from odradek.serve_command import serve
 from odradek.usage import UsageError
@@ -56,7 +57,7 @@ def dialects() -> None:
 
 
 def show_dialect(
-    name: Annotated[str, Argument(help="Name of a dialect, or its folder.")],
+    name: Annotated[str, Argument(names=offered.dialects, help="Name of a dialect, or its folder.")],
 ) -> None:
     """Show what a dialect changes, beside what it is over."""
     from odradek.dialects.show import shown
@@ -65,7 +66,9 @@ def show_dialect(
 
 
 def stories(
-    name: Annotated[str | None, Argument(help="Print the plan of this one; else list all.")] = None,
+    name: Annotated[
+        str | None, Argument(names=offered.stories, help="Print the plan of this one; else list all.")
+    ] = None,
 ) -> None:
     """List the situations that `odradek serve --story NAME` arranges, or print the plan of one."""
     from odradek.extras import need
@@ -107,11 +110,12 @@ def health(
     raise SystemExit(1 if complaints else 0)
 
 
-def completion(shell: Annotated[str, Argument(help="bash, zsh or fish.")]) -> None:
+def completion(shell: Annotated[str, Argument(names=offered.shells, help="bash, zsh or fish.")]) -> None:
     """Print what the shell reads to complete these commands: source <(odradek completion bash)."""
     from odradek.completion import script
 
-    print(script(shell, commands_for(None).options()), end="")
+    commands = commands_for(None)
+    print(script(shell, commands.options(), commands.values()), end="")
 
 
 def _add_demo(commands: Commands) -> None:

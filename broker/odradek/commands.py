@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from types import UnionType
@@ -27,6 +27,8 @@ __all__ = ["Argument", "Commands", "Option"]
 Run = Callable[..., None]
 PLACEHOLDERS = {int: "N", float: "N"}
 NOT_A_NUMBER = {int: "a whole number", float: "a number"}
+Names = Callable[[], Sequence[str]]
+"""The words that a shell offers as values; more may be allowed."""
 WITHOUT_WORTH = (None, False, inspect.Parameter.empty)
 HELP = ("-h", "--help")
 
@@ -39,6 +41,9 @@ class Option(Struct, frozen=True, kw_only=True):
     min: float | None = None
     max: float | None = None
     metavar: str | None = None
+    early: bool = False
+    """In a group, it may stand before the command as well as behind it."""
+    names: Names | None = None
 
 
 class Argument(Struct, frozen=True, kw_only=True):
@@ -46,6 +51,7 @@ class Argument(Struct, frozen=True, kw_only=True):
 
     help: str = ""
     metavar: str | None = None
+    names: Names | None = None
 
 
 class Commands:
@@ -62,6 +68,7 @@ class Commands:
 
     def run(self, words: Sequence[str]) -> None:
         """Do what a command line says; `SystemExit` carries an exit code, `UsageError` what is wrong."""
+        words = self._behind_the_command(words)
         for count in (2, 1):
             name = " ".join(words[:count])
             if len(words) >= count and name in self._commands:
@@ -84,8 +91,39 @@ class Commands:
             if not group or name.split()[0] == group
         }
 
+    def values(self) -> dict[tuple[str, str], list[str]]:
+        """The names that options and arguments take, by the command and the option; of an argument that is empty."""
+        return {
+            (name, "" if isinstance(declared, Argument) else _option_name(parameter, declared)): names
+            for name, run in self._commands.items()
+            for parameter, kind, declared in _declared(run)
+            if (names := _names(kind, declared))
+        }
+
+    def _behind_the_command(self, words: Sequence[str]) -> Sequence[str]:
+        """The words with the options of a group behind its command, where argparse looks for them."""
+        if not words or not words[0] or words[0] not in self._about:
+            return words
+        early, at = self._early(words[0]), 1
+        while at < len(words) and words[at].partition("=")[0] in early:
+            has_value = early[words[at].partition("=")[0]] and "=" not in words[at]
+            at += 2 if has_value else 1
+        return words if at >= len(words) else [words[0], words[at], *words[1:at], *words[at + 1 :]]
+
+    def _early(self, group: str) -> Mapping[str, bool]:
+        """The options that may stand before the command, and whether they have a value."""
+        return {
+            _option_name(parameter, declared): kind is not bool
+            for name, run in self._commands.items()
+            if name.split()[0] == group
+            for parameter, kind, declared in _declared(run)
+            if isinstance(declared, Option) and declared.early
+        }
+
     def _unknown(self, group: str, word: str) -> NoReturn:
         program = f"{self._program} {group}".strip()
+        if group and word.partition("=")[0] in self._early(group):
+            raise UsageError(f"Behind {word} there is no command: one of {', '.join(self._names(group))}.")
         what = "option" if word.startswith("-") else "command"
         option = word.partition("=")[0]
         if what == "option" and any(option in known for known in self.options(group).values()):
@@ -103,7 +141,8 @@ class Commands:
         program = f"{self._program} {group}".strip()
         names = self._names(group)
         width = max(map(len, names)) + 2
-        lines = [f"usage: {program} COMMAND …", f"       {program} COMMAND --help", "", self._about[group], ""]
+        early = "".join(f" [{option}{' …' * has_value}]" for option, has_value in self._early(group).items())
+        lines = [f"usage: {program}{early} COMMAND …", f"       {program} COMMAND --help", "", self._about[group], ""]
         for name in names:
             command = self._commands.get(f"{group} {name}".strip())
             about = self._about[name] if command is None else _summary(command)
@@ -143,9 +182,27 @@ def _parser(program: str, command: Run) -> _Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+    for parameter, _, _ in _declared(command):
         _add(parser, parameter)
     return parser
+
+
+def _declared(command: Run) -> Iterator[tuple[inspect.Parameter, object, Option | Argument]]:
+    """The parameters of a command, with the types of their values and what is declared of them."""
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        kind, declared = get_args(parameter.annotation)
+        yield parameter, _plain(kind)[0], declared
+
+
+def _option_name(parameter: inspect.Parameter, declared: Option) -> str:
+    return declared.name or f"--{parameter.name.replace('_', '-')}"
+
+
+def _names(kind: object, declared: Option | Argument) -> list[str]:
+    """The words that a shell offers as values."""
+    if declared.names is not None:
+        return list(declared.names())
+    return [each.value for each in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
 
 
 def _add(parser: _Parser, parameter: inspect.Parameter) -> None:
@@ -170,8 +227,7 @@ def _add(parser: _Parser, parameter: inspect.Parameter) -> None:
         return
     if many:
         settings["action"] = "append"
-    name = declared.name or f"--{parameter.name.replace('_', '-')}"
-    parser.add_argument(name, dest=parameter.name, required=required, **settings)
+    parser.add_argument(_option_name(parameter, declared), dest=parameter.name, required=required, **settings)
 
 
 def _plain(kind: Any) -> tuple[Any, bool]:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from odradek import offered
 from odradek.commands import Option
 from odradek.parent import UntilStdinEnds, end_with_stdin
 from odradek.usage import METRICS_READY, READY, Unmet, UsageError
@@ -60,19 +61,24 @@ def serve(
     strict_replication: Annotated[
         bool, Option(help="Refuse a replication factor above the number of brokers.")
     ] = False,
-    log_level: Annotated[str, Option(help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[str, Option(names=offered.log_levels, help="debug, info, warning or error.")] = "info",
     json: Annotated[bool, Option(help="Log as JSON lines.")] = False,
     as_kafka: Annotated[
         str | None,
         Option(
             metavar="RELEASE",
+            names=offered.releases,
             help="Be this release of Kafka: 2.8, 3.3, 3.6, 3.9, 4.0, 4.3 or 4.4. "
             "Without it 4.4, with the versions of older clients beside.",
         ),
     ] = None,
     dialect: Annotated[
         str | None,
-        Option(metavar="NAME|DIR", help="Speak this dialect: one of `odradek dialects`, or the folder of your own."),
+        Option(
+            metavar="NAME|DIR",
+            names=offered.dialects,
+            help="Speak this dialect: one of `odradek dialects`, or the folder of your own.",
+        ),
     ] = None,
     transaction_version: Annotated[
         int | None,
@@ -90,6 +96,7 @@ def serve(
         str | None,
         Option(
             metavar="WORD",
+            names=offered.securities,
             help="How clients get in: plaintext, ssl, sasl-plaintext or sasl-ssl; prints the settings that they need.",
         ),
     ] = None,
@@ -120,6 +127,7 @@ def serve(
         str | None,
         Option(
             metavar="NAME",
+            names=offered.stories,
             help="The same with a plan that comes along, and the cluster that it is made for; `odradek stories` "
             "lists them.",
         ),

@@ -117,6 +117,23 @@ def test_a_session(ctl: Ctl, hub: HubClient, tmp_path: Path) -> None:
     assert [] == hub.get("clusters")
 
 
+def test_what_all_commands_share_may_stand_before_them(ctl: Ctl, hub: HubClient) -> None:
+    made_cluster = json.loads(ctl("--json", "make", "--id", "mine"))
+    assert "mine" == made_cluster["id"]
+    made(hub)
+    assert [1] == [each["id"] for each in json.loads(ctl("--cluster", "mine", "--json", "brokers"))]
+    assert "mine" in ctl(f"--hub={hub.url}", "show", "--cluster", "mine")
+    assert "mine" in ctl("--cluster", "none", "show", "--cluster", "mine")  # the nearer one is meant
+    with pytest.raises(UsageError, match="Behind --json there is no command: one of clusters, make, "):
+        ctl("--json")
+    with pytest.raises(UsageError, match="There is no command mak: "):
+        ctl("--json", "mak")
+    with pytest.raises(UsageError, match=r"There is no option --json \(see odradek ctl disconnect --help\)"):
+        ctl("--json", "disconnect")
+    with pytest.raises(UsageError, match="The option --topic goes behind the command"):
+        ctl("--topic", "t", "make")
+
+
 @pytest.mark.parametrize(("options", "leaders"), [((), []), (("--cleanly",), [1])])
 def test_a_broker_may_be_stopped_cleanly(
     ctl: Ctl, hub: HubClient, options: tuple[str, ...], leaders: list[int]

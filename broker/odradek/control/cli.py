@@ -7,6 +7,7 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from odradek import offered
 from odradek.commands import Commands, Option
 from odradek.parent import UntilStdinEnds, end_with_stdin
 from odradek.usage import UsageError
@@ -33,7 +34,7 @@ def hub(
     ] = "127.0.0.1:9644",
     token: Token = None,
     url_file: UrlFile = None,
-    log_level: Annotated[str, Option(help="debug, info, warning or error.")] = "warning",
+    log_level: Annotated[str, Option(names=offered.log_levels, help="debug, info, warning or error.")] = "warning",
     json: Annotated[bool, Option(help="Log as JSON lines.")] = False,
     until_stdin_ends: UntilStdinEnds = False,
 ) -> None:

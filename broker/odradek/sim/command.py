@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from odradek.commands import Commands, Option
 from odradek.control.plan import PlanError, load_plan
-from odradek.dialects.load import load
+from odradek.dialects.load import load, names
 from odradek.node.rules.model import Rule, RuleError
 from odradek.parent import end_with_parent
 from odradek.sim.check import check
@@ -102,13 +102,20 @@ def sim(
     verification: Annotated[
         Switch, Option(help="Whether leaders verify transactions (transaction.partition.verification.enable).")
     ] = Switch.ON,
-    dialect: Annotated[str | None, Option(metavar="NAME|DIR", help="Simulate brokers of this dialect.")] = None,
+    dialect: Annotated[
+        str | None, Option(metavar="NAME|DIR", names=names, help="Simulate brokers of this dialect.")
+    ] = None,
     careful: Annotated[
         bool, Option(help="Producers of the dialect do what its text has forgotten (docs/dialects.md).")
     ] = False,
     brokers: Annotated[int, Option(min=1, max=9, help="Number of brokers.")] = 3,
     workload: Annotated[
-        str, Option(metavar="NAME", help=f"What the runs are about: {', '.join(FOCUSES)}, or all.")
+        str,
+        Option(
+            metavar="NAME",
+            names=lambda: [*FOCUSES, ALL],
+            help=f"What the runs are about: {', '.join(FOCUSES)}, or all.",
+        ),
     ] = "general",
     rules: Annotated[
         Path | None, Option(metavar="PLAN", help="A plan of rules that are at work from the start of each run.")

@@ -36,7 +36,7 @@ def reload_certificates(hub: Url = None, cluster: Cluster = None) -> None:
 
 
 def access(
-    family: Annotated[str, Argument(metavar="CLIENT", help="librdkafka or java.")],
+    family: Annotated[str, Argument(metavar="CLIENT", names=lambda: FAMILIES, help="librdkafka or java.")],
     hub: Url = None,
     cluster: Cluster = None,
 ) -> None:

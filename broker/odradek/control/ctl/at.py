@@ -15,9 +15,11 @@ from odradek.usage import UsageError
 __all__ = ["AsJson", "At", "Broker", "Cluster", "Url", "hub_at", "told"]
 
 DEFAULT_URL = "http://127.0.0.1:9644"
-Url = Annotated[str | None, Option(metavar="URL", help=f"The hub; else $ODRADEK_HUB, or {DEFAULT_URL}.")]
-Cluster = Annotated[str | None, Option(metavar="ID", help="The cluster; else $ODRADEK_CLUSTER, or the only one.")]
-AsJson = Annotated[bool, Option(name="--json", help="Print what the hub answers.")]
+Url = Annotated[str | None, Option(early=True, metavar="URL", help=f"The hub; else $ODRADEK_HUB, or {DEFAULT_URL}.")]
+Cluster = Annotated[
+    str | None, Option(early=True, metavar="ID", help="The cluster; else $ODRADEK_CLUSTER, or the only one.")
+]
+AsJson = Annotated[bool, Option(early=True, name="--json", help="Print what the hub answers.")]
 Broker = Annotated[int, Argument(help="The id of the broker.")]
 
 

@@ -57,7 +57,7 @@ def move_leader(
 
 
 def move_coordinator(
-    kind: Annotated[str, Argument(help="transaction or group.")],
+    kind: Annotated[str, Argument(names=lambda: ("transaction", "group"), help="transaction or group.")],
     key: Annotated[str, Argument(help="The transactional id, or the group.")],
     to: Annotated[int | None, Option(help="The broker; else the next one in sync.")] = None,
     unclean: Unclean = False,

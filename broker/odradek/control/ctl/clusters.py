@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from odradek import offered
 from odradek.commands import Option
 from odradek.control.ctl.at import AsJson, At, Cluster, Url, hub_at
 from odradek.control.ctl.given import settings_of, users_of
@@ -24,15 +25,25 @@ def make(
         list[str] | None, Option(help="NAME[:PARTITIONS[:REPLICAS]]; can be given more than once.")
     ] = None,
     set_: Annotated[list[str] | None, Option(name="--set", metavar="KEY=VALUE", help="Broker configuration.")] = None,
-    as_kafka: Annotated[str | None, Option(metavar="RELEASE", help="Be this release of Kafka.")] = None,
-    dialect: Annotated[str | None, Option(help="Be this dialect of Kafka.")] = None,
+    as_kafka: Annotated[
+        str | None, Option(metavar="RELEASE", names=offered.releases, help="Be this release of Kafka.")
+    ] = None,
+    dialect: Annotated[str | None, Option(names=offered.dialects, help="Be this dialect of Kafka.")] = None,
     transaction_version: Annotated[int | None, Option(min=0, help="Finalized level of transaction.version.")] = None,
     security: Annotated[
-        str | None, Option(help="plaintext, ssl, sasl-plaintext or sasl-ssl; `ctl access` says how clients get in.")
+        str | None,
+        Option(
+            names=offered.securities,
+            help="plaintext, ssl, sasl-plaintext or sasl-ssl; `ctl access` says how clients get in.",
+        ),
     ] = None,
     user: Annotated[
         list[str] | None,
         Option(metavar="NAME:PASSWORD", help="Who can log in; can be given more than once. Else one is made up."),
+    ] = None,
+    story: Annotated[
+        str | None,
+        Option(metavar="NAME", names=offered.stories, help="Arrange this situation; `odradek stories` lists them."),
     ] = None,
     name: Annotated[str | None, Option(name="--id", help="Its name; else one is made.")] = None,
     lease: Annotated[float | None, Option(min=0, help="Seconds of silence after which it goes; 0: never.")] = None,
@@ -49,6 +60,7 @@ def make(
         "transaction_version": transaction_version,
         "security": security,
         "users": users_of(user or []) or None,
+        "story": story,
         "id": name,
         "lease_s": 0 if lease is None else lease,
     }
