@@ -6,15 +6,20 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 
 import pytest
+from msgspec import convert
 from tests.hub.helpers import Till, made
 
 from odradek.commands import Commands
 from odradek.control.client import HubClient
 from odradek.control.ctl import add_commands
+from odradek.control.ctl.condition import WAITED_FOR, condition_of
 from odradek.control.ctl.given import duration_ms
 from odradek.control.ctl.tables import table
+from odradek.control.messages.events import WaitBody
+from odradek.control.stories import read_story
 from odradek.usage import Unmet, UsageError
 
 Ctl = Callable[..., str]
@@ -134,6 +139,96 @@ def test_what_all_commands_share_may_stand_before_them(ctl: Ctl, hub: HubClient)
         ctl("--topic", "t", "make")
 
 
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        ("transaction till-1 CompleteCommit", {"transaction": {"id": "till-1", "state": "CompleteCommit"}}),
+        ("rule late", {"rule": {"name": "late"}}),
+        ("rule late held 1", {"rule": {"name": "late", "held": 1}}),
+        ("rule late hits 2 held 1", {"rule": {"name": "late", "hits": 2, "held": 1}}),
+        ("partition a-b-2", {"partition": {"topic": "a-b", "partition": 2}}),
+        (
+            "partition orders-2 last_stable_offset 3 high_watermark 4",
+            {"partition": {"topic": "orders", "partition": 2, "last_stable_offset": 3, "high_watermark": 4}},
+        ),
+        ("group kitchen Stable", {"group": {"id": "kitchen", "state": "Stable"}}),
+        ("group kitchen Stable members 2", {"group": {"id": "kitchen", "state": "Stable", "members": 2}}),
+        ("group kitchen members 0", {"group": {"id": "kitchen", "members": 0}}),
+    ],
+)
+def test_a_condition_in_words(words: str, body: dict[str, object]) -> None:
+    assert body == condition_of(words.split())
+    convert(body, WaitBody)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("transction till-1 Empty", "There is no wait for transction: did you mean transaction?"),
+        ("x", "There is no wait for x: there is transaction, rule, partition, group."),
+        ("rule", "Which rule? Such as: wait rule late held 1."),
+        ("transaction till-1", "In which state is transaction till-1 to be? Such as: wait transaction till-1 Com"),
+        ("transaction till-1 Empty 3", "A transaction has no 3 to wait for: its state says it all."),
+        ("rule late hit 1", "A rule has no hit to wait for: did you mean hits?"),
+        ("rule late held", "held is a whole number, not nothing: held N."),
+        ("rule late held many", "held is a whole number, not many: held N."),
+        ("rule late held -1", "held is a whole number, not -1: held N."),
+        ("rule late held 1 held 2", "held is given twice."),
+        ("partition orders", "A partition is TOPIC-NUMBER, such as orders-2, not orders."),
+        ("partition orders-2 lso 3", "A partition has no lso to wait for: there is last_stable_offset, high_waterm"),
+        ("group kitchen Stable member 2", "A group has no member to wait for: did you mean members?"),
+    ],
+)
+def test_words_that_are_no_condition(words: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as wrong:
+        condition_of(words.split())
+    assert str(wrong.value).startswith(sentence)
+
+
+def test_every_example_is_a_condition() -> None:
+    for kind, waited in WAITED_FOR.items():
+        convert(condition_of([kind, *waited.example.split()]), WaitBody)
+
+
+def test_a_wait_in_words(ctl: Ctl, hub: HubClient) -> None:
+    Till(made(hub)[1]).close()
+    assert "" == ctl("wait", "transaction", "till-1", "Empty", "--timeout", "5s")
+    [found] = json.loads(ctl("--json", "wait", "transaction", "till-1", "Empty"))["found"]
+    assert "till-1" == found["transactional_id"]
+    with pytest.raises(UsageError, match=r"There is no state CompletCommit of a transaction: did you mean CompleteC"):
+        ctl("wait", "transaction", "till-1", "CompletCommit")
+    with pytest.raises(UsageError, match="After 0 ms: no coordinator knows group kitchen"):
+        ctl("wait", "group", "kitchen", "Stable", "members", "2", "--timeout", "0ms")
+
+
+def test_a_cluster_may_be_of_a_story(ctl: Ctl, hub: HubClient) -> None:
+    ctl("make", "--story", "epoch-overflow")
+    told = {rule.name for rule in read_story("epoch-overflow").rules}
+    assert told == {each["rule"]["name"] for each in json.loads(ctl("rules", "--json"))}
+
+
+def test_the_plan_to_begin_with(ctl: Ctl, hub: HubClient, tmp_path: Path) -> None:
+    """Each of its rules does what its comment says."""
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(ctl("plan"))
+    bootstrap = json.loads(ctl("make", "--topic", "t", "--json"))["bootstrap"]
+    names = [each["name"] for each in json.loads(ctl("arm", str(plan), "--json"))]
+    assert ["slow-produce", "lost-answer", "markers"] == names
+    till = Till(bootstrap)
+    began = monotonic()
+    assert (0, 0) == (till.add(), till.send())
+    assert monotonic() - began >= 0.2
+    with pytest.raises(ConnectionError, match="closed"):
+        till.end()
+    till.close()
+    ctl("wait", "rule", "markers", "held", "1", "--timeout", "5s")
+    assert "PrepareCommit" in ctl("transactions")
+    ctl("release", "markers")
+    ctl("wait", "transaction", "till-1", "CompleteCommit", "--timeout", "5s")
+    assert [1, 1, 1] == [each["hits"] for each in json.loads(ctl("rules", "--json"))]
+    assert "" == ctl("verify")
+
+
 @pytest.mark.parametrize(("options", "leaders"), [((), []), (("--cleanly",), [1])])
 def test_a_broker_may_be_stopped_cleanly(
     ctl: Ctl, hub: HubClient, options: tuple[str, ...], leaders: list[int]
@@ -203,8 +298,11 @@ def test_what_is_wrong_is_a_sentence(ctl: Ctl, hub: HubClient, tmp_path: Path, m
     for timeout in ("-1", '"5s"', "true", "1e3", "600001"):
         with pytest.raises(UsageError, match="How long to wait is a whole number of milliseconds up to 600000"):
             ctl("wait", f'{{"timeout_ms": {timeout}}}')
-    with pytest.raises(UsageError, match="The condition is no JSON"):
-        ctl("wait", "x")
+    for text in ("{", "{rule: late}", "-"):
+        with pytest.raises(UsageError, match="The condition is no JSON"):
+            ctl("wait", text)
+    with pytest.raises(UsageError, match="The condition is an object of JSON"):
+        ctl("wait", "[]")
     plan = tmp_path / "plan.yaml"
     plan.write_text("- {match: {api: NO_SUCH}, act: {drop: true}}")
     with pytest.raises(UsageError, match=r"\$\[0\].match.api"):

@@ -60,12 +60,12 @@ WRONG: list[tuple[Do, type[Exception], str]] = [
     (
         lambda c: c.wait(transaction={"id": "x", "state": "Bogus"}),
         ValueError,
-        "no state Bogus of a transaction: there are Empty, .*, none.",
+        "no state Bogus of a transaction: there is Empty, .*, none.",
     ),
     (
         lambda c: c.wait(group={"id": "x", "state": "stable"}),
         ValueError,
-        "no state stable of a group: there are Empty, .*NotReady",
+        "no state stable of a group: did you mean Stable",
     ),
     (
         lambda c: c.add_rule(rule("PRODUCE", then=[{"move_leader": 9}])),
@@ -136,7 +136,7 @@ async def test_a_cluster_is_left_once_in_the_loop_of_the_test() -> None:
 
 def test_ports_end_before_the_brokers_do() -> None:
     with (
-        pytest.raises(ListenError, match=r"^Port 65535 is out of range for 3 broker\(s\): ports end at 65535\.$"),
+        pytest.raises(ListenError, match=r"^Port 65535 is out of range for 3 brokers: ports end at 65535\.$"),
         Cluster(port=65_535, brokers=3),
     ):
         pass

@@ -35,7 +35,7 @@ from odradek.group.share.group import ShareGroupState
 from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroupState
 from odradek.txn.states import STATE_NAMES
-from odradek.wording import counted
+from odradek.wording import counted, meant
 
 if TYPE_CHECKING:
     from odradek.control.events import EventRing
@@ -87,7 +87,7 @@ def _check_states(body: WaitBody) -> None:
 
 def _check_state(what: str, state: str, names: Sequence[str]) -> None:
     if state not in names:
-        raise ValueError(f"There is no state {state} of {what}: there are {', '.join(names)}.")
+        raise ValueError(f"There is no state {state} of {what}: {meant(state, names)}")
 
 
 def _conditions(body: WaitBody, cluster: RunningCluster, events: EventRing | None) -> list[Condition]:

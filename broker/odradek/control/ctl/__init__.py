@@ -18,7 +18,7 @@ from odradek.control.ctl.brokers import (
     stop,
 )
 from odradek.control.ctl.clusters import clusters, make, remove, reset, show
-from odradek.control.ctl.rules import arm, disarm, release, verify
+from odradek.control.ctl.rules import arm, disarm, plan, release, verify
 from odradek.control.ctl.tables import listing
 from odradek.control.ctl.telemetry import telemetry
 from odradek.control.ctl.time import time
@@ -34,6 +34,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "why": why,
     "reset": reset,
     "remove": remove,
+    "plan": plan,
     "arm": arm,
     "rules": listing("rules", "List the rules, and what they have seen."),
     "release": release,

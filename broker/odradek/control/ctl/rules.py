@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,12 @@ from odradek.control.ctl.at import AsJson, At, Cluster, Url
 from odradek.control.ctl.tables import RULE_COLUMNS, show_answer
 from odradek.usage import Unmet, UsageError
 
-__all__ = ["arm", "disarm", "release", "verify"]
+__all__ = ["arm", "disarm", "plan", "release", "verify"]
+
+
+def plan() -> None:
+    """Print a plan of rules to begin with, for `ctl arm`."""
+    print(files("odradek.control.ctl").joinpath("plan.yaml").read_text(encoding="utf-8"), end="")
 
 
 def arm(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from odradek.commands import Argument, Option
 from odradek.control.ctl.at import AsJson, At, Cluster, Url
+from odradek.control.ctl.condition import WAITED_FOR, condition_of
 from odradek.control.ctl.given import duration_ms
 from odradek.control.ctl.tables import show_answer
 from odradek.usage import UsageError
@@ -21,7 +22,12 @@ LIMIT_MS = 600_000
 
 def wait(
     condition: Annotated[
-        str, Argument(help='JSON, such as {"transaction": {"id": "till-1", "state": "CompleteCommit"}} (docs/hub.md).')
+        list[str],
+        Argument(
+            names=lambda: list(WAITED_FOR),
+            help="transaction ID STATE, rule NAME [hits N] [held N], group ID [STATE] [members N], or partition "
+            "TOPIC-N [last_stable_offset N] [high_watermark N]; or JSON for the rest (docs/hub.md).",
+        ),
     ],
     timeout: Annotated[
         str | None, Option(metavar="TIME", help="How long; else the timeout_ms of the condition, or 10s.")
@@ -31,12 +37,7 @@ def wait(
     as_json: AsJson = False,
 ) -> None:
     """Wait until something is so; exit code 2, with what came nearest, if it does not come."""
-    try:
-        body = json.loads(condition)
-    except ValueError as error:
-        raise UsageError(f"The condition is no JSON: {error}.") from None
-    if not isinstance(body, dict):
-        raise UsageError("The condition is an object of JSON.")
+    body = condition_of(condition) if condition[0][:1].isalpha() else _read(" ".join(condition))
     if timeout is not None and "timeout_ms" in body:
         raise UsageError("How long to wait is said by --timeout or by timeout_ms in the condition, not by both.")
     body.setdefault("timeout_ms", DEFAULT_MS if timeout is None else duration_ms(timeout))
@@ -46,6 +47,17 @@ def wait(
     came = At(hub, cluster).post("wait", body=body, timeout_s=limit_ms / 1000 + WAIT_MARGIN_S)
     if as_json:
         show_answer(came, as_json, ())
+
+
+def _read(text: str) -> dict[str, object]:
+    """A condition in JSON. Raises UsageError."""
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"The condition is no JSON: {error}.") from None
+    if not isinstance(body, dict):
+        raise UsageError("The condition is an object of JSON.")
+    return body
 
 
 def events(
