@@ -1,4 +1,6 @@
-"""Odradek: a Kafka broker stub that runs the real transaction machinery."""
+"""A Kafka broker for tests: one Python process that speaks the Kafka protocol and runs the real transaction
+machinery.
+"""
 
 __all__ = ["__version__"]
 

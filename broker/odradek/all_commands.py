@@ -14,7 +14,10 @@ from odradek.usage import UsageError
 
 __all__ = ["BROKER", "commands_for"]
 
-ABOUT = "A Kafka broker stub that runs the real transaction machinery."
+ABOUT = (
+    "A Kafka broker for tests: "
+    "one Python process that speaks the Kafka protocol and runs the real transaction machinery."
+)
 GROUPS = {
     "audit": "Did exactly-once hold? Audits of log directories, client histories and the broker's events.",
     "ctl": "Drive the clusters of a hub (odradek hub, odradek serve --control).",

@@ -80,7 +80,7 @@ class Commands:
         rest = words[1:] if group else words
         if rest and rest[0] not in HELP:
             self._unknown(group, rest[0])
-        print(self._overview(group))
+        print(self.overview(group))
         raise SystemExit(0 if rest else 2)
 
     def options(self, group: str = "") -> dict[str, list[str]]:
@@ -137,7 +137,8 @@ class Commands:
         found = [name.removeprefix(prefix).split()[0] for name in self._commands if name.startswith(prefix)]
         return list(dict.fromkeys(found))
 
-    def _overview(self, group: str) -> str:
+    def overview(self, group: str = "") -> str:
+        """What `--help` prints of the program, or of a group of commands."""
         program = f"{self._program} {group}".strip()
         names = self._names(group)
         width = max(map(len, names)) + 2

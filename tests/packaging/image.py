@@ -21,7 +21,7 @@ __all__ = ["BuiltImage", "build_image", "context_files"]
 
 IGNORE = ROOT / ".dockerignore"
 SYSTEM = ("useradd",)
-STEPS_WITHOUT_FILES = ("USER", "EXPOSE", "HEALTHCHECK", "ENV", "ENTRYPOINT", "CMD")
+STEPS_WITHOUT_FILES = ("USER", "LABEL", "EXPOSE", "HEALTHCHECK", "ENV", "ENTRYPOINT", "CMD")
 
 
 class BuiltImage:
