@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from odradek import offered
 from odradek.commands import Option
 from odradek.parent import UntilStdinEnds, end_with_stdin
-from odradek.usage import METRICS_READY, READY, Unmet, UsageError
+from odradek.usage import HOST_VARIABLE, METRICS_READY, READY, Unmet, UsageError
 from odradek.wording import counted
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ CLUSTER_ID_MAX = 255
 """Clients are told it with every Metadata; one above 32,767 bytes could not be answered."""
 
 AS_KAFKA = "odradek.as.kafka"
-HOST_VARIABLE = "ODRADEK_HOST"  # an image says it once, for whatever command it is given
 
 
 def serve(

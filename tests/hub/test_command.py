@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
@@ -20,11 +21,16 @@ pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(*words: str, env: Mapping[str, str] | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A command that serves, and the line with which it begins; it ends with its standard input."""
     command = [sys.executable, "-m", "odradek", *words, "--until-stdin-ends"]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdin is not None
@@ -104,6 +110,7 @@ def test_serve_tells_where_its_hub_is_whatever_it_logs(level: str) -> None:
         assert line.endswith(f"odradek ready bootstrap={cluster['bootstrap']}")
 
 
+<<<<<<< HEAD
 def test_serve_tells_where_its_metrics_are_whatever_it_logs() -> None:
     words = ["serve", "--port", "0", "--control", "0", "--metrics-port", "0", "--log-level", "warning"]
     with running(*words) as (process, line):
@@ -113,6 +120,28 @@ def test_serve_tells_where_its_metrics_are_whatever_it_logs() -> None:
         assert [True] * 3 == [each.startswith(start) for each, start in zip(said, starts, strict=True)], said
         with urlopen(said[-1].strip().partition("url=")[2], timeout=10) as page:
             assert b"odradek_requests_total" in page.read()
+=======
+def test_a_port_alone_is_one_of_the_host_that_the_environment_names() -> None:
+    """As in the image, where whatever command is given is reached from outside; and so it needs a token."""
+    everywhere = {"ODRADEK_HOST": "0.0.0.0", "ODRADEK_HUB_TOKEN": "mine"}
+    with running("hub", "--listen", "0", env=everywhere) as (_, line):
+        # Who listens on one address of the loopback device alone is not reached by another one.
+        url = line.removeprefix("odradek hub ready url=").replace("localhost", "127.0.0.2")
+        assert [] == HubClient(url, token="mine").get("clusters")
+    with running("hub", "--listen", "127.0.0.1:0", env=everywhere) as (_, line):
+        assert line.startswith("odradek hub ready url=http://127.0.0.1:")
+    for words in (("hub", "--listen", "0"), ("serve", "--port", "0", "--control", "0")):
+        done = subprocess.run(
+            [sys.executable, "-m", "odradek", *words, "--until-stdin-ends"],
+            env={**os.environ, "ODRADEK_HOST": "0.0.0.0", "ODRADEK_HUB_TOKEN": ""},
+            input="",
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (2, "") == (done.returncode, done.stdout)
+        assert done.stderr.endswith("beyond loopback a hub needs a token. Set ODRADEK_HUB_TOKEN.\n")
+>>>>>>> e807a0f (Let the image serve a hub, and keep told addresses through a reset)
 
 
 def test_a_second_hub_ends_with_a_sentence() -> None:

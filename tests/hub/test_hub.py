@@ -605,7 +605,7 @@ def test_beyond_loopback_a_token_is_needed() -> None:
     from odradek.control.serving import listening
 
     for address in ("0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:0"):
-        with pytest.raises(UsageError, match="beyond loopback a hub needs --token"):
+        with pytest.raises(UsageError, match="beyond loopback a hub needs a token"):
             listening(address, None)
     with pytest.raises(UsageError, match=r"A hub listens on \[HOST:\]PORT, not on here"):
         listening("here", None)

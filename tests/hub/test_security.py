@@ -156,6 +156,17 @@ def test_clients_are_told_another_address(hub: HubClient) -> None:
     assert 404 == refused(lambda: hub.post("clusters", cluster, "brokers", 3, "advertise", body={"port": 1}))[0]
 
 
+def test_a_reset_keeps_the_addresses_that_clients_are_told(hub: HubClient) -> None:
+    """The ports of a container stay mapped as they are."""
+    cluster, bootstrap = made(hub, brokers=2)
+    own = bootstrap.split(",")[0]
+    hub.post("clusters", cluster, "brokers", 2, "advertise", body={"port": 19_092, "host": "kafka.test"})
+    hub.post("clusters", cluster, "brokers", 2, "stop")
+    assert f"{own},kafka.test:19092" == hub.post("clusters", cluster, "reset")["bootstrap"]
+    seen: dict[int, Any] = {**AdminClient({"bootstrap.servers": own}).list_topics(timeout=20).brokers}
+    assert ("kafka.test", 19_092) == (seen[2].host, seen[2].port)
+
+
 def test_a_hub_with_one_cluster_says_it_too() -> None:
     words = ("serve", "--security", "sasl-ssl", "--user", "alice:hush", "--topic", "t", "--port", "0", "--control", "0")
     with running(*words) as (process, line):

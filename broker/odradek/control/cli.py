@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 from odradek import offered
 from odradek.commands import Commands, Option
 from odradek.parent import UntilStdinEnds, end_with_stdin
-from odradek.usage import UsageError
+from odradek.usage import HOST_VARIABLE, UsageError
 
 if TYPE_CHECKING:
+    from odradek.control.serving import Listening
     from odradek.net.prepared import Prepared
     from odradek.net.serve import Hosting
     from odradek.node.node import Logger
@@ -30,8 +31,12 @@ Token = Annotated[
 
 def hub(
     listen: Annotated[
-        str, Option(metavar="[HOST:]PORT", help="Where to listen; port 0 picks a free one.")
-    ] = "127.0.0.1:9644",
+        str,
+        Option(
+            metavar="[HOST:]PORT",
+            help="Where to listen; without a host on $ODRADEK_HOST, or else 127.0.0.1. Port 0 picks a free one.",
+        ),
+    ] = "9644",
     token: Token = None,
     url_file: UrlFile = None,
     log_level: Annotated[str, Option(names=offered.log_levels, help="debug, info, warning or error.")] = "warning",
@@ -45,13 +50,13 @@ def hub(
     from odradek.logs import make_logger
 
     _need()
-    from odradek.control.serving import listening, run_hub
+    from odradek.control.serving import run_hub
 
     try:
         log = make_logger(level=log_level, as_json=json)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    where = listening(listen, token or environ.get(TOKEN_VARIABLE))
+    where = _listening(listen, token)
     run_hub(where, log=log, url_file=url_file, ready=partial(_print_ready, until_stdin_ends=until_stdin_ends))
 
 
@@ -71,10 +76,18 @@ def hosting_of(
 ) -> tuple[Hosting, str]:
     """What `odradek serve --control` runs its cluster in, and the URL of that hub."""
     _need()
-    from odradek.control.serving import controlled, listening
+    from odradek.control.serving import controlled
 
-    where = listening(control, token or environ.get(TOKEN_VARIABLE))
+    where = _listening(control, token)
     return controlled(where, log=log, url_file=url_file, prepared=prepared), where.url
+
+
+def _listening(address: str, token: str | None) -> Listening:
+    """Where a hub listens, with what the environment says of it."""
+    from odradek.control.serving import listening
+
+    host = environ.get(HOST_VARIABLE) or "127.0.0.1"
+    return listening(address, token or environ.get(TOKEN_VARIABLE), default_host=host)
 
 
 def _need() -> None:

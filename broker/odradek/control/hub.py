@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from odradek.usage import UsageError
 
 if TYPE_CHECKING:
     from odradek.net.prepared import Prepared
+    from odradek.node.cluster_spec import BrokerSpec
     from odradek.node.node import EventSink, Logger
     from odradek.node.rules.model import Rule
     from odradek.releases import Release
@@ -77,6 +78,13 @@ class Hosted:
         ring.recent.started(self.running.clock.now)
         self.events = ring
         self.controls = Controls(self.running)
+
+    def advertise_again(self, before: Iterable[BrokerSpec]) -> None:
+        """Tell clients the addresses that they were told before, as those of a container's ports."""
+        for broker in before:
+            new = self.running.spec.broker(broker.node_id).endpoints
+            for each in set(broker.endpoints) - set(new):
+                self.running.advertise(broker.node_id, port=each.port, host=each.host, listener=each.name)
 
     async def end(self, *, holds_ports: bool = False) -> None:
         """End its brokers: connections close, and who waits or follows is told."""
@@ -172,7 +180,10 @@ class Hub:
             self._reaper = asyncio.get_running_loop().create_task(self._reap())
 
     async def reset(self, cluster_id: str) -> Hosted:
-        """Everything as new, on the same ports: no topics but the first, no rules but the first, a clock that goes."""
+        """Everything as new: no topics but the first, no rules but the first, a clock that goes.
+
+        Brokers listen on the same ports, and clients are told the same addresses.
+        """
         hosted = self.get(cluster_id)
         ended = hosted.running
         await hosted.end(holds_ports=True)
@@ -183,6 +194,7 @@ class Hub:
             self._clusters.pop(cluster_id, None)
             hosted.forget()
             raise
+        hosted.advertise_again(ended.spec.brokers)
         return hosted
 
     async def remove(self, cluster_id: str) -> None:

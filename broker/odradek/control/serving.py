@@ -60,14 +60,17 @@ class Listening(Struct, frozen=True):
         return Access(frozenset(f"{bracketed(name)}:{self.port}".lower() for name in names), self.token)
 
 
-def listening(address: str, token: str | None) -> Listening:
+def listening(address: str, token: str | None, *, default_host: str = "127.0.0.1") -> Listening:
     """Bind `[HOST:]PORT`. Raises UsageError, one sentence, where that cannot be."""
     host, colon, text = address.rpartition(":")
-    host = host.strip("[]") if colon else "127.0.0.1"
+    host = host.strip("[]") if colon else default_host
     if not text.isdecimal() or int(text) > 65535:
         raise UsageError(f"A hub listens on [HOST:]PORT, not on {address}.")
     if not token and not _is_loopback(host):
-        raise UsageError(f"Whoever can reach {host} could drive the brokers: beyond loopback a hub needs --token.")
+        raise UsageError(
+            f"Whoever can reach {host} could drive the brokers: beyond loopback a hub needs a token. "
+            "Set ODRADEK_HUB_TOKEN."
+        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
