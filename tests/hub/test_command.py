@@ -110,7 +110,6 @@ def test_serve_tells_where_its_hub_is_whatever_it_logs(level: str) -> None:
         assert line.endswith(f"odradek ready bootstrap={cluster['bootstrap']}")
 
 
-<<<<<<< HEAD
 def test_serve_tells_where_its_metrics_are_whatever_it_logs() -> None:
     words = ["serve", "--port", "0", "--control", "0", "--metrics-port", "0", "--log-level", "warning"]
     with running(*words) as (process, line):
@@ -120,7 +119,8 @@ def test_serve_tells_where_its_metrics_are_whatever_it_logs() -> None:
         assert [True] * 3 == [each.startswith(start) for each, start in zip(said, starts, strict=True)], said
         with urlopen(said[-1].strip().partition("url=")[2], timeout=10) as page:
             assert b"odradek_requests_total" in page.read()
-=======
+
+
 def test_a_port_alone_is_one_of_the_host_that_the_environment_names() -> None:
     """As in the image, where whatever command is given is reached from outside; and so it needs a token."""
     everywhere = {"ODRADEK_HOST": "0.0.0.0", "ODRADEK_HUB_TOKEN": "mine"}
@@ -141,7 +141,6 @@ def test_a_port_alone_is_one_of_the_host_that_the_environment_names() -> None:
         )
         assert (2, "") == (done.returncode, done.stdout)
         assert done.stderr.endswith("beyond loopback a hub needs a token. Set ODRADEK_HUB_TOKEN.\n")
->>>>>>> e807a0f (Let the image serve a hub, and keep told addresses through a reset)
 
 
 def test_a_second_hub_ends_with_a_sentence() -> None:

@@ -1,4 +1,4 @@
-"""`make image-test`: the image is built by Buildah, and what it is for happens in it: serve, health, the demo.
+"""`make image-test`: the image is built by Buildah, and what it is for happens in it: serve, health, a hub, the demo.
 
 A program and no test of pytest, because it wants to be root and to have nothing but Debian's packages and the Python
 that is there. The containers run in a network of their own: the ports of the image are free in it, whatever else runs
@@ -23,7 +23,9 @@ from typing import IO, Any
 from urllib.request import urlopen
 
 from tests.packaging.buildah import Buildah, CannotRun, base_archive, installed, thrown_away
+from tests.packaging.forwarder import Forwarder
 
+from odradek.control.client import HubClient, HubRefused
 from odradek.usage import READY
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -40,6 +42,25 @@ from confluent_kafka.admin import AdminClient
 brokers = AdminClient({"bootstrap.servers": "127.0.0.2:9092"}).list_topics(timeout=60).brokers.values()
 print(",".join(sorted(f"{broker.host}:{broker.port}" for broker in brokers)))
 """
+COMMITTED = """
+from confluent_kafka import Consumer, Producer
+where = {"bootstrap.servers": "127.0.0.2:29092"}
+till = Producer({**where, "transactional.id": "till-1"})
+till.init_transactions(60)
+till.begin_transaction()
+till.produce("orders", b"one coffee")
+till.commit_transaction(60)
+kitchen = Consumer({**where, "group.id": "kitchen", "auto.offset.reset": "earliest"})
+kitchen.subscribe(["orders"])
+print(kitchen.poll(60).value().decode())
+kitchen.close()
+"""
+PACKAGES = "import odradek, pathlib; print(pathlib.Path(odradek.__file__).parent.parent)"
+ADDED_MB_MAX = 120
+STARTS = 5
+HUB_READY = "odradek hub ready url="
+TOKEN = "mine"
+MAPPED = 29092
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 
@@ -51,6 +72,10 @@ class Image:
         self._complaints = complaints
         self._buildah = buildah
         self._container = buildah.container(IMAGE)
+        self.ready_after_ms = 0.0
+        """How long what was served last took from its start to the line that it is ready."""
+        self.memory_mb = 0.0
+        """What it had in memory then."""
 
     def said(self, *words: str) -> tuple[int, str]:
         """Exit code and output of a command, as `docker exec` would do it."""
@@ -66,7 +91,7 @@ class Image:
         return code
 
     @contextmanager
-    def serving(self, *words: str) -> Iterator[list[str]]:
+    def serving(self, *words: str, ready: str = READY) -> Iterator[list[str]]:
         """A broker as `docker run IMAGE WORDS` starts it, and its addresses; it ends well when it is told to."""
         # The shell says its process id, which the broker takes over: Buildah passes no signals on.
         words = ("sh", "-c", 'echo $$; exec "$@"', "sh", *self.configuration["Entrypoint"], *words)
@@ -74,15 +99,23 @@ class Image:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._complaints, text=True) as process:
             assert process.stdout is not None
             broker = int(process.stdout.readline())
+            start = time.monotonic()
             try:
                 line = process.stdout.readline()
-                assert line.startswith(READY), f"not the line that it is ready: {line!r}"
-                yield line.removeprefix(READY).strip().split(",")
+                self.ready_after_ms = (time.monotonic() - start) * 1000
+                assert line.startswith(ready), f"not the line that it is ready: {line!r}"
+                self.memory_mb = _memory_mb(broker)
+                yield line.removeprefix(ready).strip().split(",")
             except BaseException:
                 os.kill(broker, signal.SIGKILL)
                 raise
             os.kill(broker, signal.SIGTERM)
             assert process.wait(TIMEOUT_S) == 0, "it ends with 0 when it is stopped"
+
+
+def _memory_mb(process: int) -> float:
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1000
 
 
 def nobody_is_root(image: Image) -> None:
@@ -119,6 +152,59 @@ def it_asks_who_comes(image: Image) -> None:
         assert addresses == THREE[:1], addresses
 
 
+def _status_without_token(url: str) -> int:
+    try:
+        HubClient(url).get("clusters")
+    except HubRefused as refused:
+        return refused.status
+    return 200
+
+
+def its_clients_are_told_a_mapped_port(image: Image) -> None:
+    """`serve --control` is driven from outside, and a client gets in by a mapped port alone once that is advertised."""
+    told = ("--control", "9644", "--control-token", TOKEN)
+    with image.serving("serve", "--topic", "orders", *told), Forwarder(9092, port=MAPPED, host=OUTSIDE) as mapped:
+        url = f"http://{OUTSIDE}:9644"
+        assert _status_without_token(url) == 401, "nobody was asked for the token"
+        hub = HubClient(url, token=TOKEN)
+        hub.post("clusters", "default", "brokers", 1, "advertise", body={"host": OUTSIDE, "port": MAPPED})
+        assert image.said("python", "-c", COMMITTED) == (0, "one coffee")
+        assert mapped.connections > 1, "the client went on by another way than the mapped port"
+        ctl = ("env", f"ODRADEK_HUB_TOKEN={TOKEN}", *image.configuration["Entrypoint"], "ctl")
+        code, said = image.said(*ctl, "transactions")
+        assert code == 0, said
+        assert "CompleteCommit" in said, said
+        assert hub.post("clusters", "default", "reset")["bootstrap"] == f"{OUTSIDE}:{MAPPED}"
+
+
+def a_hub_makes_clusters(image: Image) -> None:
+    """`hub` makes a cluster, with logins and certificates, and one that takes the metrics of clients."""
+    with image.serving("hub", "--token", TOKEN, ready=HUB_READY):
+        hub = HubClient(f"http://{OUTSIDE}:9644", token=TOKEN)
+        hub.post("clusters", body={"security": "sasl-ssl"})
+        plain = hub.post("clusters", body={"port": 9092, "config": {"odradek.telemetry": True}})
+        assert plain["bootstrap"] == THREE[0], plain
+        assert image.health(f"{OUTSIDE}:9092") == 0
+
+
+def it_is_small(image: Image) -> None:
+    """Its size, its start and its memory, of which docs/other-languages.md tells; the size has a limit."""
+    code, said = image.said("python", "-c", PACKAGES)
+    assert code == 0, said
+    added_mb = int(image.said("du", "--summarize", "--block-size=1000", said)[1].split()[0]) / 1000
+    starts, memory = [], []
+    for words in (("serve",), ("serve", "--control", "9644", "--control-token", TOKEN)):
+        for _ in range(STARTS):
+            with image.serving(*words):
+                starts.append(image.ready_after_ms)
+                memory.append(image.memory_mb)
+        how = f"{' '.join(words[:2])}: ready after {min(starts):.0f} to {max(starts):.0f} ms"
+        print(f"    {how}, {max(memory):.0f} MB of memory", flush=True)
+        starts, memory = [], []
+    print(f"    {added_mb:.0f} MB of packages over the base", flush=True)
+    assert added_mb < ADDED_MB_MAX, added_mb
+
+
 def the_demo_finds_exactly_once(image: Image) -> None:
     """The demo plays in it, and its verdict is that exactly-once held."""
     code, said = image.said(*image.configuration["Entrypoint"], "demo", "--seconds", "5")
@@ -139,6 +225,9 @@ SCENES = (
     it_serves,
     another_command_is_reached_too,
     it_asks_who_comes,
+    its_clients_are_told_a_mapped_port,
+    a_hub_makes_clusters,
+    it_is_small,
     the_demo_finds_exactly_once,
     the_demo_can_fail,
 )

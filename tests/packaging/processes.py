@@ -28,17 +28,11 @@ BROKER, BROKERS, METRICS, CONTROL = 9092, 3, 9100, 9644
 class Places:
     """Puts the hosts and ports of this machine into texts that name those of a container or of the README."""
 
-<<<<<<< HEAD
     def __init__(self, *more: int) -> None:
-        first, *others = free_ports(1 + len(more))
+        first, *others = free_ports(2 + len(more))
         self.ports = {BROKER + at: first + at for at in range(BROKERS)} | dict(
-            zip((METRICS, *more), others, strict=True)
+            zip((METRICS, CONTROL, *more), others, strict=True)
         )
-=======
-    def __init__(self) -> None:
-        first, metrics, control = free_ports()
-        self.ports = {BROKER + at: first + at for at in range(BROKERS)} | {METRICS: metrics, CONTROL: control}
->>>>>>> e807a0f (Let the image serve a hub, and keep told addresses through a reset)
         self._pattern = re.compile(rf"\b({'|'.join(map(str, self.ports))})\b")
 
     def __call__(self, text: str) -> str:
@@ -51,7 +45,6 @@ class Places:
         return [self(text) for text in texts]
 
 
-<<<<<<< HEAD
 def free_ports(others: int) -> list[int]:
     """The first of so many ports in a row as there are brokers, and so many other ones."""
     while True:
@@ -59,25 +52,11 @@ def free_ports(others: int) -> list[int]:
             try:
                 servers = [bound.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(1 + others)]
                 ports: list[int] = [server.getsockname()[1] for server in servers]
-=======
-def free_ports() -> tuple[int, int, int]:
-    """The first of so many ports in a row as there are brokers, and two others."""
-    while True:
-        with ExitStack() as bound:
-            try:
-                port, metrics, control = (
-                    int(bound.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]) for _ in range(3)
-                )
->>>>>>> e807a0f (Let the image serve a hub, and keep told addresses through a reset)
                 for at in range(1, BROKERS):
                     bound.enter_context(socket.create_server(("127.0.0.1", ports[0] + at)))
             except OSError:
                 continue
-<<<<<<< HEAD
             return ports
-=======
-            return port, metrics, control
->>>>>>> e807a0f (Let the image serve a hub, and keep told addresses through a reset)
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ public final class Cluster implements AutoCloseable {
     private final String bootstrap;
     private final JsonNode access;
 
-    private Cluster(Hub hub, JsonNode made) {
+    Cluster(Hub hub, JsonNode made) {
         this.hub = hub;
         this.id = made.get("id").asText();
         this.bootstrap = made.get("bootstrap").asText();

@@ -20,16 +20,18 @@ public final class Hub {
     private static Hub found;
     private final HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
     private final String url;
+    private final String token;
 
-    private Hub(String url) {
+    Hub(String url, String token) {
         this.url = url.replaceAll("/+$", "");
+        this.token = token;
     }
 
     /** The hub of this process. */
     public static synchronized Hub get() {
         if (found == null) {
             String named = System.getenv("ODRADEK_HUB");
-            found = new Hub(named == null || named.isEmpty() ? start() : named);
+            found = new Hub(named == null || named.isEmpty() ? start() : named, System.getenv("ODRADEK_HUB_TOKEN"));
         }
         return found;
     }
@@ -56,7 +58,6 @@ public final class Hub {
         try {
             HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + path));
             request.method(method, body == null ? BodyPublishers.noBody() : BodyPublishers.ofByteArray(JSON.writeValueAsBytes(body)));
-            String token = System.getenv("ODRADEK_HUB_TOKEN");
             if (token != null) {
                 request.header("Authorization", "Bearer " + token);
             }
