@@ -270,9 +270,16 @@ var theHub = sync.OnceValues(func() (*hub, error) {
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("no hub: ODRADEK_HUB names none, and `odradek hub` cannot be started: %w", err)
 	}
-	for ends := time.Now().Add(30 * time.Second); time.Now().Before(ends); time.Sleep(10 * time.Millisecond) {
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	for ends := time.Now().Add(30 * time.Second); time.Now().Before(ends); {
 		if text, err := os.ReadFile(file); err == nil {
 			return &hub{url: strings.TrimSpace(string(text)), token: token, life: life}, nil
+		}
+		select {
+		case err := <-ended:
+			return nil, fmt.Errorf("no hub: `odradek hub` has ended before it was ready: %v", err)
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 	return nil, fmt.Errorf("no hub: `odradek hub` was started, and was not ready within 30 s")
