@@ -20,6 +20,7 @@
 #   make pictures  draw the pictures of README and docs anew
 #   make image-test  builds the image with Buildah and tries it (Debian's packages; as root)
 #   make dist      wheel and sdist, in dist/
+#   make release   all that a release consists of, in dist/, and its notes (TAG=v0.1.0: refuses another version)
 #   make clean     remove what the above have made in this folder, and say what they have left elsewhere
 
 PYTHON ?= python3
@@ -32,7 +33,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run pictures demo dist test test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test clean
+.PHONY: run pictures demo dist test test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test release clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -51,6 +52,11 @@ DIST := dist
 dist: $(VENV)/installed-build
 	@rm -f $(DIST)/odradek-*
 	$(BIN)/python -m build --no-isolation --outdir $(DIST) .
+
+TAG ?=
+
+release: dist
+	@$(PYTHON) -m tests.packaging.release $(DIST) $(TAG)
 
 test: $(VENV)/installed-dev $(GENERATED)
 	@$(BIN)/python -m tests -q $(ARGS)

@@ -1,4 +1,4 @@
-"""The workflow of CI: read by actionlint, and its commands exist."""
+"""The workflows of CI and of a release: read by actionlint, and their commands exist."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from tests.packaging.tools import ROOT, declared, go_tool, said
 pytestmark = [pytest.mark.slow, pytest.mark.builds]
 
 WORKFLOW = ROOT / ".github" / "workflows" / "ci.yml"
+RELEASE = WORKFLOW.with_name("release.yml")
 ACTION = ROOT / ".github" / "actions" / "toolchains" / "action.yml"
 
 
-def test_actionlint_has_nothing_to_say() -> None:
-    done = said(go_tool("actionlint"), "-no-color", WORKFLOW, cwd=ROOT)
+@pytest.mark.parametrize("workflow", [WORKFLOW, RELEASE], ids=lambda path: path.name)
+def test_actionlint_has_nothing_to_say(workflow: Path) -> None:
+    done = said(go_tool("actionlint"), "-no-color", workflow, cwd=ROOT)
     assert (0, "") == (done.returncode, done.stdout), done.stderr
 
 
@@ -40,6 +42,38 @@ def test_it_would_say_so(tmp_path: Path, right: str, wrong: str, complaint: str)
     assert complaint in done.stdout
 
 
+def test_there_is_no_other_workflow() -> None:
+    assert {WORKFLOW, RELEASE} == set(WORKFLOW.parent.iterdir())
+
+
+def test_only_a_tag_publishes() -> None:
+    """Whatever writes to a registry, signs or makes a release is left out of a dry run."""
+    workflow = declared("yaml", RELEASE)
+    assert {"push", "pull_request", "workflow_dispatch"} == set(workflow["on"])
+    assert {"tags": ["v*"]} == workflow["on"]["push"]
+    assert {"contents": "read"} == workflow["permissions"]
+    tagged = "github.ref_type == 'tag'"
+    for name, job in workflow["jobs"].items():
+        for step in job["steps"]:
+            words = str(step)
+            if any(each in words for each in ("attest-build", "login-action", "gh release")):
+                assert tagged in (step.get("if"), job.get("if")), (name, step)
+    [built] = [step for step in workflow["jobs"]["image"]["steps"] if "build-push" in step.get("uses", "")]
+    assert f"${{{{ {tagged} }}}}" == built["with"]["push"]
+    assert "linux/amd64,linux/arm64" == built["with"]["platforms"]
+    assert {"packages", "image"} == set(workflow["jobs"]["publish"]["needs"])
+
+
+def test_everything_that_is_published_is_signed_first() -> None:
+    jobs = declared("yaml", RELEASE)["jobs"]
+    image, publish = (
+        [step.get("uses") or step.get("run", "") for step in jobs[name]["steps"]] for name in ("image", "publish")
+    )
+    assert image[-1].startswith("actions/attest-build-provenance@")
+    assert publish[-2].startswith("actions/attest-build-provenance@")
+    assert publish[-1].startswith("gh release create ")
+
+
 def test_what_it_runs_is_there() -> None:
     jobs = declared("yaml", WORKFLOW)["jobs"]
     commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
@@ -50,6 +84,8 @@ def test_what_it_runs_is_there() -> None:
         'make sim-nightly ARGS="--seed $((GITHUB_RUN_NUMBER * 2000))"',
         "make sim-mutants",
         "sudo make image-test",
+        "docker build -f docker/Dockerfile -t odradek .",
+        "make test ARGS=tests/helpers/test_containers.py",
         "make matrix-full",
         "make kafka-tests ARGS=--all",
     } == set(commands)
