@@ -111,7 +111,7 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def interrupt_later(_: RunningCluster) -> None:
+def interrupt_later(_: RunningCluster, _metrics_url: str | None) -> None:
     """A broker that would wait for ever fails its test."""
     asyncio.get_running_loop().call_later(10, interrupt)
 
