@@ -108,7 +108,7 @@ def test_a_healthy_cluster_is_ok(cluster: Cluster, tmp_path: Path) -> None:
     open_one(producer)
     code, said = watched(Settings(cluster.bootstrap, tmp_path, once=True))
     assert (0, []) == (code, told(tmp_path))
-    assert "1 transactions under way" in said
+    assert "1 transaction under way" in said
     assert "1 by clients of transaction.version 0" in said
     assert re.search(r"orders-0 +3 +2 +1 +shop", said)
 
