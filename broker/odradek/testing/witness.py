@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from odradek.testing.loops import in_loop
+from odradek.wording import counted
 
 if TYPE_CHECKING:
     from odradek.control.messages.why import WhyView
@@ -113,7 +114,7 @@ def _text(told: list[Told], folder: Path, test: str) -> str:
     told = sorted(told, key=lambda each: each.rank)
     parts = ["\n".join(_lines(each, folder, test, alone=len(told) == 1)) for each in told[:CLUSTERS_MAX]]
     if len(told) > CLUSTERS_MAX:
-        parts.append(f"There are {len(told) - CLUSTERS_MAX} more clusters.")
+        parts.append(f"And {counted(len(told) - CLUSTERS_MAX, 'more cluster')}.")
     return "\n\n".join(parts)
 
 
@@ -121,11 +122,11 @@ def _lines(told: Told, folder: Path, test: str, *, alone: bool) -> list[str]:
     first, *others = told.sentences
     events = [] if told.why is None else told.why.events
     total, kept = told.recent.last, told.recent.last - told.recent.first + 1
-    counted = f"The newest {len(events)} of {total} events (the brokers' clock, UTC):"
+    newest = f"The newest {len(events)} of {counted(total, 'event')} (the brokers' clock, UTC):"
     shown = (
-        [counted, *(f"  {line}" for line in events)] if events else ["Nothing has happened since the cluster started."]
+        [newest, *(f"  {line}" for line in events)] if events else ["Nothing has happened since the cluster started."]
     )
-    whole = f"All {total} events" if kept == total else f"The newest {kept} events"
+    whole = f"All {counted(total, 'event')}" if kept == total else f"The newest {counted(kept, 'event')}"
     return [
         first if alone else f"Cluster {told.bootstrap}: {first}",
         *others,

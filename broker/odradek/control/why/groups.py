@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from odradek.control.messages.why import Reason
 from odradek.control.why.scene import Scene
 from odradek.control.why.words import in_time, listed, plain
+from odradek.wording import counted
 
 __all__ = ["restless_groups"]
 
@@ -25,14 +26,14 @@ def restless_groups(scene: Scene) -> Iterator[Reason]:
     for group_id, state, broker, machine in sorted(found, key=lambda each: each[0]):
         members = len(machine.members_of(group_id))
         missing, until = machine.awaited(group_id)
-        counted = "1 member" if members == 1 else f"{members} members"
+        size = counted(members, "member")
         ends = f"it waits for {listed(missing)}" if missing else "nobody is missing"
         if until is not None:
             ends += f", and goes on without {'it' if len(missing) == 1 else 'them'} {in_time(until, scene.now)}"
         yield Reason(
             about="group",
             name=group_id,
-            sentence=f"Group {plain(group_id)} is {state} with {counted} at broker {broker}: {ends}.",
+            sentence=f"Group {plain(group_id)} is {state} with {size} at broker {broker}: {ends}.",
             stuck=True,
             since_ms=None,
             held_by=[],

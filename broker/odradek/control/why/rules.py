@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from odradek.control.messages.why import Reason
 from odradek.control.why.scene import Kept, Scene, shown
 from odradek.control.why.words import ago, in_time, plain
+from odradek.wording import counted
 
 if TYPE_CHECKING:
     from odradek.node.rules.armed import Armed
@@ -73,7 +74,7 @@ def _note(name: str, sentence: str) -> Reason:
 
 
 def _hit(armed: Armed, now: int) -> str:
-    times = "one request" if armed.hits == 1 else f"{armed.hits} requests"
+    times = "one request" if armed.hits == 1 else counted(armed.hits, "request")
     last = next((each for each in reversed(armed.requests) if each.passed is None), None)
     request = "" if last is None else f", the last {ago(now - last.at_ms)} ago: {shown(last)}"
     return f"Rule {plain(armed.name)} {_did(armed.rule.act)} {times}{request}."
