@@ -14,7 +14,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -260,7 +260,7 @@ def record_emptied(name: str, level: int) -> None:
 
 def record(name: str) -> None:
     """One recording."""
-    special = {
+    special: Mapping[str, Callable[[], None]] = {
         "cleaned": record_cleaned,
         "idle": record_idle,
         "emptied": lambda: record_emptied("emptied", 2),
