@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 from tests.kips.cluster import Cluster
 from tests.kips.producer import Producer
 
-from odradek.show.events import Event
-from odradek.show.sequence import sequence_of
+from odradek.net.recent import event_line
+from odradek.show.events import Event, event_of
+from odradek.show.history import history_of
 from odradek.show.svg import drawn
+from odradek.show.transaction import of_transaction
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 TRANSACTION = PICTURES / "transaction.svg"
@@ -30,15 +31,21 @@ def transaction() -> str:
     producer = Producer.started(cluster, tid=TILL)
     producer.transact(PAYMENTS)
     cluster.world.run_until(lambda: cluster.state(TILL) == "CompleteCommit", within_ms=PATIENCE_MS)
-    return drawn(sequence_of(events_of(cluster), TILL))
+    return drawn(of_transaction(history_of(events_of(cluster)), TILL))
+
+
+def lines_of(cluster: Cluster) -> list[bytes]:
+    """The lines of an event file of these brokers; a nanosecond lies between two events."""
+    return [
+        event_line({"ts_ns": at, "wall_ns": at, "seq": at + 1, "node": node, "kind": fact.kind, **fact.fields})
+        for at, (node, fact) in enumerate(cluster.world.facts)
+    ]
 
 
 def events_of(cluster: Cluster) -> list[Event]:
-    """What an event file of these brokers would say; a nanosecond lies between two events."""
-    return [
-        msgspec.convert({"wall_ns": at, "node": node, "kind": fact.kind, **fact.fields}, Event)
-        for at, (node, fact) in enumerate(cluster.world.facts)
-    ]
+    """The same as events."""
+    events = map(event_of, lines_of(cluster))
+    return [event for event in events if event is not None]
 
 
 def main() -> None:

@@ -9,14 +9,15 @@ from typing import Annotated
 
 from odradek.commands import Argument, Commands, Option
 from odradek.show.events import read_events
+from odradek.show.history import History, history_of
 from odradek.show.mermaid import mermaid
-from odradek.show.sequence import Conversation, sequence_of
 from odradek.show.svg import drawn
+from odradek.show.transaction import of_transaction
 from odradek.usage import UsageError
 
 __all__ = ["add_commands"]
 
-FORMS: Mapping[str, Callable[[Conversation], str]] = MappingProxyType({".svg": drawn, ".mmd": mermaid})
+FORMS: Mapping[str, Callable[[History], str]] = MappingProxyType({".svg": drawn, ".mmd": mermaid})
 """What writes a picture, by the end of the name of its file."""
 
 
@@ -38,7 +39,7 @@ def show(
     """Draw a transaction from an event file: who asked whom, what was decided, where it lies in the log."""
     if out is not None and out.suffix not in FORMS:
         raise UsageError(f"{out}: the name of a picture ends in {' or '.join(FORMS)}")
-    picture = FORMS[out.suffix if out else ".mmd"](sequence_of(read_events(file), transaction))
+    picture = FORMS[out.suffix if out else ".mmd"](of_transaction(history_of(read_events(file)), transaction))
     if out is None:
         print(picture, end="")
         return

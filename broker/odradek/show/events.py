@@ -1,47 +1,54 @@
-"""Reads event files: JSON lines, one event each (docs/events.md)."""
+"""Events of brokers, as an event file and the memory of a cluster have them (docs/events.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from odradek.usage import UsageError
 
-__all__ = ["Event", "read_events"]
+__all__ = ["Event", "Fields", "Value", "event_of", "read_events"]
+
+Value = Any
+"""What JSON can say. A newer Odradek may say more of an event than this one knows."""
+Fields = Mapping[str, Value]
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """One event; of its fields those that a picture needs. A field that does not apply is None."""
+    """One event."""
 
-    kind: str
+    seq: int
+    """Its number in the file or ring."""
+    at_ns: int
+    """Wall clock, since 1970."""
     node: int
-    wall_ns: int
-    api: str = ""
-    version: int = 0
-    client_id: str | None = None
-    from_broker: bool = False
-    transactional_id: str | None = None
-    producer_id: int | None = None
-    producer_epoch: int | None = None
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
-    commit: bool = False
-    state_from: str | None = None
-    state_to: str | None = None
-    verdict: str = ""
-    error: str = ""
-
-    @property
-    def place(self) -> str:
-        """The partition, as people write it."""
-        return f"{self.topic}-{self.partition}"
+    """The broker."""
+    kind: str
+    fields: Fields
+    """What the event says beside this, as it stands in the file."""
 
 
-_DECODER = msgspec.json.Decoder(Event)
+_DECODER = msgspec.json.Decoder(dict[str, Value])
+
+
+def event_of(line: bytes) -> Event | None:
+    """The event of a line of an event file; None if it is none."""
+    try:
+        fields = _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    try:
+        seq, at_ns, node, kind = fields.pop("seq"), fields.pop("wall_ns"), fields.pop("node"), fields.pop("kind")
+    except KeyError:
+        return None
+    if not (type(seq) is int and type(at_ns) is int and type(node) is int and type(kind) is str):
+        return None
+    fields.pop("ts_ns", None)
+    return Event(seq=seq, at_ns=at_ns, node=node, kind=kind, fields=fields)
 
 
 def read_events(path: Path) -> Iterator[Event]:
@@ -53,13 +60,9 @@ def read_events(path: Path) -> Iterator[Event]:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip() and line.endswith(b"\n"):
-                    yield _event(path, number, line)
+                    event = event_of(line)
+                    if event is None:
+                        raise UsageError(f"{path}:{number}: this is no event (docs/events.md)")
+                    yield event
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-
-
-def _event(path: Path, number: int, line: bytes) -> Event:
-    try:
-        return _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise UsageError(f"{path}:{number}: this is no event (docs/events.md)") from None

@@ -5,24 +5,22 @@ The page, its files and the exports read this one model. `history_of` makes it f
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-__all__ = ["History", "Lane", "LaneKind", "Step"]
+from odradek.show.attribution import attributed
+from odradek.show.events import Event, Fields
+from odradek.show.kips import kip_of_api, kip_of_kind
+from odradek.show.places import Lane, LaneKind, lanes_of, places_of
+from odradek.show.words import text_of
 
-LaneKind = Literal["client", "broker", "coordinator", "partition"]
+__all__ = ["ANSWERS", "History", "Lane", "LaneKind", "Step", "history_of"]
 
-
-class Lane(Struct, frozen=True, kw_only=True):
-    """Somebody who sends, receives or keeps something; a column of the picture."""
-
-    key: str
-    """The same in two histories: `client:till`, `broker:1`, `coordinator:1`, `partition:orders-2`."""
-    kind: LaneKind
-    name: str
-    about: str = ""
-    """One line more, such as the broker that leads a partition."""
+NS_PER_MS = 1_000_000
+ANSWERS = frozenset({"response", "verify_end"})
+"""The kinds of events that answer another one."""
+NO_ERROR = ("", "NONE", None)
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -38,6 +36,8 @@ class Step(Struct, frozen=True, kw_only=True):
     target: int
     """Indexes of lanes; the same twice for a mark."""
     text: str
+    node: int = 0
+    """The broker that told the event."""
     answer_to: int | None = None
     """The `seq` of the request that this step answers."""
     error: str = ""
@@ -46,7 +46,7 @@ class Step(Struct, frozen=True, kw_only=True):
     producer_id: int | None = None
     kip: str | None = None
     """The KIP that defines this step, such as `KIP-890`."""
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: Fields = field(default_factory=dict)
     """The fields of the event; `body` is a request or response, decoded."""
 
 
@@ -59,10 +59,65 @@ class History(Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     """In the order of `seq`."""
     transactions: tuple[str, ...]
-    """The transactional ids in it."""
+    """The transactional ids in it, as they appear."""
     events: int
     """So many events are in the window."""
+    start_ms: float = 0.0
+    """When the first step was: milliseconds since 1970, by the wall clock."""
     left_out: int = 0
     """So many events are in the file or ring, and not in the window."""
     note: str = ""
     """A sentence for the reader: what is sampled, or where a file breaks off."""
+
+
+def history_of(events: Iterable[Event], *, title: str = "", left_out: int = 0, note: str = "") -> History:
+    """The history of events that are in the order in which they happened."""
+    told = tuple(events)
+    attribution = attributed(told)
+    tids = attribution.transactional_ids
+    places = places_of(told, attribution)
+    lanes, index_of = lanes_of(places, told, attribution)
+    start_ns = told[0].at_ns if told else 0
+    steps = tuple(
+        Step(
+            seq=event.seq,
+            at_ms=(event.at_ns - start_ns) / NS_PER_MS,
+            kind=event.kind,
+            source=index_of[source],
+            target=index_of[target],
+            text=text_of(event.kind, event.fields),
+            node=event.node,
+            answer_to=None if request is None else told[request].seq,
+            error=_error(event.fields),
+            transactional_id=tid,
+            producer_id=producer_id,
+            kip=_kip(event, tid),
+            fields=event.fields,
+        )
+        for event, (source, target), tid, producer_id, request in zip(
+            told, places, tids, attribution.producer_ids, attribution.requests, strict=True
+        )
+    )
+    return History(
+        title=title,
+        lanes=lanes,
+        steps=steps,
+        transactions=tuple(tid for tid in dict.fromkeys(tids) if tid is not None),
+        events=len(steps),
+        start_ms=start_ns / NS_PER_MS,
+        left_out=left_out,
+        note=note,
+    )
+
+
+def _error(fields: Fields) -> str:
+    error = fields.get("error")
+    return "" if error in NO_ERROR else str(error)
+
+
+def _kip(event: Event, tid: str | None) -> str | None:
+    fields = event.fields
+    if event.kind == "request" or event.kind == "response":
+        version = fields.get("version")
+        return kip_of_api(str(fields.get("api")), version if type(version) is int else 0, transactional=tid is not None)
+    return kip_of_kind(event.kind, fields.get("tv"))

@@ -1,8 +1,8 @@
-"""A conversation as a sequence diagram of Mermaid, which code hosts draw in Markdown."""
+"""A transaction as a sequence diagram of Mermaid, which code hosts draw in Markdown."""
 
 from __future__ import annotations
 
-from odradek.show.sequence import Conversation, Step
+from odradek.show.history import ANSWERS, History, Step
 
 __all__ = ["mermaid"]
 
@@ -10,13 +10,13 @@ UNSAFE = str.maketrans({";": ",", "#": " ", "<": "‹", ">": "›", '"': "'", "\
 """A semicolon ends a statement, a number sign begins an entity, and some viewers read tags."""
 
 
-def mermaid(conversation: Conversation) -> str:
+def mermaid(history: History) -> str:
     """The source of the diagram."""
     heads = [
         f"    participant L{index} as {_safe(lane.name)}, {_safe(lane.about)}"
-        for index, lane in enumerate(conversation.lanes)
+        for index, lane in enumerate(history.lanes)
     ]
-    return "\n".join(["sequenceDiagram", *heads, *map(_line, conversation.steps)]) + "\n"
+    return "\n".join(["sequenceDiagram", *heads, *map(_line, history.steps)]) + "\n"
 
 
 def _safe(text: str) -> str:
@@ -26,5 +26,5 @@ def _safe(text: str) -> str:
 def _line(step: Step) -> str:
     if step.source == step.target:
         return f"    Note over L{step.source}: {_safe(step.text)}"
-    arrow = "--x" if step.is_refused else "-->>" if step.is_answer else "->>"
+    arrow = "--x" if step.error else "-->>" if step.kind in ANSWERS else "->>"
     return f"    L{step.source}{arrow}L{step.target}: {_safe(step.text)}"

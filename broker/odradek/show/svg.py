@@ -1,11 +1,11 @@
-"""A conversation as an SVG that needs nothing else: no script, no font, no network. It is dark where its reader is."""
+"""A transaction as an SVG that needs nothing else: no script, no font, no network. It is dark where its reader is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
 
-from odradek.show.sequence import Conversation, Step
+from odradek.show.history import ANSWERS, History, Step
 
 __all__ = ["drawn"]
 
@@ -22,19 +22,19 @@ text{fill:#e4e9f0}.small{fill:#9aa7b8}.arrow{stroke:#6db3f2}.tip{fill:#6db3f2}
 """
 
 
-def drawn(conversation: Conversation) -> str:
-    """The picture. Every text of a client is text in it, never markup."""
-    width = 2 * MARGIN + LANE_WIDTH * len(conversation.lanes)
-    height = TOP + ROW_HEIGHT * (len(conversation.steps) + 1) + MARGIN
-    title = f"The transaction of {conversation.transactional_id}"
+def drawn(history: History) -> str:
+    """The picture of a history. Every text of a client is text in it, never markup."""
+    width = 2 * MARGIN + LANE_WIDTH * len(history.lanes)
+    height = TOP + ROW_HEIGHT * (len(history.steps) + 1) + MARGIN
+    title = f"The transaction of {history.transactions[0]}"
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(title)}">',
         f"<title>{escape(title)}</title><style>{STYLE}</style>",
         f'<rect class="page" width="{width}" height="{height}" rx="8"/>',
-        *_heads(conversation, height),
+        *_heads(history, height),
     ]
-    for row, step in enumerate(conversation.steps):
+    for row, step in enumerate(history.steps):
         y = TOP + ROW_HEIGHT * (row + 1)
         lines += _note(step, y) if step.source == step.target else _arrow(step, y)
     return "\n".join([*lines, "</svg>"]) + "\n"
@@ -44,8 +44,8 @@ def _x(lane: int) -> int:
     return MARGIN + LANE_WIDTH * lane + LANE_WIDTH // 2
 
 
-def _heads(conversation: Conversation, height: int) -> Iterator[str]:
-    for index, lane in enumerate(conversation.lanes):
+def _heads(history: History, height: int) -> Iterator[str]:
+    for index, lane in enumerate(history.lanes):
         x = _x(index)
         yield f'<line class="lane" x1="{x}" y1="{TOP}" x2="{x}" y2="{height - MARGIN}"/>'
         yield f'<rect class="head" x="{x - 105}" y="14" width="210" height="{TOP - 18}" rx="6"/>'
@@ -60,8 +60,8 @@ def _short(text: str, most: int = 36) -> str:
 def _arrow(step: Step, y: int) -> Iterator[str]:
     start, end = _x(step.source), _x(step.target)
     back = 1 if end > start else -1
-    look = " answer" * step.is_answer + " refused" * step.is_refused
-    tip = "tip-refused" if step.is_refused else "tip"
+    look = " answer" * (step.kind in ANSWERS) + " refused" * bool(step.error)
+    tip = "tip-refused" if step.error else "tip"
     yield f'<line class="arrow{look}" x1="{start}" y1="{y}" x2="{end - 7 * back}" y2="{y}"/>'
     yield f'<path class="{tip}" d="M{end} {y}l{-9 * back} -4.5v9z"/>'
     yield f'<text x="{(start + end) // 2}" y="{y - 6}" text-anchor="middle">{escape(_short(step.text, 60))}</text>'

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
-import msgspec
 import pytest
 from tests.kips.cluster import Cluster
 from tests.kips.producer import Producer
 from tests.kips.styles import OLD
-from tests.pictures import TRANSACTION, events_of, transaction
+from tests.pictures import TRANSACTION, events_of, lines_of, transaction
 
 from odradek.all_commands import commands_for
 from odradek.show.events import Event, read_events
+from odradek.show.history import History, history_of
 from odradek.show.mermaid import mermaid
-from odradek.show.sequence import Conversation, sequence_of
 from odradek.show.svg import drawn
+from odradek.show.transaction import of_transaction
 from odradek.usage import UsageError
 
 HOSTILE = '</text><script>alert("1")</script>;#end\n'
 ABORT = False
-X = partial(Event, transactional_id="x", producer_id=7, producer_epoch=0)
 
 
-def told(conversation: Conversation) -> list[str]:
+def about_x(kind: str, at_ns: int, node: int, **fields: object) -> Event:
+    """An event about the transactional id `x`."""
+    named = {"transactional_id": "x", "producer_id": 7, "producer_epoch": 0}
+    return Event(seq=at_ns + 1, at_ns=at_ns, node=node, kind=kind, fields=named | fields)
+
+
+def picture(events: Iterable[Event], transactional_id: str | None = None) -> History:
+    """What a picture of a transaction shows."""
+    return of_transaction(history_of(events), transactional_id)
+
+
+def told(history: History) -> list[str]:
     """A line for each step: from which side to which, and what."""
-    names = [lane.about.split()[0] for lane in conversation.lanes]
-    return [f"{names[step.source]} {names[step.target]}: {step.text}" for step in conversation.steps]
+    names = [lane.about.split()[0] for lane in history.lanes]
+    return [f"{names[step.source]} {names[step.target]}: {step.text}" for step in history.steps]
 
 
 @pytest.fixture
@@ -47,7 +57,7 @@ def test_an_aborted_transaction_step_by_step(cluster: Cluster) -> None:
     producer = Producer.started(cluster, tid="x")
     producer.transact(("t", 0), outcome=ABORT)
     assert cluster.world.run_until(lambda: cluster.state("x") == "CompleteAbort", within_ms=1_000)
-    assert told(sequence_of(events_of(cluster))) == [
+    assert told(picture(events_of(cluster))) == [
         "x coordinator: InitProducerId v5",
         "coordinator coordinator: Empty, epoch 0",
         "x leader: Produce v13",
@@ -66,37 +76,33 @@ def test_an_aborted_transaction_step_by_step(cluster: Cluster) -> None:
     ]
 
 
-def test_a_refused_verification_is_told_as_refused(cluster: Cluster) -> None:
-    events = [
-        X(wall_ns=0, node=1, kind="state_change", state_to="Empty"),
-        X(wall_ns=1, node=2, kind="verify_start", topic="t", partition=0),
-        X(wall_ns=2, node=2, kind="verify_end", topic="t", partition=0, verdict="refused", error="INVALID_TXN_STATE"),
-    ]
-    [*_, last] = sequence_of(events, "x").steps
-    assert (last.text, last.is_answer, last.is_refused) == ("INVALID_TXN_STATE", True, True)
-    assert "refused" in drawn(sequence_of(events, "x"))
-    assert "L1--xL2: INVALID_TXN_STATE" in mermaid(sequence_of(events, "x"))
+def test_a_refused_verification_is_told_as_refused() -> None:
+    asked = about_x("verify_start", 1, 2, topic="t", partition=0)
+    refused = about_x("verify_end", 2, 2, topic="t", partition=0, verdict="refused", error="INVALID_TXN_STATE")
+    events = [about_x("state_change", 0, 1, state_to="Empty"), asked, refused]
+    [*_, last] = picture(events, "x").steps
+    assert (last.text, last.answer_to, last.error) == ("INVALID_TXN_STATE", asked.seq, "INVALID_TXN_STATE")
+    assert "refused" in drawn(picture(events, "x"))
+    assert "L0--xL1: INVALID_TXN_STATE" in mermaid(picture(events, "x"))
 
 
 def test_what_clients_name_is_text() -> None:
-    events = [X(wall_ns=0, node=1, kind="state_change", transactional_id=HOSTILE, state_to="Empty")]
-    conversation = sequence_of(events, HOSTILE)
-    picture = ElementTree.fromstring(drawn(conversation))
-    assert {"script"} & {element.tag.rpartition("}")[2] for element in picture.iter()} == set()
-    assert len(mermaid(conversation).splitlines()) == 4
-    assert not set("<>;#") & set(mermaid(conversation))
+    request = Event(
+        seq=1, at_ns=0, node=1, kind="request", fields={"api": "END_TXN", "version": 5, "client_id": HOSTILE}
+    )
+    drawing = picture([request, about_x("state_change", 1, 1, transactional_id=HOSTILE, state_to="PrepareCommit")])
+    tree = ElementTree.fromstring(drawn(drawing))
+    assert {"script"} & {element.tag.rpartition("}")[2] for element in tree.iter()} == set()
+    assert len(mermaid(drawing).splitlines()) == 5
+    assert not set("<>;#") & set(mermaid(drawing).replace("->>", ""))
 
 
 # ---------------------------------------------------------------------- the command
 
 
-def written(path: Path, *lines: object) -> Path:
-    path.write_text("".join(f"{_json(line)}\n" for line in lines))
+def written(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
     return path
-
-
-def _json(line: object) -> str:
-    return line if isinstance(line, str) else msgspec.json.encode(line).decode()
 
 
 def show(*words: object) -> None:
@@ -108,7 +114,7 @@ def file(tmp_path: Path, cluster: Cluster) -> Path:
     for tid in ("x", "y"):
         Producer.started(cluster, tid=tid).transact(("t", 0))
         assert cluster.world.run_until(lambda tid=tid: cluster.state(tid) == "CompleteCommit", within_ms=1_000)  # type: ignore[misc]
-    return written(tmp_path / "events.jsonl", *events_of(cluster))
+    return written(tmp_path / "events.jsonl", *(line.decode() for line in lines_of(cluster)))
 
 
 def test_the_transaction_that_ended_last_is_shown(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +126,7 @@ def test_a_transaction_that_has_not_ended_is_shown(cluster: Cluster) -> None:
     """Its producer adds the partition itself, as in a test that fails while a commit is held."""
     producer = Producer.started(cluster, OLD, tid="x")
     producer.begin(("t", 0))
-    assert told(sequence_of(events_of(cluster)))[-1] == "coordinator coordinator: t-0 is part of the transaction"
+    assert told(picture(events_of(cluster)))[-1] == "coordinator coordinator: t-0 is part of the transaction"
 
 
 def test_another_transaction_and_another_form(file: Path, tmp_path: Path) -> None:

@@ -1,0 +1,229 @@
+"""Which transactional id and producer id each event is about, and which request a response answers.
+
+An event says so itself, or its body does, or its producer id belongs to a transactional id. A request without a body
+is about what follows it at the same broker: the state of a coordinator that it changed, the batch that was parked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from odradek.show.events import Event, Fields, Value
+
+__all__ = ["Attribution", "attributed"]
+
+ADDS = ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN")
+STATE_CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "Empty": ("INIT_PRODUCER_ID",),
+        "Ongoing": ADDS,
+        "PrepareCommit": ("END_TXN",),
+        "PrepareAbort": ("END_TXN", "INIT_PRODUCER_ID"),
+        "PrepareEpochFence": ("INIT_PRODUCER_ID",),
+    }
+)
+"""Which requests bring an id into a state; into the others it comes by itself."""
+CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "init_producer_id": ("INIT_PRODUCER_ID",),
+        "transaction_kept": ("INIT_PRODUCER_ID",),
+        "fenced": ("INIT_PRODUCER_ID",),
+        "partitions_added": ADDS,
+        "marker_written": ("WRITE_TXN_MARKERS",),
+    }
+)
+"""Which requests bring about an event of another kind."""
+OFFSETS_TOPIC = "__consumer_offsets"
+BATCHES = frozenset({"parked", "verify_start", "transaction_opened"})
+"""The first of these for a partition shows the request that brought the batch."""
+TRANSACTIONAL = frozenset(
+    {"PRODUCE", "TXN_OFFSET_COMMIT", *(api for apis in (*STATE_CAUSES.values(), *CAUSES.values()) for api in apis)}
+)
+Named = tuple[str | None, int | None]
+NOBODY: Named = (None, None)
+
+
+class Attribution(Struct, frozen=True):
+    """Three lists with an element for each event."""
+
+    transactional_ids: list[str | None]
+    producer_ids: list[int | None]
+    requests: list[int | None]
+    """For a response the index of its request, and for a verdict that of the question."""
+
+
+def attributed(events: Sequence[Event]) -> Attribution:
+    """Attribute the events of a window, in their order."""
+    attribution = Attribution([], [], [])
+    _say(events, attribution, _owners(events, attribution))
+    return attribution
+
+
+# ---------------------------------------------------------------------- what events say themselves
+
+
+def _owners(events: Sequence[Event], attribution: Attribution) -> dict[int, str]:
+    """Note what each event says; the transactional id of each producer id that any event tells."""
+    owners: dict[int, str] = {}
+    tids, pids, requests = attribution.transactional_ids, attribution.producer_ids, attribution.requests
+    unanswered: dict[tuple[int, Value, Value], int] = {}
+    for index, event in enumerate(events):
+        fields = event.fields
+        tid: Value = fields.get("transactional_id")
+        pid: Value = fields.get("producer_id")
+        request = None
+        if event.kind in ("request", "response"):
+            body = fields.get("body")
+            if body:
+                tid, pid = _named(body)
+            if "connection" in fields:
+                key = (event.node, fields["connection"], fields.get("correlation"))
+                if event.kind == "request":
+                    unanswered[key] = index
+                else:
+                    request = unanswered.pop(key, None)
+            if request is not None:
+                tid, pid = tid or tids[request], pids[request] if pid is None else pid
+        if tid is not None and pid is not None:
+            owners[pid] = tid
+        tids.append(tid)
+        pids.append(pid)
+        requests.append(request)
+    return owners
+
+
+def _named(body: Value) -> Named:
+    """The transactional id and the producer id that a request or response names, if it names one of each."""
+    if not isinstance(body, Mapping):
+        return NOBODY
+    found: tuple[set[str], set[int]] = (set(), set())
+    _gather(body, found)
+    tids, pids = found
+    return tids.pop() if len(tids) == 1 else None, pids.pop() if len(pids) == 1 else None
+
+
+NESTED = ("transactions", "markers", "results_by_transaction", "transaction_states")
+"""Lists in bodies whose elements are each about a transaction."""
+TRANSACTION_KEY = 1
+"""The key type of FindCoordinator for transactional ids."""
+
+
+def _gather(body: Fields, found: tuple[set[str], set[int]]) -> None:
+    tid, pid = body.get("transactional_id"), body.get("producer_id")
+    if isinstance(tid, str) and tid:
+        found[0].add(tid)
+    if isinstance(pid, int) and pid >= 0:
+        found[1].add(pid)
+    if body.get("key_type") == TRANSACTION_KEY:
+        keys = body.get("coordinator_keys") or [body.get("key")]
+        found[0].update(key for key in keys if isinstance(key, str) and key)
+    for name in NESTED:
+        inner = body.get(name)
+        if isinstance(inner, list):
+            for each in inner:
+                if isinstance(each, Mapping):
+                    _gather(each, found)
+
+
+# ---------------------------------------------------------------------- what follows from others
+
+
+class _Waiting:
+    """The requests of each broker of which it is not known yet what they are about, by API, the oldest first."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[int, str], list[int]] = {}
+        self._batches: set[tuple[Value, ...]] = set()
+        self._asked: dict[tuple[Value, ...], int] = {}
+        """The questions of leaders that have no verdict yet."""
+
+    def add(self, event: Event, index: int) -> None:
+        """A request was read. One without a connection will not be seen answered: it stands for those before it."""
+        key = (event.node, event.fields["api"])
+        waiting = self._of.setdefault(key, [])
+        if "connection" not in event.fields:
+            waiting.clear()
+        waiting.append(index)
+
+    def answered(self, event: Event, index: int) -> None:
+        """A request is answered: what follows is not about it."""
+        waiting = self._of.get((event.node, event.fields["api"]))
+        if waiting and index in waiting:
+            waiting.remove(index)
+
+    def cause(self, event: Event, pid: int | None) -> int | None:
+        """The request that brought this about, which waits no longer."""
+        if event.kind in BATCHES:
+            apis = self._batch(event, pid)
+        elif event.kind == "state_change":
+            apis = STATE_CAUSES.get(event.fields.get("state_to", ""), ())
+        else:
+            apis = CAUSES.get(event.kind, ())
+        for api in apis:
+            waiting = self._of.get((event.node, api))
+            if waiting:
+                return waiting.pop(0)
+        return None
+
+    def _batch(self, event: Event, pid: int | None) -> tuple[str, ...]:
+        topic = event.fields.get("topic")
+        key = _batch_key(event, pid)
+        if key in self._batches:
+            if event.kind == "transaction_opened":
+                self._batches.discard(key)
+            return ()
+        if event.kind != "transaction_opened":
+            self._batches.add(key)
+        return ("TXN_OFFSET_COMMIT",) if topic == OFFSETS_TOPIC else ("PRODUCE",)
+
+    def asks(self, event: Event, pid: int | None, index: int) -> None:
+        """A leader asks whether a partition is in the transaction."""
+        self._asked[_batch_key(event, pid)] = index
+
+    def verdict(self, event: Event, pid: int | None) -> int | None:
+        """The question that has its answer. After a refusal another batch may come."""
+        key = _batch_key(event, pid)
+        if event.fields.get("verdict") != "accepted":
+            self._batches.discard(key)
+        return self._asked.pop(key, None)
+
+
+def _batch_key(event: Event, pid: int | None) -> tuple[Value, ...]:
+    return (event.node, pid, event.fields.get("topic"), event.fields.get("partition"))
+
+
+def _say(events: Sequence[Event], attribution: Attribution, owners: Mapping[int, str]) -> None:
+    """Attribute what does not say it itself."""
+    tids, pids, requests = attribution.transactional_ids, attribution.producer_ids, attribution.requests
+    waiting = _Waiting()
+    for index, event in enumerate(events):
+        tid, pid, kind = tids[index], pids[index], event.kind
+        if tid is None and pid is not None:
+            tid = tids[index] = owners.get(pid)
+        if kind == "request":
+            if tid is None and pid is None and event.fields.get("api") in TRANSACTIONAL:
+                waiting.add(event, index)
+        elif kind == "response":
+            request = requests[index]
+            if request is not None:
+                _share(attribution, request, index)
+                if event.fields.get("api") in TRANSACTIONAL:
+                    waiting.answered(event, request)
+        elif pid is not None or tid is not None:
+            cause = waiting.cause(event, pid)
+            if cause is not None:
+                tids[cause], pids[cause] = tid, pid
+            if kind == "verify_start":
+                waiting.asks(event, pid, index)
+            elif kind == "verify_end":
+                requests[index] = waiting.verdict(event, pid)
+
+
+def _share(attribution: Attribution, request: int, response: int) -> None:
+    """A request and its response are about the same."""
+    tids, pids = attribution.transactional_ids, attribution.producer_ids
+    tids[request] = tids[response] = tids[response] if tids[request] is None else tids[request]
+    pids[request] = pids[response] = pids[response] if pids[request] is None else pids[request]
