@@ -38,6 +38,8 @@ class Option(Struct, frozen=True, kw_only=True):
 
     help: str = ""
     name: str | None = None
+    short: str | None = None
+    """A name of one letter, such as `-o`, which does the same."""
     min: float | None = None
     max: float | None = None
     metavar: str | None = None
@@ -228,7 +230,8 @@ def _add(parser: _Parser, parameter: inspect.Parameter) -> None:
         return
     if many:
         settings["action"] = "append"
-    parser.add_argument(_option_name(parameter, declared), dest=parameter.name, required=required, **settings)
+    names = [_option_name(parameter, declared), *([declared.short] if declared.short else [])]
+    parser.add_argument(*names, dest=parameter.name, required=required, **settings)
 
 
 def _plain(kind: Any) -> tuple[Any, bool]:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from odradek.show.events import Event, Fields, Value
 
-__all__ = ["Attribution", "attributed"]
+__all__ = ["MESSAGES", "OFFSETS_TOPIC", "TRANSACTIONAL", "Attribution", "attributed", "named"]
 
 ADDS = ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN")
 STATE_CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -42,8 +42,10 @@ BATCHES = frozenset({"parked", "verify_start", "transaction_opened"})
 TRANSACTIONAL = frozenset(
     {"PRODUCE", "TXN_OFFSET_COMMIT", *(api for apis in (*STATE_CAUSES.values(), *CAUSES.values()) for api in apis)}
 )
+BATCHED = frozenset({"WRITE_TXN_MARKERS", "ADD_PARTITIONS_TO_TXN"})
+"""Requests of brokers about several transactions: such a one is told with the first that it changes."""
 Named = tuple[str | None, int | None]
-NOBODY: Named = (None, None)
+MESSAGES = frozenset({"request", "response"})
 
 
 class Attribution(Struct, frozen=True):
@@ -72,13 +74,9 @@ def _owners(events: Sequence[Event], attribution: Attribution) -> dict[int, str]
     unanswered: dict[tuple[int, Value, Value], int] = {}
     for index, event in enumerate(events):
         fields = event.fields
-        tid: Value = fields.get("transactional_id")
-        pid: Value = fields.get("producer_id")
+        tid, pid = named(event)
         request = None
-        if event.kind in ("request", "response"):
-            body = fields.get("body")
-            if body:
-                tid, pid = _named(body)
+        if event.kind in MESSAGES:
             if "connection" in fields:
                 key = (event.node, fields["connection"], fields.get("correlation"))
                 if event.kind == "request":
@@ -95,37 +93,50 @@ def _owners(events: Sequence[Event], attribution: Attribution) -> dict[int, str]
     return owners
 
 
-def _named(body: Value) -> Named:
-    """The transactional id and the producer id that a request or response names, if it names one of each."""
+def named(event: Event) -> Named:
+    """The transactional id and the producer id that an event names; of a request or response with several none."""
+    fields = event.fields
+    body = fields.get("body") if event.kind in MESSAGES else None
     if not isinstance(body, Mapping):
-        return NOBODY
+        return fields.get("transactional_id"), fields.get("producer_id")
     found: tuple[set[str], set[int]] = (set(), set())
     _gather(body, found)
     tids, pids = found
     return tids.pop() if len(tids) == 1 else None, pids.pop() if len(pids) == 1 else None
 
 
-NESTED = ("transactions", "markers", "results_by_transaction", "transaction_states")
+NESTED = ("transactions", "markers", "resultsByTransaction", "transactionStates")
 """Lists in bodies whose elements are each about a transaction."""
 TRANSACTION_KEY = 1
 """The key type of FindCoordinator for transactional ids."""
 
 
 def _gather(body: Fields, found: tuple[set[str], set[int]]) -> None:
-    tid, pid = body.get("transactional_id"), body.get("producer_id")
-    if isinstance(tid, str) and tid:
+    tid = body.get("transactionalId") or body.get("v3AndBelowTransactionalId")
+    pid = body.get("producerId", body.get("v3AndBelowProducerId"))
+    if isinstance(tid, str):
         found[0].add(tid)
     if isinstance(pid, int) and pid >= 0:
         found[1].add(pid)
-    if body.get("key_type") == TRANSACTION_KEY:
-        keys = body.get("coordinator_keys") or [body.get("key")]
-        found[0].update(key for key in keys if isinstance(key, str) and key)
-    for name in NESTED:
-        inner = body.get(name)
-        if isinstance(inner, list):
-            for each in inner:
-                if isinstance(each, Mapping):
-                    _gather(each, found)
+    if body.get("keyType") == TRANSACTION_KEY:
+        found[0].update(_texts(body.get("coordinatorKeys") or [body.get("key")]))
+    found[0].update(_texts(body.get("transactionalIds")))
+    for inner in _structs([body.get(name) for name in NESTED]):
+        _gather(inner, found)
+    for topic in _structs([body.get("topicData")]):
+        for partition in _structs([topic.get("partitionData")]):
+            records = partition.get("records")
+            if isinstance(records, Mapping):
+                _gather(records, found)
+
+
+def _texts(value: Value) -> list[str]:
+    return [each for each in value if isinstance(each, str) and each] if isinstance(value, list) else []
+
+
+def _structs(lists: list[Value]) -> list[Fields]:
+    """The structs in lists of a body, which may be absent."""
+    return [each for inner in lists if isinstance(inner, list) for each in inner if isinstance(each, Mapping)]
 
 
 # ---------------------------------------------------------------------- what follows from others
@@ -204,7 +215,7 @@ def _say(events: Sequence[Event], attribution: Attribution, owners: Mapping[int,
         if tid is None and pid is not None:
             tid = tids[index] = owners.get(pid)
         if kind == "request":
-            if tid is None and pid is None and event.fields.get("api") in TRANSACTIONAL:
+            if tid is None and pid is None and _may_be_about_more(event.fields):
                 waiting.add(event, index)
         elif kind == "response":
             request = requests[index]
@@ -220,6 +231,12 @@ def _say(events: Sequence[Event], attribution: Attribution, owners: Mapping[int,
                 waiting.asks(event, pid, index)
             elif kind == "verify_end":
                 requests[index] = waiting.verdict(event, pid)
+
+
+def _may_be_about_more(fields: Fields) -> bool:
+    """Whether a request that names nobody is about a transaction: without a body, or with several of them in it."""
+    api = fields.get("api")
+    return api in TRANSACTIONAL and ("body" not in fields or api in BATCHED)
 
 
 def _share(attribution: Attribution, request: int, response: int) -> None:

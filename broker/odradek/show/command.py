@@ -2,51 +2,151 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated
 
+import msgspec
+from msgspec.structs import replace
+
 from odradek.commands import Argument, Commands, Option
-from odradek.show.events import read_events
+from odradek.show.difference import Difference, difference
+from odradek.show.events import Fields
 from odradek.show.history import History, history_of
 from odradek.show.mermaid import mermaid
 from odradek.show.svg import drawn
-from odradek.show.transaction import of_transaction
+from odradek.show.transaction import of_transaction, only
+from odradek.show.window import EVENTS_MAX, read_window
 from odradek.usage import UsageError
 
-__all__ = ["add_commands"]
+__all__ = ["FORMS", "Shown", "add_commands"]
 
-FORMS: Mapping[str, Callable[[History], str]] = MappingProxyType({".svg": drawn, ".mmd": mermaid})
-"""What writes a picture, by the end of the name of its file."""
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown of one event file, or of two; as JSON these are the data of the page."""
+
+    histories: tuple[History, ...]
+    difference: Difference | None = None
+    """Of two histories."""
+    why: Fields | None = None
+    """What was stuck when the file was written (a WhyView), where it says so."""
+    transaction: str | None = None
+    """The transactional id that was asked for."""
+
+    @property
+    def picture(self) -> History:
+        """One transaction, as the forms show it that have room for no more."""
+        return of_transaction(self.histories[0], self.transaction)
+
+
+def _page(shown: Shown) -> str:
+    from odradek.page.document import document  # pictures need none of it
+
+    return document(msgspec.json.encode(shown))
+
+
+FORMS: Mapping[str, Callable[[Shown], str | bytes]] = MappingProxyType(
+    {
+        ".html": _page,
+        ".svg": lambda shown: drawn(shown.picture),
+        ".mmd": lambda shown: mermaid(shown.picture),
+    }
+)
+"""What writes a file, by the end of its name."""
 
 
 def show(
-    file: Annotated[Path, Argument(help="An event file: of `odradek serve --events`, a test, the demo.")],
-    transaction: Annotated[
-        str | None,
-        Option(
-            metavar="ID", help="The transactional id; else the one whose transaction ended last, or was heard of last."
-        ),
+    file: Annotated[
+        Path, Argument(help="An event file: of `odradek serve --events`, a test, the simulator, the demo.")
+    ],
+    other: Annotated[
+        Path | None, Argument(metavar="FILE2", help="Another run: both are shown, and where they differ first.")
     ] = None,
     out: Annotated[
         Path | None,
         Option(
-            metavar="PICTURE", help="The picture: NAME.svg, or NAME.mmd for Mermaid. Without it Mermaid is printed."
+            short="-o",
+            metavar="OUT",
+            help="What to write: NAME.html, or one transaction as NAME.svg or NAME.mmd (Mermaid). Else FILE.html.",
         ),
     ] = None,
+    open_it: Annotated[bool, Option(name="--open", help="Open it in a browser.")] = False,
+    transaction: Annotated[
+        str | None,
+        Option(
+            metavar="ID",
+            help="Only the events about this transactional id, and those near them. "
+            "In a picture else the one whose transaction ended last, or was heard of last.",
+        ),
+    ] = None,
+    first: Annotated[
+        int | None, Option(metavar="SEQ", min=1, help="From the event of this number on, instead of the newest.")
+    ] = None,
+    events: Annotated[int, Option(min=1, help="So many events at most.")] = EVENTS_MAX,
 ) -> None:
-    """Draw a transaction from an event file: who asked whom, what was decided, where it lies in the log."""
+    """Show what happened from an event file: a page for a browser, or a transaction as a picture.
+
+    The page is one file, which needs no network. Of a large file it has a window, and says what is left out.
+    """
     if out is not None and out.suffix not in FORMS:
-        raise UsageError(f"{out}: the name of a picture ends in {' or '.join(FORMS)}")
-    picture = FORMS[out.suffix if out else ".mmd"](of_transaction(history_of(read_events(file)), transaction))
-    if out is None:
-        print(picture, end="")
-        return
+        *others, last = FORMS
+        raise UsageError(f"{out}: the name of what is written ends in {', '.join(others)} or {last}")
+    shown = _shown([file] if other is None else [file, other], transaction, first, events)
+    content = FORMS[out.suffix if out else ".html"](shown)
+    path = _written(out, content) if out else _beside(file, content)
+    if shown.difference is not None:
+        print(shown.difference.sentence)
+    print(path)
+    if open_it:
+        _open(path)
+
+
+def _shown(files: list[Path], transaction: str | None, first: int | None, most: int) -> Shown:
+    """Of two files the beginnings are compared: the newest events of both may be of different times."""
+    if len(files) > 1 and first is None and transaction is None:
+        first = 1
+    windows = [read_window(file, first=first, most=most, transactional_id=transaction) for file in files]
+    histories = tuple(
+        history_of(window.events, title=file.name, left_out=window.left_out, note=window.note)
+        for file, window in zip(files, windows, strict=True)
+    )
+    found = _difference(histories, transaction) if len(histories) > 1 else None
+    return Shown(histories=histories, difference=found, why=windows[0].why, transaction=transaction)
+
+
+def _difference(histories: tuple[History, ...], transaction: str | None) -> Difference:
+    """Of one transaction only its own steps are compared, not those near them."""
+    if transaction is not None:
+        histories = tuple(replace(only(history, transaction), left_out=0) for history in histories)
+    left, right = histories
+    return difference(left, right)
+
+
+def _written(path: Path, content: str | bytes) -> Path:
     try:
-        out.write_text(picture, encoding="utf-8")
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
-        raise UsageError(f"{out}: {error.strerror}") from None
+        raise UsageError(f"{path}: {error.strerror}") from None
+    return path
+
+
+def _beside(file: Path, content: str | bytes) -> Path:
+    """Write FILE.html beside a file; where that cannot be, in a folder for temporary files."""
+    try:
+        if file.is_file():
+            return _written(file.with_name(f"{file.name}.html"), content)
+    except UsageError:
+        pass
+    return _written(Path(tempfile.mkdtemp(prefix="odradek-show-")) / f"{file.name}.html", content)
+
+
+def _open(path: Path) -> None:
+    import webbrowser
+
+    if not webbrowser.open(path.absolute().as_uri()):
+        raise UsageError(f"There is no browser to open {path} with.")
 
 
 def add_commands(commands: Commands) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from odradek.usage import UsageError
-
-__all__ = ["Event", "Fields", "Value", "event_of", "read_events"]
+__all__ = ["Event", "Fields", "Value", "event_of", "is_like_an_event"]
 
 Value = Any
 """What JSON can say. A newer Odradek may say more of an event than this one knows."""
@@ -32,6 +29,8 @@ class Event(Struct, frozen=True, kw_only=True):
     """What the event says beside this, as it stands in the file."""
 
 
+HEAD = frozenset({"seq", "ts_ns", "wall_ns", "node", "kind"})
+"""What every line has."""
 _DECODER = msgspec.json.Decoder(dict[str, Value])
 
 
@@ -51,18 +50,10 @@ def event_of(line: bytes) -> Event | None:
     return Event(seq=seq, at_ns=at_ns, node=node, kind=kind, fields=fields)
 
 
-def read_events(path: Path) -> Iterator[Event]:
-    """The events of a file, in its order. A last line without its end is left out: its writer was stopped.
-
-    UsageError for a file that cannot be read, and for a line that is not an event.
-    """
+def is_like_an_event(line: bytes) -> bool:
+    """Whether a line that is no event has some of what events have, as those of another version might."""
     try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip() and line.endswith(b"\n"):
-                    event = event_of(line)
-                    if event is None:
-                        raise UsageError(f"{path}:{number}: this is no event (docs/events.md)")
-                    yield event
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+        fields = _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return len(HEAD & fields.keys()) > 1

@@ -10,7 +10,7 @@ from msgspec import Struct
 from odradek.show.attribution import OFFSETS_TOPIC, Attribution
 from odradek.show.events import Event
 
-__all__ = ["Lane", "LaneKind", "lanes_of", "places_of"]
+__all__ = ["INTERNAL_TOPICS", "VERIFICATION", "Lane", "LaneKind", "lanes_of", "places_of"]
 
 LaneKind = Literal["client", "broker", "coordinator", "partition"]
 BROKER_CLIENT = "broker-"

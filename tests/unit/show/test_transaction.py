@@ -1,19 +1,17 @@
-"""`odradek show`: a transaction as a picture, from the events of brokers."""
+"""A transaction as a picture, from the events of brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from tests.kips.cluster import Cluster
 from tests.kips.producer import Producer
 from tests.kips.styles import OLD
-from tests.pictures import TRANSACTION, events_of, lines_of, transaction
+from tests.pictures import TRANSACTION, events_of, transaction
 
-from odradek.all_commands import commands_for
-from odradek.show.events import Event, read_events
+from odradek.show.events import Event
 from odradek.show.history import History, history_of
 from odradek.show.mermaid import mermaid
 from odradek.show.svg import drawn
@@ -97,31 +95,6 @@ def test_what_clients_name_is_text() -> None:
     assert not set("<>;#") & set(mermaid(drawing).replace("->>", ""))
 
 
-# ---------------------------------------------------------------------- the command
-
-
-def written(path: Path, *lines: str) -> Path:
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path
-
-
-def show(*words: object) -> None:
-    commands_for("show").run(["show", *map(str, words)])
-
-
-@pytest.fixture
-def file(tmp_path: Path, cluster: Cluster) -> Path:
-    for tid in ("x", "y"):
-        Producer.started(cluster, tid=tid).transact(("t", 0))
-        assert cluster.world.run_until(lambda tid=tid: cluster.state(tid) == "CompleteCommit", within_ms=1_000)  # type: ignore[misc]
-    return written(tmp_path / "events.jsonl", *(line.decode() for line in lines_of(cluster)))
-
-
-def test_the_transaction_that_ended_last_is_shown(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show(file)
-    assert "participant L0 as client, y" in capsys.readouterr().out
-
-
 def test_a_transaction_that_has_not_ended_is_shown(cluster: Cluster) -> None:
     """Its producer adds the partition itself, as in a test that fails while a commit is held."""
     producer = Producer.started(cluster, OLD, tid="x")
@@ -129,38 +102,16 @@ def test_a_transaction_that_has_not_ended_is_shown(cluster: Cluster) -> None:
     assert told(picture(events_of(cluster)))[-1] == "coordinator coordinator: t-0 is part of the transaction"
 
 
-def test_another_transaction_and_another_form(file: Path, tmp_path: Path) -> None:
-    show(file, "--transaction", "x", "--out", tmp_path / "x.svg")
-    assert "The transaction of x" in (tmp_path / "x.svg").read_text()
-    show(file, "--transaction", "x", "--out", tmp_path / "x.mmd")
-    assert (tmp_path / "x.mmd").read_text().startswith("sequenceDiagram\n")
+def test_partitions_of_one_leader_are_told_apart(cluster: Cluster) -> None:
+    opened = [about_x("transaction_opened", at, 1, topic=topic, partition=0, offset=7) for at, topic in enumerate("tu")]
+    drawing = picture(opened)
+    assert [lane.about for lane in drawing.lanes] == ["leader of t-0, u-0"]
+    assert [step.text for step in drawing.steps] == ["t-0: open: the LSO stays at 7", "u-0: open: the LSO stays at 7"]
 
 
-def test_a_file_that_is_cut_in_its_last_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = file.read_text()
-    file.write_text(text + text[:40])
-    show(file)
-    assert "CompleteCommit" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("lines", "options", "sentence"),
-    [
-        (['{"kind": "request"}'], [], ":1: this is no event"),
-        (["kafka"], [], ":1: this is no event"),
-        ([], [], "These events are about no transaction."),
-        ([], ["--transaction", "z"], "These events say nothing about the transactional id 'z'."),
-        ([], ["--out", "picture.png"], "the name of a picture ends in .svg or .mmd"),
-    ],
-    ids=["fields", "json", "empty", "unknown", "form"],
-)
-def test_bad_input_is_one_sentence(tmp_path: Path, lines: list[str], options: list[str], sentence: str) -> None:
-    with pytest.raises(UsageError, match=sentence.replace("(", r"\(")):
-        show(written(tmp_path / "events.jsonl", *lines), *options)
-
-
-def test_files_that_cannot_be_read_or_written(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file"):
-        list(read_events(tmp_path / "none"))
-    with pytest.raises(UsageError, match="No such file"):
-        show(file, "--out", tmp_path / "none" / "x.svg")
+def test_a_picture_of_no_transaction_is_refused() -> None:
+    feature = Event(seq=1, at_ns=0, node=1, kind="feature_changed", fields={})
+    with pytest.raises(UsageError, match="These events are about no transaction"):
+        picture([feature])
+    with pytest.raises(UsageError, match="say nothing about the transactional id 'z'"):
+        picture([about_x("fenced", 0, 1)], "z")

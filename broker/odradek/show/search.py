@@ -1,0 +1,141 @@
+"""Finds the lines about a transactional id in a large event file: it looks for bytes, from the end of the file on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from odradek.show.attribution import named
+from odradek.show.events import event_of
+
+__all__ = ["lines_about"]
+
+CHUNK_BYTES = 16 << 20
+NEAR = 12
+"""So many lines before and behind a line are told with it: the request before, what else the broker did."""
+NAMES = ("producer_id", "producerId")
+"""The names of a producer id in an event, and in a request or response."""
+Span = tuple[int, int]
+
+
+def lines_about(file: BinaryIO, size: int, transactional_id: str, most: int) -> list[bytes]:
+    """The newest lines about a transactional id and those near them, about so many; none if it is not in the file."""
+    search = _Search(file, transactional_id, most)
+    end = size
+    while end > 0 and len(search) < most:
+        end = search.look_before(end)
+    search.look_again()
+    return search.lines()[-most:]
+
+
+class _Search:
+    """What has been found so far. A producer id that an older line tells may be in newer ones: these are read again."""
+
+    def __init__(self, file: BinaryIO, transactional_id: str, most: int) -> None:
+        self._file = file
+        self._most = most
+        self._id = transactional_id
+        self._needles = (msgspec.json.encode(transactional_id),)
+        self._producer_ids: set[int] = set()
+        self._looked_at: list[tuple[Span, frozenset[int]]] = []
+        """Chunks, and the producer ids that were looked for in them."""
+        self._found: dict[int, bytes] = {}
+        """Lines by their offset."""
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def look_before(self, end: int) -> int:
+        """Look through the chunk of whole lines that ends here; return where it begins."""
+        begin = max(0, end - CHUNK_BYTES)
+        chunk = self._chunk((begin, end))
+        if begin > 0:
+            cut = chunk.find(b"\n") + 1
+            if cut < len(chunk):  # else it is one line: longer than any event
+                chunk, begin = chunk[cut:], begin + cut
+        spans = _spans(chunk, self._needles)
+        mine = [span for span in spans if self._is_about_it(chunk[slice(*span)])]
+        self._keep(chunk, begin, sorted({*mine, *self._of_producers(chunk, self._producer_ids)}))
+        self._looked_at.append(((begin, end), frozenset(self._producer_ids)))
+        return begin
+
+    def look_again(self) -> None:
+        """Look for producer ids where they were not known yet."""
+        for span, known in self._looked_at:
+            missing = self._producer_ids - known
+            if missing:
+                chunk = self._chunk(span)
+                self._keep(chunk, span[0], self._of_producers(chunk, missing))
+
+    def lines(self) -> list[bytes]:
+        """What was found, in the order of the file."""
+        return [self._found[offset] for offset in sorted(self._found)]
+
+    def _chunk(self, span: Span) -> bytes:
+        begin, end = span
+        self._file.seek(begin)
+        return self._file.read(end - begin)
+
+    def _is_about_it(self, line: bytes) -> bool:
+        event = event_of(line)
+        if event is None:
+            return False
+        transactional_id, producer_id = named(event)
+        if transactional_id != self._id:
+            return False
+        if producer_id is not None:
+            self._producer_ids.add(producer_id)
+        return True
+
+    def _of_producers(self, chunk: bytes, producer_ids: Iterable[int]) -> list[Span]:
+        wanted = frozenset(producer_ids)
+        needles = {f'"{name}":{number}'.encode() for name in NAMES for number in wanted}
+        return [span for span in _spans(chunk, needles) if _producer_id(chunk[slice(*span)]) in wanted]
+
+    def _keep(self, chunk: bytes, begin: int, spans: list[Span]) -> None:
+        for start, end in reversed(spans):
+            if len(self._found) >= self._most:
+                break
+            for near_start, near_end in _near(chunk, start, end):
+                self._found.setdefault(begin + near_start, chunk[near_start:near_end])
+
+
+def _producer_id(line: bytes) -> int | None:
+    event = event_of(line)
+    return None if event is None else named(event)[1]
+
+
+def _spans(chunk: bytes, needles: Iterable[bytes]) -> list[Span]:
+    """Where the lines with one of these are, the newest last."""
+    found: set[Span] = set()
+    for needle in needles:
+        at = chunk.find(needle)
+        while at >= 0:
+            start = chunk.rfind(b"\n", 0, at) + 1
+            end = chunk.find(b"\n", at)
+            end = len(chunk) if end < 0 else end
+            found.add((start, end))
+            at = chunk.find(needle, end)
+    return sorted(found)
+
+
+def _near(chunk: bytes, start: int, end: int) -> Iterator[Span]:
+    """A line, and those near it."""
+    yield start, end
+    at = start
+    for _ in range(NEAR):
+        if at == 0:
+            break
+        before = chunk.rfind(b"\n", 0, at - 1) + 1
+        yield before, at - 1
+        at = before
+    at = end
+    for _ in range(NEAR):
+        if at + 1 >= len(chunk):
+            break
+        behind = chunk.find(b"\n", at + 1)
+        behind = len(chunk) if behind < 0 else behind
+        yield at + 1, behind
+        at = behind
