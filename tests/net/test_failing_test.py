@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from odradek.all_commands import commands_for
 from odradek.testing import Cluster, witness
 
 pytestmark = pytest.mark.slow
@@ -167,11 +169,27 @@ def test_the_file_has_all_events(failing: Played) -> None:
     assert found is not None
     path = Path(found[2])
     assert failing.events == path.parent
-    events = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    *events, why = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
     assert list(range(1, int(found[1]) + 1)) == [event["seq"] for event in events]
     assert {"ts_ns", "wall_ns", "seq", "node", "kind"} <= events[0].keys()
     assert sorted(event["ts_ns"] for event in events) == [event["ts_ns"] for event in events]
     assert ("request", "END_TXN") == (events[-1]["kind"], events[-1]["api"])
+    assert ("why", len(events) + 1, -1) == (why["kind"], why["seq"], why["node"])
+    assert why["why"]["sentences"][0].startswith(FORGOTTEN)
+
+
+def test_the_file_is_shown_and_checked(failing: Played, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = re.search(
+        r"^In a browser, with what is stuck: odradek (show (.*)) --open$", failing.test("test_times_out"), re.M
+    )
+    assert found is not None
+    commands_for("show").run([*shlex.split(found[1]), "-o", str(tmp_path / "page.html")])
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert FORGOTTEN in page[page.index('"why":{') :]
+    with pytest.raises(SystemExit) as ended:
+        commands_for("sim").run(["sim", "check", found[2]])
+    assert ended.value.code == 0
+    assert "every promise" in capsys.readouterr().out
 
 
 def test_only_tests_that_fail_have_one(failing: Played) -> None:
@@ -296,7 +314,7 @@ def test_where_files_go_and_that_none_is_written_over(tmp_path: Path, monkeypatc
     stem = "tests_test_it.py_test_of_.."
     files = [tmp_path / "named" / f"{stem}-1.jsonl", tmp_path / "named" / f"{stem}-2.jsonl"]
     for text, file in zip(texts, [*files, tmp_path / "given" / f"{stem}-1.jsonl"], strict=True):
-        assert text.endswith(f" events: {file}{witness.DRAWN}")
+        assert text.endswith(f" events: {file}{witness.SHOWN.format(path=file)}")
         assert file.exists()
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["EVENTS_MAX", "Happened", "Recent", "event_line"]
 
 EVENTS_MAX = 10_000
+NOBODY = -1
+"""The node of a line that no broker told."""
 
 
 def _plain(value: object) -> object:
@@ -100,6 +102,11 @@ class Recent:
         """The cluster has started, and has this clock."""
         self._now = now
         self.start = self._last
+
+    def behind(self, kind: str, fields: Mapping[str, object]) -> bytes:
+        """A line to stand behind `lines`: something that no broker told, said now."""
+        head = {"ts_ns": time.monotonic_ns(), "wall_ns": time.time_ns(), "seq": self.last + 1, "node": NOBODY}
+        return event_line(head | {"kind": kind} | dict(fields))
 
     def after(self, seq: int) -> Iterator[Happened]:
         """The events above this number that are kept, in order."""

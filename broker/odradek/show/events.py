@@ -15,7 +15,7 @@ Value = Any
 Fields = Mapping[str, Value]
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class Event(Struct, frozen=True, kw_only=True, gc=False):
     """One event."""
 
     seq: int

@@ -14,8 +14,9 @@ from odradek.show.events import Event, Fields
 from odradek.show.kips import kip_of_api, kip_of_kind
 from odradek.show.places import Lane, LaneKind, lanes_of, places_of
 from odradek.show.words import text_of
+from odradek.wording import counted
 
-__all__ = ["ANSWERS", "History", "Lane", "LaneKind", "Step", "history_of"]
+__all__ = ["ANSWERS", "History", "Lane", "LaneKind", "Step", "history_of", "window_note"]
 
 NS_PER_MS = 1_000_000
 ANSWERS = frozenset({"response", "verify_end"})
@@ -23,7 +24,7 @@ ANSWERS = frozenset({"response", "verify_end"})
 NO_ERROR = ("", "NONE", None)
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class HistoryStep(Struct, frozen=True, kw_only=True, gc=False):
     """An event: a message from one lane to another, or a mark at one lane."""
 
     seq: int
@@ -50,6 +51,10 @@ class Step(Struct, frozen=True, kw_only=True):
     """The fields of the event; `body` is a request or response, decoded."""
 
 
+Step = HistoryStep
+"""Its short name here; in the API of the hub a Step is a part of a rule."""
+
+
 class History(Struct, frozen=True, kw_only=True):
     """A window of what happened."""
 
@@ -63,7 +68,7 @@ class History(Struct, frozen=True, kw_only=True):
     events: int
     """So many events are in the window."""
     start_ms: float = 0.0
-    """When the first step was: milliseconds since 1970, by the wall clock."""
+    """When the first step was: milliseconds since 1970, by the wall clock; in a hub by the brokers' clock."""
     left_out: int = 0
     """So many events are in the file or ring, and not in the window."""
     note: str = ""
@@ -121,3 +126,17 @@ def _kip(event: Event, tid: str | None) -> str | None:
         version = fields.get("version")
         return kip_of_api(str(fields.get("api")), version if type(version) is int else 0, transactional=tid is not None)
     return kip_of_kind(event.kind, fields.get("tv"))
+
+
+def window_note(
+    count: int, left_out: int, *, first: int | None, before: int | None = None, transactional_id: str | None
+) -> str:
+    """A sentence about a window that leaves events out; empty if it leaves out none."""
+    if not left_out:
+        return ""
+    which = f"those about {transactional_id}, and what is near them" if transactional_id is not None else "the newest"
+    if first is not None:
+        which = f"those from number {first} on"
+    if before is not None:
+        which += f" before number {before}"
+    return f"{counted(count, 'event')} of {count + left_out:,}: {which}."

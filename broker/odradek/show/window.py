@@ -16,6 +16,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from odradek.show.events import Event, Fields, Value, event_of, is_like_an_event
+from odradek.show.history import window_note
 from odradek.show.search import lines_about
 from odradek.usage import UsageError
 from odradek.wording import counted
@@ -93,18 +94,9 @@ def _read(file: BinaryIO, path: Path, first: int | None, most: int, transactiona
     events = chosen.events[-most:]
     left_out = _left_out(file, last.events[-1].seq, events)
     of_the_end = [note for note in last.notes if note in (CUT, MANY_RUNS)]
-    sentences = [_choice(len(events), left_out, first, transactional_id), *chosen.notes, *of_the_end]
+    which = window_note(len(events), left_out, first=first, transactional_id=transactional_id)
+    sentences = [which, *chosen.notes, *of_the_end]
     return Window(events=events, left_out=left_out, note=" ".join(filter(None, dict.fromkeys(sentences))), why=last.why)
-
-
-def _choice(count: int, left_out: int, first: int | None, transactional_id: str | None) -> str:
-    """A sentence about what the window is."""
-    if not left_out:
-        return ""
-    of_all = f"{counted(count, 'event')} of {count + left_out:,}"
-    if transactional_id is not None:
-        return f"{of_all}: those about {transactional_id}, and what is near them."
-    return f"{of_all}: the newest." if first is None else f"{of_all}: those from number {first} on."
 
 
 def _left_out(file: BinaryIO, last: int, events: Sequence[Event]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import tempfile
 from collections import deque
@@ -39,7 +40,7 @@ if hasattr(os, "register_at_fork"):  # Windows forks nothing
 LOOK_S = 5.0
 """A cluster that is busy for so long is not told of."""
 CLUSTERS_MAX = 5
-DRAWN = "\nIts last transaction as a picture: odradek show FILE --out transaction.svg"
+SHOWN = "\nIn a browser, with what is stuck: odradek show {path} --open"
 STEM_MAX = 100
 NO_FAILURES = frozenset({"SkipTest", "Skipped", "GeneratorExit", "KeyboardInterrupt", "SystemExit"})
 
@@ -131,7 +132,7 @@ def _lines(told: Told, folder: Path, test: str, *, alone: bool) -> list[str]:
         first if alone else f"Cluster {told.bootstrap}: {first}",
         *others,
         *shown,
-        *([f"{whole}: {_written(told.recent, folder, test)}"] if kept else []),
+        *([f"{whole}: {_written(told, folder, test)}"] if kept else []),
     ]
 
 
@@ -153,8 +154,12 @@ def _temporary() -> Path:
     return Path(tempfile.mkdtemp(prefix="odradek-events-"))
 
 
-def _written(recent: Recent, folder: Path, test: str) -> str:
-    """The path of a new file with the events of a cluster and what to do with it; or why there is none."""
+def _written(told: Told, folder: Path, test: str) -> str:
+    """The path of a new file with the events of a cluster and what to do with it; or why there is none.
+
+    Its last line says what is stuck.
+    """
+    lines = [*told.recent.lines(), *([] if told.why is None else [told.recent.behind("why", {"why": told.why})])]
     stem = re.sub(r"[^A-Za-z0-9._-]+", "_", test).strip("_")[-STEM_MAX:] or "test"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -167,7 +172,7 @@ def _written(recent: Recent, folder: Path, test: str) -> str:
                 number += 1
                 continue
             with file:
-                file.writelines(line + b"\n" for line in recent.lines())
-            return f"{path}{DRAWN}"
+                file.writelines(line + b"\n" for line in lines)
+            return f"{path}{SHOWN.format(path=shlex.quote(str(path)))}"
     except OSError as error:
         return f"they cannot be written to {folder}: {error.strerror or error}."

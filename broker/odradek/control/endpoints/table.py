@@ -33,6 +33,7 @@ from odradek.control.endpoints.deeds import (
     stop_broker,
 )
 from odradek.control.endpoints.events import list_events, list_lines, wait
+from odradek.control.endpoints.history import show_history
 from odradek.control.endpoints.rules import (
     add_rules,
     clear_rules,
@@ -85,6 +86,12 @@ EVENTS_QUERY = (
     Parameter("follow", "Answer with server-sent events, those to come included.", "boolean"),
 )
 
+HISTORY_QUERY = (
+    Parameter("most", "So many events at most, 500 unless it is said.", "integer"),
+    Parameter("transaction", "Those about this transactional id, and those near them."),
+    Parameter("before", "Those before this number.", "integer"),
+)
+
 TELEMETRY_QUERY = (
     Parameter("metric", "Pushes with a metric whose name begins so, and of each only those metrics."),
     Parameter("client_id", "Of this client."),
@@ -113,6 +120,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _row("POST", CLUSTER + "/wait", wait, body=WaitBody, body_required=True),
     _row("GET", CLUSTER + "/events", list_events, query=EVENTS_QUERY),
     _row("GET", CLUSTER + "/events/lines", list_lines),
+    _row("GET", CLUSTER + "/history", show_history, query=HISTORY_QUERY),
     _row("GET", CLUSTER + "/why", show_why, query=WHY_QUERY),
     _row("GET", CLUSTER + "/brokers", list_brokers),
     _row("GET", CLUSTER + "/transactions", list_transactions),
