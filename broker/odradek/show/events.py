@@ -32,6 +32,14 @@ class Event(Struct, frozen=True, kw_only=True, gc=False):
 HEAD = frozenset({"seq", "ts_ns", "wall_ns", "node", "kind"})
 """What every line has."""
 _DECODER = msgspec.json.Decoder(dict[str, Value])
+TYPES = {
+    **dict.fromkeys(("api", "client_id", "error", "group_id", "state_from", "state_to", "topic", "verdict"), str),
+    **dict.fromkeys(("connection", "correlation", "lost_offsets", "members", "partition", "producer_id"), int),
+    **dict.fromkeys(("records", "version"), int),
+    "transactional_id": str,
+    "metrics": list,
+}
+"""What is read of events. A line in which one of these is something else cannot be understood."""
 
 
 def event_of(line: bytes) -> Event | None:
@@ -47,6 +55,9 @@ def event_of(line: bytes) -> Event | None:
     if not (type(seq) is int and type(at_ns) is int and type(node) is int and type(kind) is str):
         return None
     fields.pop("ts_ns", None)
+    for name, value in fields.items():
+        if value is not None and type(value) is not TYPES.get(name, type(value)):
+            return None
     return Event(seq=seq, at_ns=at_ns, node=node, kind=kind, fields=fields)
 
 

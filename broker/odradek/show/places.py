@@ -109,7 +109,7 @@ class _Places:
         elif topic in INTERNAL_TOPICS and kind in BOOKKEEPING:
             here = ("coordinator", node)
         else:
-            here = ("partition", (str(topic), partition if type(partition) is int else -1))
+            here = ("partition", (topic, partition))
         return here, here
 
     def _message(self, event: Event, tid: str | None) -> tuple[Key, Key]:
@@ -117,9 +117,9 @@ class _Places:
         api, client = fields.get("api"), fields.get("client_id") or ""
         is_coordinators = api in COORDINATOR_APIS and (api != "INIT_PRODUCER_ID" or tid is not None)
         broker: Key = ("coordinator" if is_coordinators else "broker", event.node)
-        asking: Key = ("client", str(client))
+        asking: Key = ("client", client)
         if fields.get("from_broker"):
-            number = str(client).removeprefix(BROKER_CLIENT)
+            number = client.removeprefix(BROKER_CLIENT)
             if number.isdecimal():
                 asking = ("coordinator" if api == "WRITE_TXN_MARKERS" else "broker", int(number))
         return (asking, broker) if event.kind == "request" else (broker, asking)

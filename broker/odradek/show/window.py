@@ -92,19 +92,21 @@ def _read(file: BinaryIO, path: Path, first: int | None, most: int, transactiona
     else:
         chosen = last
     events = chosen.events[-most:]
-    left_out = _left_out(file, last.events[-1].seq, events)
+    left_out = _left_out(file, last.events[-1].seq, events, has_gaps=transactional_id is not None)
     of_the_end = [note for note in last.notes if note in (CUT, MANY_RUNS)]
     which = window_note(len(events), left_out, first=first, transactional_id=transactional_id)
     sentences = [which, *chosen.notes, *of_the_end]
     return Window(events=events, left_out=left_out, note=" ".join(filter(None, dict.fromkeys(sentences))), why=last.why)
 
 
-def _left_out(file: BinaryIO, last: int, events: Sequence[Event]) -> int:
-    """The numbers of a file's first and last event tell how many there are, if they are of one run."""
+def _left_out(file: BinaryIO, last: int, events: Sequence[Event], *, has_gaps: bool) -> int:
+    """So many numbers of the file are before and behind the events, and between them where it is a choice of events."""
     file.seek(0)
     beginning = map(event_of, file.read(BLOCK_BYTES).split(b"\n"))
     first = next((event.seq for event in beginning if event is not None and event.kind != WHY), 1)
-    return max(0, last - min(first, events[0].seq) + 1 - len(events))
+    first = min(first, events[0].seq)  # the file may begin with another run
+    here = len(events) if has_gaps else events[-1].seq - events[0].seq + 1
+    return max(0, last - first + 1 - here)
 
 
 # ---------------------------------------------------------------------- lines

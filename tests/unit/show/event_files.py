@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from tests.kips.cluster import Cluster
 from tests.kips.producer import Producer
@@ -44,6 +45,6 @@ def written(path: Path, lines: Iterable[bytes]) -> Path:
     return path
 
 
-def line(seq: int, kind: str = "feature_changed", node: int = 1, **fields: object) -> bytes:
+def line(seq: int, kind: str = "feature_changed", node: int = 1, **fields: Any) -> bytes:
     """One event by hand, a millisecond behind the one before."""
     return event_line({"ts_ns": seq, "wall_ns": seq * 1_000_000, "seq": seq, "node": node, "kind": kind, **fields})

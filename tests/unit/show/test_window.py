@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.show.event_files import line, played, written
@@ -132,6 +133,12 @@ def test_a_newer_version_with_more_kinds_and_fields(tmp_path: Path) -> None:
     assert event == Event(
         seq=1, at_ns=1_000_000, node=1, kind="moon_rose", fields={"phase": ["full"], "body": {"a": 1}}
     )
+
+
+@pytest.mark.parametrize("odd", [{"topic": ["t"]}, {"partition": "0"}, {"producer_id": 1.5}, {"correlation": {}}])
+def test_an_event_that_cannot_be_understood_is_none(tmp_path: Path, odd: dict[str, Any]) -> None:
+    read = read_window(written(tmp_path / "odd.jsonl", [line(1), line(2, **odd), line(3)]))
+    assert (seqs(read), read.note) == ([1, 3], "1 line is no event.")
 
 
 def test_a_pipe_is_read_to_its_end(tmp_path: Path, many: Path) -> None:
