@@ -7,12 +7,16 @@ from typing import BinaryIO
 
 import msgspec
 
-from odradek.show.attribution import named
-from odradek.show.events import event_of
+from odradek.show.attribution import attributed, named
+from odradek.show.events import Event, Value, event_of
 
 __all__ = ["lines_about"]
 
 CHUNK_BYTES = 16 << 20
+MARGIN_BYTES = 1 << 16
+"""Lines that are near one are looked for in so many bytes beside it."""
+AHEAD_BYTES = 1 << 20
+"""An answer is looked for in so many bytes behind its request."""
 NEAR = 12
 """So many lines before and behind a line are told with it: the request before, what else the broker did."""
 NAMES = ("producer_id", "producerId")
@@ -27,6 +31,7 @@ def lines_about(file: BinaryIO, size: int, transactional_id: str, most: int) -> 
     while end > 0 and len(search) < most:
         end = search.look_before(end)
     search.look_again()
+    search.look_for_answers()
     return search.lines()[-most:]
 
 
@@ -57,7 +62,7 @@ class _Search:
                 chunk, begin = chunk[cut:], begin + cut
         spans = _spans(chunk, self._needles)
         mine = [span for span in spans if self._is_about_it(chunk[slice(*span)])]
-        self._keep(chunk, begin, sorted({*mine, *self._of_producers(chunk, self._producer_ids)}))
+        self._keep(begin, sorted({*mine, *self._of_producers(chunk, self._producer_ids)}))
         self._looked_at.append(((begin, end), frozenset(self._producer_ids)))
         return begin
 
@@ -67,7 +72,31 @@ class _Search:
             missing = self._producer_ids - known
             if missing:
                 chunk = self._chunk(span)
-                self._keep(chunk, span[0], self._of_producers(chunk, missing))
+                self._keep(span[0], self._of_producers(chunk, missing))
+
+    def look_for_answers(self) -> None:
+        """A request may be answered much later, with no word of the id."""
+        offsets = sorted(self._found)
+        read = [(offset, event) for offset in offsets if (event := event_of(self._found[offset])) is not None]
+        attribution = attributed([event for _, event in read])
+        answered = frozenset(attribution.requests)
+        for index, (offset, event) in enumerate(read):
+            if (
+                event.kind == "request"
+                and attribution.transactional_ids[index] == self._id
+                and index not in answered
+                and "connection" in event.fields
+            ):
+                self._look_for_answer(offset, event)
+
+    def _look_for_answer(self, offset: int, request: Event) -> None:
+        chunk = self._chunk((offset, offset + AHEAD_BYTES))
+        needle = f'"correlation":{request.fields.get("correlation")}'.encode()
+        for start, end in _spans(chunk, [needle]):
+            event = event_of(chunk[start:end])
+            if event is not None and event.kind == "response" and _exchange(event) == _exchange(request):
+                self._found.setdefault(offset + start, chunk[start:end])
+                return
 
     def lines(self) -> list[bytes]:
         """What was found, in the order of the file."""
@@ -94,12 +123,23 @@ class _Search:
         needles = {f'"{name}":{number}'.encode() for name in NAMES for number in wanted}
         return [span for span in _spans(chunk, needles) if _producer_id(chunk[slice(*span)]) in wanted]
 
-    def _keep(self, chunk: bytes, begin: int, spans: list[Span]) -> None:
+    def _keep(self, begin: int, spans: list[Span]) -> None:
+        """Lines of a chunk that begins here, and those near them, which may be in the chunks beside it."""
+        if not spans:
+            return
+        first = max(0, begin + spans[0][0] - MARGIN_BYTES)
+        around = self._chunk((first, begin + spans[-1][1] + MARGIN_BYTES))
+        whole = 0 if first == 0 else around.find(b"\n") + 1  # the first line may be cut
         for start, end in reversed(spans):
             if len(self._found) >= self._most:
                 break
-            for near_start, near_end in _near(chunk, start, end):
-                self._found.setdefault(begin + near_start, chunk[near_start:near_end])
+            for near_start, near_end in _near(around, whole, begin + start - first, begin + end - first):
+                self._found.setdefault(first + near_start, around[near_start:near_end])
+
+
+def _exchange(event: Event) -> tuple[Value, ...]:
+    """What a request and its response have in common."""
+    return event.node, event.fields.get("connection"), event.fields.get("correlation")
 
 
 def _producer_id(line: bytes) -> int | None:
@@ -121,14 +161,14 @@ def _spans(chunk: bytes, needles: Iterable[bytes]) -> list[Span]:
     return sorted(found)
 
 
-def _near(chunk: bytes, start: int, end: int) -> Iterator[Span]:
-    """A line, and those near it."""
+def _near(chunk: bytes, whole: int, start: int, end: int) -> Iterator[Span]:
+    """A line, and those near it; before `whole` and at the end of the chunk a line may be cut."""
     yield start, end
     at = start
     for _ in range(NEAR):
-        if at == 0:
+        if at <= whole:
             break
-        before = chunk.rfind(b"\n", 0, at - 1) + 1
+        before = chunk.rfind(b"\n", whole, at - 1) + 1 or whole
         yield before, at - 1
         at = before
     at = end
@@ -136,6 +176,7 @@ def _near(chunk: bytes, start: int, end: int) -> Iterator[Span]:
         if at + 1 >= len(chunk):
             break
         behind = chunk.find(b"\n", at + 1)
-        behind = len(chunk) if behind < 0 else behind
+        if behind < 0:
+            break
         yield at + 1, behind
         at = behind
