@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -57,11 +58,16 @@ def made(path: Path, lines: list[bytes], count: int) -> Path:
     return path
 
 
-def seconds(*words: object) -> float:
-    """How long the command takes."""
-    began = time.perf_counter()
+def took(*words: object) -> str:
+    """How long the command takes, and how much of a processor."""
+    began, before = time.perf_counter(), _processor_s()
     subprocess.run([sys.executable, "-m", "odradek", "show", *map(str, words)], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - began
+    return f"{time.perf_counter() - began:.2f} s ({_processor_s() - before:.2f} s of a processor)"
+
+
+def _processor_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -85,9 +91,9 @@ def main() -> None:
             file = made(Path(folder) / "events.jsonl", lines, count)
             print(
                 f"{count:,} events, {file.stat().st_size / 1e6:,.0f} MB: "
-                f"the newest {seconds(file, '-o', page):.2f} s, "
-                f"from the middle on {seconds(file, '--first', count // 2, '-o', page):.2f} s, "
-                f"a transactional id {seconds(file, '--transaction', RARE, '-o', page):.2f} s"
+                f"the newest {took(file, '-o', page)}, "
+                f"from the middle on {took(file, '--first', count // 2, '-o', page)}, "
+                f"a transactional id {took(file, '--transaction', RARE, '-o', page)}"
             )
 
 
