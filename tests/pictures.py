@@ -37,7 +37,9 @@ def transaction() -> str:
 def lines_of(cluster: Cluster) -> list[bytes]:
     """The lines of an event file of these brokers; a nanosecond lies between two events."""
     return [
-        event_line({"ts_ns": at, "wall_ns": at, "seq": at + 1, "node": node, "kind": fact.kind, **fact.fields})
+        event_line(
+            {"ts_ns": at, "wall_ns": at, "seq": at + 1, "node": node, "kind": fact.kind, **fact.fields, **fact.body}
+        )
         for at, (node, fact) in enumerate(cluster.world.facts)
     ]
 

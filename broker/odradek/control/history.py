@@ -81,4 +81,6 @@ def _happened(ring: EventRing, seqs: frozenset[int]) -> Iterator[Happened]:
 def _event(each: Happened) -> Event:
     """By the brokers' clock: a test may move it."""
     fact = each.fact
-    return Event(seq=each.seq, at_ns=each.at_ms * NS_PER_MS, node=each.node, kind=fact.kind, fields=fact.fields)
+    return Event(
+        seq=each.seq, at_ns=each.at_ms * NS_PER_MS, node=each.node, kind=fact.kind, fields=fact.fields | fact.body
+    )

@@ -108,7 +108,11 @@ def test_two_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[st
     two = written(tmp_path / "two.jsonl", played(commits=[True, False], seed=2))
     show(one, two, "-o", tmp_path / "both.html")
     [sentence, path] = capsys.readouterr().out.splitlines()
-    assert sentence.startswith("They differ first in x, coordinator: one.jsonl has “Ongoing → PrepareCommit, epoch 2”")
+    assert re.fullmatch(
+        r"They differ first in x, requests to the coordinator: one\.jsonl has “EndTxn v5” \(event \d+\), "
+        r"two\.jsonl has “EndTxn v5” \(event \d+\): committed is True and False\.",
+        sentence,
+    )
     assert path == str(tmp_path / "both.html")
     data = data_of(tmp_path / "both.html")
     assert data["difference"]["sentence"] == sentence

@@ -25,6 +25,11 @@ def run(*lines: bytes, title: str = "it", left_out: int = 0) -> History:
     return history_of(events(lines), title=title, left_out=left_out)
 
 
+def without_messages(lines: Sequence[bytes]) -> list[bytes]:
+    """The lines that are no requests and responses: with them what a client asks is the first difference."""
+    return [each for each in lines if b'"kind":"re' not in each or b'"kind":"resumed"' in each]
+
+
 def request(seq: int, api: str, **fields: Any) -> bytes:
     named: dict[str, Any] = {"client_id": "till", "from_broker": False, "version": 5, "correlation": seq}
     return line(seq, "request", api=api, **(named | fields))
@@ -36,8 +41,8 @@ def state(seq: int, after: str, tid: str = "x", pid: int = 7, node: int = 1) -> 
 
 def test_the_decision_in_which_two_runs_differ() -> None:
     """Brokers have other places in them, because the seed is another."""
-    left = run(*played(commits=[True, True]), title="left")
-    right = run(*played(commits=[True, False], seed=2), title="right")
+    left = run(*without_messages(played(commits=[True, True])), title="left")
+    right = run(*without_messages(played(commits=[True, False], seed=2)), title="right")
     found = difference(left, right)
     steps = {side: {step.seq: step for step in history.steps} for side, history in (("l", left), ("r", right))}
     assert found.left is not None

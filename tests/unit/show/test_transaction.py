@@ -58,6 +58,7 @@ def test_an_aborted_transaction_step_by_step(cluster: Cluster) -> None:
     assert told(picture(events_of(cluster))) == [
         "x coordinator: InitProducerId v5",
         "coordinator coordinator: Empty, epoch 0",
+        "coordinator x: InitProducerId answered",
         "x leader: Produce v13",
         "leader leader: the batch for t-0 is parked",
         "leader coordinator: AddPartitionsToTxn of t-0",
@@ -65,11 +66,14 @@ def test_an_aborted_transaction_step_by_step(cluster: Cluster) -> None:
         "coordinator coordinator: t-0 is part of the transaction",
         "coordinator leader: accepted",
         "leader leader: open: the LSO stays at 0",
+        "leader x: Produce answered",
         "x coordinator: EndTxn v5",
         "coordinator coordinator: Ongoing → PrepareAbort, epoch 1",
+        "coordinator x: EndTxn answered",
         "coordinator leader: WriteTxnMarkers v2",
         "leader leader: marker ABORT at offset 1",
         "leader leader: closed: the LSO goes on",
+        "leader coordinator: WriteTxnMarkers answered",
         "coordinator coordinator: PrepareAbort → CompleteAbort, epoch 1",
     ]
 
@@ -99,7 +103,10 @@ def test_a_transaction_that_has_not_ended_is_shown(cluster: Cluster) -> None:
     """Its producer adds the partition itself, as in a test that fails while a commit is held."""
     producer = Producer.started(cluster, OLD, tid="x")
     producer.begin(("t", 0))
-    assert told(picture(events_of(cluster)))[-1] == "coordinator coordinator: t-0 is part of the transaction"
+    assert told(picture(events_of(cluster)))[-2:] == [
+        "coordinator coordinator: t-0 is part of the transaction",
+        "coordinator x: AddPartitionsToTxn answered",
+    ]
 
 
 def test_partitions_of_one_leader_are_told_apart(cluster: Cluster) -> None:
