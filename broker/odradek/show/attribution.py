@@ -97,46 +97,40 @@ def named(event: Event) -> Named:
     """The transactional id and the producer id that an event names; of a request or response with several none."""
     fields = event.fields
     body = fields.get("body") if event.kind in MESSAGES else None
-    if not isinstance(body, Mapping):
+    if not isinstance(body, dict):
         return fields.get("transactional_id"), fields.get("producer_id")
-    found: tuple[set[str], set[int]] = (set(), set())
-    _gather(body, found)
-    tids, pids = found
+    tids: set[str] = set()
+    pids: set[int] = set()
+    _gather(body, tids, pids)
     return tids.pop() if len(tids) == 1 else None, pids.pop() if len(pids) == 1 else None
 
 
-NESTED = ("transactions", "markers", "resultsByTransaction", "transactionStates")
-"""Lists in bodies whose elements are each about a transaction."""
+NESTED = frozenset(
+    {"transactions", "markers", "resultsByTransaction", "transactionStates", "topicData", "partitionData", "records"}
+)
+"""Structs in bodies, and lists of structs, that may name an id."""
+LISTED = frozenset({"transactionalIds", "coordinatorKeys", "key"})
 TRANSACTION_KEY = 1
 """The key type of FindCoordinator for transactional ids."""
 
 
-def _gather(body: Fields, found: tuple[set[str], set[int]]) -> None:
+def _gather(body: Fields, tids: set[str], pids: set[int]) -> None:
     tid = body.get("transactionalId") or body.get("v3AndBelowTransactionalId")
     pid = body.get("producerId", body.get("v3AndBelowProducerId"))
     if isinstance(tid, str):
-        found[0].add(tid)
+        tids.add(tid)
     if isinstance(pid, int) and pid >= 0:
-        found[1].add(pid)
-    if body.get("keyType") == TRANSACTION_KEY:
-        found[0].update(_texts(body.get("coordinatorKeys") or [body.get("key")]))
-    found[0].update(_texts(body.get("transactionalIds")))
-    for inner in _structs([body.get(name) for name in NESTED]):
-        _gather(inner, found)
-    for topic in _structs([body.get("topicData")]):
-        for partition in _structs([topic.get("partitionData")]):
-            records = partition.get("records")
-            if isinstance(records, Mapping):
-                _gather(records, found)
-
-
-def _texts(value: Value) -> list[str]:
-    return [each for each in value if isinstance(each, str) and each] if isinstance(value, list) else []
-
-
-def _structs(lists: list[Value]) -> list[Fields]:
-    """The structs in lists of a body, which may be absent."""
-    return [each for inner in lists if isinstance(inner, list) for each in inner if isinstance(each, Mapping)]
+        pids.add(pid)
+    names = body.keys()
+    for name in LISTED & names:
+        if name == "transactionalIds" or body.get("keyType") == TRANSACTION_KEY:
+            listed = body[name] if isinstance(body[name], list) else [body[name]]
+            tids.update(each for each in listed if isinstance(each, str) and each)
+    for name in NESTED & names:
+        inner = body[name]
+        for each in inner if isinstance(inner, list) else (inner,):
+            if isinstance(each, dict):
+                _gather(each, tids, pids)
 
 
 # ---------------------------------------------------------------------- what follows from others
