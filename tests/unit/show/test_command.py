@@ -119,6 +119,14 @@ def test_two_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [each["title"] for each in data["histories"]] == ["one.jsonl", "two.jsonl"]
 
 
+def test_of_two_files_the_beginnings_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The newest events of a long run and of a short one are of different times."""
+    short = written(tmp_path / "short", [line(seq, level_to=seq) for seq in range(1, 6)])
+    long = written(tmp_path / "long", [line(seq, level_to=seq) for seq in range(1, 60)])
+    show(short, long, "--events", 4, "-o", tmp_path / "both.html")
+    assert "short and long do not differ in the events that were read." in capsys.readouterr().out
+
+
 def test_one_transaction_of_two_files_is_compared_to_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,12 @@ def test_events_from_a_number_on(many: Path, first: int) -> None:
     assert read.note.endswith(f"of 1,000: those from number {first} on.")
 
 
+def test_no_event_is_missed_wherever_it_is(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "BLOCK_BYTES", 300)
+    for first in range(1, 1001, 9):
+        assert seqs(read_window(many, first=first, most=1)) == [first]
+
+
 @pytest.mark.usefixtures("block")
 def test_a_file_that_begins_later(tmp_path: Path) -> None:
     """That of a failed test has the newest events of its cluster."""
