@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from odradek.show.events import Event, Fields, Value
 
-__all__ = ["MESSAGES", "OFFSETS_TOPIC", "TRANSACTIONAL", "Attribution", "attributed", "named"]
+__all__ = ["MESSAGES", "OFFSETS_TOPIC", "TRANSACTIONAL", "WAITING_MAX", "Attribution", "attributed", "named"]
 
 ADDS = ("ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN")
 STATE_CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -44,6 +44,8 @@ TRANSACTIONAL = frozenset(
 )
 BATCHED = frozenset({"WRITE_TXN_MARKERS", "ADD_PARTITIONS_TO_TXN"})
 """Requests of brokers about several transactions: such a one is told with the first that it changes."""
+WAITING_MAX = 100
+"""So many requests of an API may wait at a broker: some are never answered, such as those with acks=0."""
 Named = tuple[str | None, int | None]
 MESSAGES = frozenset({"request", "response"})
 
@@ -151,6 +153,7 @@ class _Waiting:
         waiting = self._of.setdefault(key, [])
         if "connection" not in event.fields:
             waiting.clear()
+        del waiting[: -WAITING_MAX + 1]
         waiting.append(index)
 
     def answered(self, event: Event, index: int) -> None:
@@ -160,9 +163,14 @@ class _Waiting:
             waiting.remove(index)
 
     def cause(self, event: Event, pid: int | None) -> int | None:
-        """The request that brought this about, which waits no longer."""
+        """The request that brought this about, which waits no longer.
+
+        A batch is looked at when its request is read, so it is of the newest one: a rule may hold those before it.
+        A record of a coordinator's log is committed later, in the order of the requests.
+        """
+        at = 0
         if event.kind in BATCHES:
-            apis = self._batch(event, pid)
+            apis, at = self._batch(event, pid), -1
         elif event.kind == "state_change":
             apis = STATE_CAUSES.get(event.fields.get("state_to", ""), ())
         else:
@@ -170,7 +178,7 @@ class _Waiting:
         for api in apis:
             waiting = self._of.get((event.node, api))
             if waiting:
-                return waiting.pop(0)
+                return waiting.pop(at)
         return None
 
     def _batch(self, event: Event, pid: int | None) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from tests.kips.styles import OLD
 from tests.pictures import events_of
 from tests.unit.show.event_files import started, transacted
 
+from odradek.show.attribution import WAITING_MAX
 from odradek.show.events import Event
 from odradek.show.history import History, Step, history_of
 from odradek.show.transaction import only
@@ -314,6 +315,21 @@ def test_a_batch_that_was_parked_is_of_the_request_before(told: Told) -> None:
     told.ask("PRODUCE", 13)
     told.tell("transaction_opened", producer_id=7, offset=0, **PLACE)
     assert whose(told.history) == ["x", "x", None, "x", "x", "x"]
+
+
+def test_a_batch_is_of_the_newest_request(told: Told) -> None:
+    """A rule holds the first Produce, or it has acks=0 and is never answered."""
+    told.ask("PRODUCE", 13, correlation=1, client="other")
+    told.ask("PRODUCE", 13, correlation=2)
+    told.tell("parked", **TILL, **PLACE)
+    assert whose(told.history) == [None, "x", "x"]
+
+
+def test_many_requests_without_an_answer_do_not_add_up(told: Told) -> None:
+    for number in range(WAITING_MAX + 1):
+        told.ask("END_TXN", correlation=number)
+    told.tell("state_change", **TILL, state_from="Ongoing", state_to="PrepareCommit")
+    assert [index for index, tid in enumerate(whose(told.history)) if tid == "x"] == [1, WAITING_MAX + 1]
 
 
 def test_producers_without_a_transactional_id(told: Told) -> None:
