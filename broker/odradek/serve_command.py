@@ -88,6 +88,9 @@ def serve(
         ),
     ] = None,
     events: Annotated[Path | None, Option(help="Append every event to this file, as JSON lines.")] = None,
+    event_bodies: Annotated[
+        bool, Option(help="Write into it what requests and responses say, but for large ones and secrets.")
+    ] = False,
     metrics_port: Annotated[
         int | None, Option(min=0, max=65535, help="Serve /metrics for Prometheus on this port; 0 picks a free one.")
     ] = None,
@@ -146,6 +149,8 @@ def serve(
     from odradek.net.serve import serve as serve_until_stopped
     from odradek.node.cluster_spec import racks_of
 
+    if event_bodies and events is None:
+        raise UsageError("--event-bodies goes with --events.")
     if log_level not in LEVELS:
         raise UsageError(f"Unknown log level {log_level}: it is one of {', '.join(LEVELS)}.")
     overrides = _overrides(set_ or [])
@@ -195,6 +200,7 @@ def serve(
         seed=seed,
         cluster_id=cluster_id,
         events=events,
+        event_bodies=event_bodies,
         metrics_port=metrics_port,
         arm=None if plan is None else partial(_arm, plan.rules),
     )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from odradek.control.event_kinds import check_kind
+from odradek.control.events import event_body
 from odradek.control.messages.events import (
     Came,
-    EventBody,
     ForEvent,
     ForGroup,
     ForPartition,
@@ -40,6 +40,7 @@ from odradek.wording import counted, meant
 if TYPE_CHECKING:
     from odradek.control.events import EventRing
     from odradek.net.cluster import RunningCluster
+    from odradek.net.recent import Happened
     from odradek.node.telemetry.sink import Push
 
 __all__ = ["ClusterGone", "TookTooLong", "wait_for"]
@@ -117,8 +118,8 @@ class _Event(Condition):
         self._events = events
         self._seen = wanted.after
         self._missing = wanted.count
-        self._found: EventBody | None = None
-        self._near: EventBody | None = None
+        self._found: Happened | None = None
+        self._near: Happened | None = None
         self._fails: list[str] = []
 
     def read(self) -> int:
@@ -132,12 +133,13 @@ class _Event(Condition):
                     break
         return not self._missing
 
-    def _look_at(self, event: EventBody) -> None:
+    def _look_at(self, event: Happened) -> None:
         self._seen = event.seq
+        fields = event.fact.fields
         fails = [
-            f"{name} is {event.fields.get(name)!r}"
+            f"{name} is {fields.get(name)!r}"
             for name, value in self._wanted.fields.items()
-            if not _same(event.fields.get(name), value)
+            if not _same(fields.get(name), value)
         ]
         if fails:
             self._near, self._fails = event, fails
@@ -146,12 +148,13 @@ class _Event(Condition):
             self._found = event
 
     def found(self) -> object:
-        return self._found
+        return None if self._found is None else event_body(self._found)
 
     def lacking(self) -> NotYet:
         had = self._wanted.count - self._missing
-        near = f", the nearest has {', '.join(self._fails)}" if self._near is not None else ""
-        return NotYet(f"{had} of {counted(self._wanted.count, 'event')} {self._wanted.kind} came{near}", self._near)
+        near = None if self._near is None else event_body(self._near)
+        fails = "" if near is None else f", the nearest has {', '.join(self._fails)}"
+        return NotYet(f"{had} of {counted(self._wanted.count, 'event')} {self._wanted.kind} came{fails}", near)
 
 
 def _same(value: object, wanted: object) -> bool:

@@ -8,6 +8,7 @@ __all__ = ["KINDS", "check_kind"]
 
 KINDS = (
     "request",
+    "response",
     "init_producer_id",
     "transaction_kept",
     "partitions_added",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from odradek.log.machine import Fact
     from odradek.node.node import EventSink
 
-__all__ = ["EVENTS_MAX", "EventRing"]
+__all__ = ["EVENTS_MAX", "EventRing", "event_body"]
 
 
 class EventRing:
@@ -25,8 +25,10 @@ class EventRing:
         self, now: Callable[[], int] | None = None, *, size: int = EVENTS_MAX, also: EventSink | None = None
     ) -> None:
         self.recent = Recent(now, size=size, also=also)
-        self._of_kind: dict[str, deque[EventBody]] = {}
+        self._of_kind: dict[str, deque[Happened]] = {}
         """The same events by kind, in order; of a kind that has become rare some that are not kept any more."""
+        self._sorted = 0
+        """The number of the last event that is among them: who asks for a kind has the others sorted first."""
         self._changed: asyncio.Event | None = None
         self.ended = False
         """Whether the cluster is gone: nothing follows."""
@@ -43,38 +45,36 @@ class EventRing:
 
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """Keep what a node tells."""
-        told = tuple(facts)
-        seq = self.recent.last
-        self.recent.emit(node_id, told)
-        for fact in told:
-            seq += 1
-            self._index(
-                EventBody(seq=seq, at_ms=self.recent.newest_ms, node=node_id, kind=fact.kind, fields=fact.fields)
-            )
+        self.recent.emit(node_id, facts)
         self.wake()
 
-    def _index(self, event: EventBody) -> None:
-        events = self._of_kind.get(event.kind)
-        if events is None:
-            events = self._of_kind[event.kind] = deque()
-        events.append(event)
-        while events and events[0].seq < self.first:
-            events.popleft()
+    def _by_kind(self, kind: str) -> deque[Happened]:
+        """The events of a kind; those that have happened since somebody asked last are sorted now."""
+        first = self.first
+        for event in self.recent.after(self._sorted):
+            self._sorted = event.seq
+            events = self._of_kind.get(event.fact.kind)
+            if events is None:
+                events = self._of_kind[event.fact.kind] = deque()
+            events.append(event)
+            while events[0].seq < first:
+                events.popleft()
+        return self._of_kind.get(kind, deque())
 
     def last_of(self, kind: str) -> int:
         """The number of the newest event of this kind that is kept; 0 if there is none."""
-        events = self._of_kind.get(kind)
+        events = self._by_kind(kind)
         return events[-1].seq if events and events[-1].seq >= self.first else 0
 
-    def of_kind(self, kind: str, seq: int) -> list[EventBody]:
+    def of_kind(self, kind: str, seq: int) -> list[Happened]:
         """The events of this kind above this number that are kept, in order; costs what there are of them."""
         above = max(seq, self.first - 1)
-        newest_first = takewhile(lambda event: event.seq > above, reversed(self._of_kind.get(kind, ())))
+        newest_first = takewhile(lambda event: event.seq > above, reversed(self._by_kind(kind)))
         return list(newest_first)[::-1]
 
-    def after(self, seq: int) -> Iterator[EventBody]:
+    def after(self, seq: int) -> Iterator[Happened]:
         """The events above this number that are kept, in order."""
-        return map(_body, self.recent.after(seq))
+        return self.recent.after(seq)
 
     def wake(self) -> None:
         """Have everybody who waits look again."""
@@ -98,6 +98,7 @@ class EventRing:
             return
 
 
-def _body(event: Happened) -> EventBody:
+def event_body(event: Happened) -> EventBody:
+    """An event for whoever looks at it: with the body of a request or response, which is made readable now."""
     fact = event.fact
-    return EventBody(seq=event.seq, at_ms=event.at_ms, node=event.node, kind=fact.kind, fields=fact.fields)
+    return EventBody(seq=event.seq, at_ms=event.at_ms, node=event.node, kind=fact.kind, fields=fact.fields | fact.body)

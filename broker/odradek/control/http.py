@@ -23,6 +23,7 @@ from odradek.control.endpoints.asked import Asked, Endpoint
 from odradek.control.endpoints.events import kinds_of, seq_of
 from odradek.control.endpoints.state import truth_of
 from odradek.control.endpoints.table import ENDPOINTS
+from odradek.control.events import event_body
 from odradek.control.hub import Hosted, Hub, Taken
 from odradek.control.messages.common import Problem
 from odradek.control.plan import PlanError, converted
@@ -276,10 +277,10 @@ async def _told(hosted: Hosted, ring: EventRing, after: int, kinds: frozenset[st
             part = []
             for event in ring.after(after):
                 after = event.seq
-                if not kinds or event.kind in kinds:
+                if not kinds or event.fact.kind in kinds:
                     part.append(
-                        f"id: {event.seq}\nevent: {event.kind}\ndata: ".encode()
-                        + msgspec.json.encode(event, enc_hook=_plain)
+                        f"id: {event.seq}\nevent: {event.fact.kind}\ndata: ".encode()
+                        + msgspec.json.encode(event_body(event), enc_hook=_plain)
                         + b"\n\n"
                     )
                 if len(part) == PART:

@@ -100,7 +100,18 @@ class Fact(Struct, frozen=True, gc=False):
     """Something that happened, for the event log: a kind and its fields, named as in docs/events.md."""
 
     kind: str
-    fields: dict[str, object]
+    made_of: dict[str, object]
+    """The fields; a kind of facts that are told often makes them when they are read."""
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The fields without a body."""
+        return self.made_of
+
+    @property
+    def body(self) -> dict[str, object]:
+        """The field `body` or `body_bytes`, where there is one: only some readers want it."""
+        return {}
 
 
 class Machine(Generic[W]):

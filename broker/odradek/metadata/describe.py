@@ -28,6 +28,7 @@ __all__ = [
     "broker_entries",
     "client_metrics_entries",
     "group_entries",
+    "may_be_shown",
 ]
 
 UNKNOWN_KIND = 0
@@ -68,6 +69,28 @@ _BROKER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     )
     for name in names
 }
+
+
+def may_be_shown(name: str) -> bool:
+    """Whether the value of a key is no secret: Kafka shows none of a key that it does not know (`maybeSensitive`)."""
+    kinds = set(_kinds_of(name))
+    if kinds:
+        return Kind.PASSWORD not in kinds
+    return name in INERT_KEYS and not _SECRET.search(name)
+
+
+def _kinds_of(name: str) -> Iterator[Kind]:
+    """The type of a key of whatever resource, if it is known."""
+    if (of_listener := key_of(name)) is not None:
+        yield of_listener.rule.kind
+    for keys in (BROKER_KEYS, TOPIC_KEYS, CLIENT_METRICS_KEYS):
+        if name in keys:
+            yield keys[name].rule.kind
+    for group_keys in (GROUP_KEYS, HIDDEN_GROUP_KEYS):
+        if name in group_keys:
+            yield group_keys[name].key.rule.kind
+    if name in INERT_DEFAULTS:
+        yield INERT_DEFAULTS[name].kind
 
 
 class Synonym(Struct, frozen=True):

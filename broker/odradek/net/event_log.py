@@ -49,8 +49,10 @@ class EventLog:
     What cannot be written is not the brokers' trouble: the log is told so once, and that event is the last.
     """
 
-    def __init__(self, path: Path, log: Logger) -> None:
+    def __init__(self, path: Path, log: Logger, *, bodies: bool = False) -> None:
         self._path = path
+        self._bodies = bodies
+        """Whether requests and responses are written with their bodies."""
         self._told = log
         self._why_lost: str | None = None
         self._first_lost = 0
@@ -77,6 +79,8 @@ class EventLog:
                 "kind": fact.kind,
             }
             event.update(fact.fields)
+            if self._bodies:
+                event.update(fact.body)
             try:
                 self._log.msg(None, **event)
             except OSError as error:

@@ -136,4 +136,4 @@ class Recent:
                 "node": each.node,
                 "kind": each.fact.kind,
             }
-            yield event_line(head | each.fact.fields)
+            yield event_line(head | each.fact.fields | each.fact.body)

@@ -46,6 +46,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     cluster_id: str | None = None
     events: Path | None = None
+    event_bodies: bool = False
     metrics_port: int | None = None
     arm: Callable[[RunningCluster], object] | None = None
     """Applies rules to the cluster before anybody can connect."""
@@ -91,7 +92,7 @@ async def _run(options: ServeOptions, log: Logger, ready: Ready, hosting: Hostin
         return cluster
 
     with heeding_stops() as first_stop, ExitStack() as exits:
-        events = None if options.events is None else exits.enter_context(closing(_event_log(options.events, log)))
+        events = None if options.events is None else exits.enter_context(closing(_event_log(options, log)))
         async with hosting(start, events) as current:
             metrics_url = None
             if options.metrics_port is not None:
@@ -145,10 +146,11 @@ async def _warm(release: Release) -> None:
     await warm(release)
 
 
-def _event_log(path: Path, log: Logger) -> EventLog:
+def _event_log(options: ServeOptions, log: Logger) -> EventLog:
     from odradek.net.event_log import EventLog  # it imports structlog, which a start without events does not need
 
-    return EventLog(path, log)
+    assert options.events is not None, "events are wanted"
+    return EventLog(options.events, log, bodies=options.event_bodies)
 
 
 def _metrics_page(cluster: Callable[[], RunningCluster], host: str, port: int) -> MetricsPage:

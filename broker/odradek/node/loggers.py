@@ -27,7 +27,7 @@ LOGGERS: Mapping[str, tuple[str, ...]] = {
         "transaction_kept",
     ),
     "kafka.network.SocketServer": ("certificate_unmapped", "connection_closed", "unsecured_tokens_accepted"),
-    "kafka.request.logger": ("request",),
+    "kafka.request.logger": ("request", "response"),
     "kafka.server.KafkaApis": ("answer_unwritable", "flow_failed", "request_failed", "step_failed"),
     "org.apache.kafka.controller.QuorumController": (
         "broker_fenced",

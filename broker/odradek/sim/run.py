@@ -482,8 +482,9 @@ def _holds_joins_up(schedule: Schedule) -> bool:
 
 
 def digest(facts: list[tuple[int, int, Fact]]) -> str:
-    """Of what brokers did: the same for the same trace."""
-    return sha256(encode(facts, enc_hook=repr)).hexdigest()
+    """Of what brokers did and answered: the same for the same trace."""
+    told = [(at, node_id, fact.kind, fact.fields) for at, node_id, fact in facts]
+    return sha256(encode(told, enc_hook=repr)).hexdigest()
 
 
 def _kind_of(plan: Player, schedule: Schedule) -> type[Producer]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from odradek.control.conditions import wait_for
 from odradek.control.endpoints.asked import Asked
 from odradek.control.event_kinds import check_kind
-from odradek.control.messages.events import Came, EventsPage
+from odradek.control.events import event_body
+from odradek.control.messages.events import Came, EventBody, EventsPage
 
 __all__ = ["kinds_of", "list_events", "list_lines", "seq_of", "wait"]
 
 DIGITS_MAX = 18
+PART = 100
 
 
 async def wait(asked: Asked) -> Came:
@@ -25,13 +28,28 @@ async def list_events(asked: Asked) -> EventsPage:
     ring = asked.hosted.events
     after = seq_of(asked.query.get("after", "0"))
     kinds = kinds_of(asked.query)
-    events = [event for event in ring.after(after) if not kinds or event.kind in kinds]
-    return EventsPage(events=events, last=ring.last, lost=max(0, ring.first - 1 - after))
+    last, lost = ring.last, max(0, ring.first - 1 - after)
+    events: list[EventBody] = []
+    for event in ring.after(after):
+        if not kinds or event.fact.kind in kinds:
+            events.append(event_body(event))
+            await _give_way(len(events))
+    return EventsPage(events=events, last=last, lost=lost)
 
 
 async def list_lines(asked: Asked) -> list[str]:
     """The events that are kept, as the lines of an event file: what `odradek serve --events` writes."""
-    return [line.decode() for line in asked.hosted.events.recent.lines()]
+    lines: list[str] = []
+    for line in asked.hosted.events.recent.lines():
+        lines.append(line.decode())
+        await _give_way(len(lines))
+    return lines
+
+
+async def _give_way(count: int) -> None:
+    """Bodies take a while to make readable: the brokers have their turns meanwhile."""
+    if count % PART == 0:
+        await asyncio.sleep(0)
 
 
 def seq_of(text: str) -> int:

@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from odradek.control.why.words import clipped, clock, plain
 from odradek.net.recent import Happened, Recent
 from odradek.node.coordinators import INTERNAL_TOPICS
 
+if TYPE_CHECKING:
+    from odradek.log.machine import Fact
+
 __all__ = ["LINES", "event_text", "newest_lines"]
 
 LINES = 20
-LOOK_BACK = 200
+LOOK_BACK = 400
 LINE_MAX = 200
 VALUE_MAX = 80
+EXCHANGES = frozenset({"request", "response"})
 
 
 def newest_lines(recent: Recent, count: int = LINES) -> list[str]:
     """The newest events since the start of the cluster, the oldest first.
 
-    That a coordinator has written to its log is left out: what it has written says so itself.
+    That a coordinator has written to its log is left out: what it has written says so itself. So are answers without an
+    error: what the request has brought about stands there.
     """
     looked_at = recent.after(max(recent.start, recent.last - LOOK_BACK))
-    return [event_text(each) for each in looked_at if not _is_bookkeeping(each)][-count:]
+    return [event_text(each) for each in looked_at if not _is_bookkeeping(each.fact)][-count:]
 
 
-def _is_bookkeeping(event: Happened) -> bool:
-    return event.fact.kind == "lso_moved" and event.fact.fields.get("topic") in INTERNAL_TOPICS
+def _is_bookkeeping(fact: Fact) -> bool:
+    if fact.kind == "response":
+        return fact.fields["error"] == "NONE"
+    return fact.kind == "lso_moved" and fact.fields.get("topic") in INTERNAL_TOPICS
 
 
 def event_text(event: Happened) -> str:
     """`18:54:13.120 broker 1 state_change transactional_id=till-1 … Ongoing to PrepareCommit`: one line."""
     fact = event.fact
     words = [clock(event.at_ms), f"broker {event.node}", fact.kind]
-    words += _request(fact.fields) if fact.kind == "request" else _fields(fact.fields)
+    words += _request(fact.fields) if fact.kind in EXCHANGES else _fields(fact.fields)
     return clipped(" ".join(words), LINE_MAX)
 
 
 def _request(fields: Mapping[str, object]) -> list[str]:
+    """`END_TXN v5 of till`, and the error that it was answered."""
     who = "a broker" if fields.get("from_broker") else plain(fields.get("client_id") or "a client", VALUE_MAX)
-    return [f"{fields.get('api')} v{fields.get('version')} of {who}"]
+    words = [f"{fields.get('api')} v{fields.get('version')} of {who}"]
+    return [*words, f"error={fields['error']}"] if "error" in fields else words
 
 
 def _fields(fields: Mapping[str, object]) -> list[str]:

@@ -8,11 +8,12 @@ from typing import Protocol, TypeVar
 from msgspec import Struct
 
 from odradek.node.seams import HasConfig
+from odradek.node.transport.bodies import kept_message
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.peers import HasPeers
 from odradek.node.transport.router import HasRouter
 from odradek.node.transport.serving import Node as ServingNode
-from odradek.node.transport.serving import begin
+from odradek.node.transport.serving import begin, tell_response
 from odradek.security.principal import Peer, Principal
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN
@@ -88,11 +89,15 @@ async def envelope(node: Node, call: Call) -> EnvelopeResponse:
         is_broker=True,
         peer=Peer(principal=Principal(principal.name, principal.type)),
         passed_on=True,
+        # Its client counts its requests apart from the broker that passes it on.
+        conn=-1 - call.correlation_id,
     )
     serving, _ = begin(node, handler, passed_on)
     response = await serving
     if response is None:
         raise CloseConnection("no_answer_to_an_envelope")
+    if passed_on.told is not None:
+        tell_response(node, passed_on.told, response, kept_message(response))
     answered = ResponseHeader(header.correlation_id)
     return EnvelopeResponse(
         response_data=registry.encode(answered, codecs.response_header_version(handler.api_key, version))

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from odradek.node.quotas.meter import Meter
+from odradek.node.transport.request_facts import RequestFact
 from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire.registry import ApiKey
 
@@ -39,7 +40,11 @@ class Call(Struct):
     passed_on: bool = False
     """Whether a broker has passed it on for its client, who is the one that asks."""
     conn: int = 0
-    """The connection over which it came; 0 for what a broker asks of itself."""
+    """The connection over which it came; 0 for what a broker asks of itself, negative for what one has passed on."""
+    frame: memoryview | None = None
+    """The bytes behind its header, until they are told of; None where it came as a message, or nobody listens."""
+    told: RequestFact | None = None
+    """What was told of it; None where nobody listens."""
 
 
 Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]

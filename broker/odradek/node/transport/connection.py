@@ -8,9 +8,11 @@ from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.node.kernel.turns import TooManyEntries
+from odradek.node.transport.bodies import kept_response
 from odradek.node.transport.call import Call
 from odradek.node.transport.exchange import Exchange, Node
 from odradek.node.transport.router import Handler
+from odradek.node.transport.serving import tell_response
 from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire.errors import DecodeError
 from odradek.wire.frame import FrameBuffer
@@ -134,43 +136,30 @@ class Connection(Exchange[memoryview]):
                 position += 1
                 if tag_count:
                     _, position = unknown_tags(frame, position, tag_count)
-            if len(frame) > LONG_BYTES:
-                call = Call(
-                    handler.api_key,
-                    version,
-                    correlation_id,
-                    client_id,
-                    None,
-                    self.host,
-                    self.broker,
-                    False,
-                    self.peer,
-                    meter,
-                    conn=self.conn,
-                )
-                reading = node.turns.run_long(handler.read_long(frame, position), entries_max=handler.entries_max)
-                self._run(reading, self._read, handler, call)
-                return
-            request, _ = handler.read(frame, position)
-        except (DecodeError, Malformed, UnicodeDecodeError, IndexError) as error:
-            self._malformed(handler, error)
-            return
-        self._call(
-            handler,
-            Call(
+            call = Call(
                 handler.api_key,
                 version,
                 correlation_id,
                 client_id,
-                request,
+                None,
                 self.host,
                 self.broker,
                 False,
                 self.peer,
                 meter,
                 conn=self.conn,
-            ),
-        )
+            )
+            if node.facts.told:
+                call.frame = frame[position:]
+            if len(frame) > LONG_BYTES:
+                reading = node.turns.run_long(handler.read_long(frame, position), entries_max=handler.entries_max)
+                self._run(reading, self._read, handler, call)
+                return
+            call.request, _ = handler.read(frame, position)
+        except (DecodeError, Malformed, UnicodeDecodeError, IndexError) as error:
+            self._malformed(handler, error)
+            return
+        self._call(handler, call)
 
     def _malformed(self, handler: Handler, error: BaseException) -> None:
         self.close("malformed_request", api=handler.api_key.name, version=handler.version, error=str(error))
@@ -188,31 +177,33 @@ class Connection(Exchange[memoryview]):
     def _respond_long(self, handler: Handler, call: Call, response: object) -> None:
         self._run(self._write_long(handler, response), self._written, handler, call)
 
-    async def _write_long(self, handler: Handler, response: object) -> tuple[bytearray, Splices]:
+    async def _write_long(self, handler: Handler, response: object) -> tuple[object, bytearray, Splices]:
         out, splices = _head(handler), Splices()
         await self._node.turns.run_long(handler.write_long(response, out, splices))
-        return out, splices
+        return response, out, splices
 
     def _written(self, handler: Handler, call: Call, value: Any, error: BaseException | None) -> None:
         if error is not None:
             self._failed(handler, call, error)
         else:
-            self._send_response(call, *value)
+            self._send_response(handler, call, *value)
             if call.meter is not None and self._node.quotas is not None:
                 self._node.quotas.written(call)
 
     def _write(self, handler: Handler, call: Call, response: object) -> None:
         out, splices = _head(handler), Splices()
         handler.write(response, out, splices)
-        self._send_response(call, out, splices)
+        self._send_response(handler, call, response, out, splices)
 
-    def _send_response(self, call: Call, out: bytearray, splices: Splices) -> None:
+    def _send_response(self, handler: Handler, call: Call, response: Any, out: bytearray, splices: Splices) -> None:
         if splices:
             self._send_spliced(call.correlation_id, out, splices)
         else:
             size = len(out)
             _LENGTH_AND_CORRELATION.pack_into(out, 0, size - 4, call.correlation_id)
             self._send((out,), size)
+        if call.told is not None and not self.closing:
+            tell_response(self._node, call.told, response, kept_response(handler, out, splices, response))
 
     def _send_spliced(self, correlation_id: int, out: bytearray, splices: list[tuple[int, memoryview]]) -> None:
         size = len(out) - 4 + sum(len(view) for _, view in splices)

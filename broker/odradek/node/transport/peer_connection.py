@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from odradek.node.events import HandedRequest, HandedResponse, Message
+from odradek.node.transport.bodies import kept_message
 from odradek.node.transport.call import Call
 from odradek.node.transport.exchange import Exchange, Node
 from odradek.node.transport.router import Handler
+from odradek.node.transport.serving import tell_response
 from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN
@@ -88,6 +90,8 @@ class PeerConnection(Exchange[HandedRequest]):
         if not self.messages:
             self._node.outbox.gather(self)
         self.messages.append(message)
+        if call.told is not None:
+            tell_response(self._node, call.told, message.response, kept_message(message.response))
 
     def _forget(self) -> None:
         self._requests.clear()

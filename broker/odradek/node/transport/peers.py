@@ -19,11 +19,13 @@ from msgspec import Struct
 from odradek.node.events import Chunk, HandedRequest, HandedResponse, Message
 from odradek.node.kernel.flow import Flow
 from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasLog
+from odradek.node.transport.bodies import kept_message
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.outbox import HasOutbox
+from odradek.node.transport.request_facts import RequestFact
 from odradek.node.transport.router import Handler, HasRouter
 from odradek.node.transport.serving import Node as ServingNode
-from odradek.node.transport.serving import begin
+from odradek.node.transport.serving import begin, tell_response
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN
 from odradek.wire.errors import DecodeError
@@ -166,18 +168,28 @@ class Peers:
         try:
             parked = serving.send(None)
         except StopIteration as stop:
-            response: Struct = stop.value
+            response: Struct | None = stop.value
+            if call.told is not None:
+                self._answered_here(call.told, response)
             return response
         except Exception as error:
             return self._failed_here(call, error)
         wait: Wait[Struct | None] = node.kernel.wait(deadline=deadline)
 
         def done(value: Struct | None, error: BaseException | None) -> None:
-            wait.settle(value if error is None else self._failed_here(call, error))
+            if error is not None:
+                value = self._failed_here(call, error)
+            elif call.told is not None and not wait.settled:  # else nobody waits for it any more
+                self._answered_here(call.told, value)
+            wait.settle(value)
 
         # What serves it goes on by itself, as on another broker: whoever asks may give up, or go away.
         node.kernel.park(Flow(serving, done), parked)
         return await wait
+
+    def _answered_here(self, request: RequestFact, response: Struct | None) -> None:
+        if response is not None:
+            tell_response(self._node, request, response, kept_message(response))
 
     def _failed_here(self, call: Call, error: BaseException) -> Struct | None:
         if not isinstance(error, CloseConnection):

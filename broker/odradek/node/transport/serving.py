@@ -1,20 +1,26 @@
-"""Where the serving of a request begins, whoever has sent it: it is counted, told of, and given to the rules."""
+"""Where the serving of a request begins, whoever has sent it: it is counted, told of, and given to the rules.
+
+Where it is answered, that is told too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
-from odradek.log.machine import Fact
-from odradek.node.seams import HasCounters, HasFacts
+from msgspec import Struct
+
+from odradek.node.seams import HasClock, HasCounters, HasFacts
+from odradek.node.transport.bodies import Kept, kept_frame, kept_message
 from odradek.node.transport.call import Call
+from odradek.node.transport.request_facts import RequestFact, ResponseFact
 from odradek.node.transport.router import Handler
-from odradek.wire.registry import NAMES
+from odradek.wire.error_fields import first_error
 
 if TYPE_CHECKING:
     from odradek.node.faults import Faults
 
-__all__ = ["HasFaults", "Node", "begin"]
+__all__ = ["HasFaults", "Node", "Telling", "begin", "tell_request", "tell_response"]
 
 
 class HasFaults(Protocol):
@@ -23,7 +29,11 @@ class HasFaults(Protocol):
     faults: Faults | None
 
 
-class Node(HasCounters, HasFacts, HasFaults, Protocol):
+class Telling(HasClock, HasFacts, Protocol):
+    """What telling of a request touches of a broker."""
+
+
+class Node(Telling, HasCounters, HasFaults, Protocol):
     """What the beginning of every request touches of a broker."""
 
 
@@ -35,19 +45,35 @@ def begin(node: Node, handler: Handler, call: Call) -> tuple[Coroutine[Any, Any,
     """
     node.metrics.requests += 1
     if node.facts.told:
-        node.facts.emit((_request_fact(call),))
+        tell_request(node, handler, call)
     if node.faults is not None and node.faults.intercepts(call):
         postponed = node.faults.postpones
         return node.faults.serve(handler, call), postponed
     return handler.serve(node, call), False
 
 
-def _request_fact(call: Call) -> Fact:
-    fields: dict[str, object] = {
-        "api": NAMES[call.api_key],
-        "version": call.version,
-        "correlation": call.correlation_id,
-        "client_id": call.client_id,
-        "from_broker": call.is_broker,
-    }
-    return Fact("request", fields)
+def tell_request(node: Telling, handler: Handler, call: Call) -> None:
+    """Tell that a request was read."""
+    frame, request = call.frame, call.request
+    fact = RequestFact(
+        "request",
+        _NO_FIELDS,
+        handler,
+        call.correlation_id,
+        call.client_id,
+        call.is_broker,
+        call.conn,
+        node.now,
+        kept_message(request) if frame is None else kept_frame(handler, frame, request),
+    )
+    call.frame, call.told = None, fact
+    node.facts.emit((fact,))
+
+
+_NO_FIELDS: dict[str, object] = {}
+
+
+def tell_response(node: Telling, request: RequestFact, response: Struct, kept: Kept) -> None:
+    """Tell what a request was answered."""
+    error, duration_ms = first_error(response), node.now - request.at_ms
+    node.facts.emit((ResponseFact("response", _NO_FIELDS, request, error, duration_ms, kept),))
