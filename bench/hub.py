@@ -61,10 +61,13 @@ class Caller:
 
 
 @contextmanager
-def running_hub() -> Iterator[tuple[int, str]]:
-    """A hub as a process: its id and its URL."""
+def running_hub(package: Path | None = None) -> Iterator[tuple[int, str]]:
+    """A hub as a process, of the package in this folder: its id and its URL."""
+    environment = os.environ if package is None else {**os.environ, "PYTHONPATH": str(package)}
     command = [sys.executable, "-m", "odradek", "hub", "--listen", "127.0.0.1:0", "--until-stdin-ends"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         yield process.pid, process.stdout.readline().strip().removeprefix(READY)

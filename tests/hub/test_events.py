@@ -142,6 +142,26 @@ def test_events_are_lines_of_a_file(hub: HubClient, tmp_path: Path) -> None:
     assert 0 == checked.returncode, checked.stdout + checked.stderr
 
 
+@pytest.mark.slow
+def test_whoever_looks_sees_what_was_asked_and_answered(hub: HubClient) -> None:
+    cluster, bootstrap = made(hub, topics=["t"])
+    till = Till(bootstrap)
+    till.add()
+    till.close()
+    lines = map(json.loads, hub.get("clusters", cluster, "events", "lines"))
+    of_lines = [line["body"] for line in lines if line["kind"] == "response" and line["api"] == "INIT_PRODUCER_ID"]
+    page = hub.get("clusters", cluster, "events", kind="request,response")["events"]
+    [asked, answered] = [event["fields"] for event in page if event["fields"]["api"] == "INIT_PRODUCER_ID"]
+    assert asked["body"]["transactionalId"] == "till-1"
+    assert [answered["body"]] == of_lines
+    kind, followed = next(hub.events(cluster, kind="response"))
+    assert ("response", {"body"}) == (kind, {"body"} & followed["fields"].keys())
+    waited = hub.post(
+        "clusters", cluster, "wait", body={"event": {"kind": "response", "fields": {"api": "INIT_PRODUCER_ID"}}}
+    )
+    assert answered == waited["found"][0]["fields"]
+
+
 def test_the_kinds_of_events_are_those_of_the_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
     rows = re.findall(r"^\| (`[^|]+`) \|", page.split("| kind | fields")[1], re.MULTILINE)

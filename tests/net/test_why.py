@@ -397,6 +397,8 @@ def test_an_event_is_a_line() -> None:
     assert "00:00:01.005 broker 2 request END_TXN v5 of till" == line("request", **asked)
     assert "request FETCH v1 of a client" in line("request", api="FETCH", version=1, client_id=None, from_broker=False)
     assert "request FETCH v1 of a broker" in line("request", api="FETCH", version=1, client_id=None, from_broker=True)
+    answered = asked | {"error": "PRODUCER_FENCED", "duration_ns": 0}
+    assert line("response", **answered).endswith("response END_TXN v5 of till error=PRODUCER_FENCED")
     changed = line("state_change", transactional_id="till-1", state_from="Ongoing", state_to="PrepareCommit", tv=2)
     assert changed.endswith("state_change transactional_id=till-1 tv=2 Ongoing to PrepareCommit")
     assert line("state_change", transactional_id="a", state_to="Empty").endswith("transactional_id=a to Empty")
@@ -412,10 +414,14 @@ def test_the_newest_events_are_those_since_the_start() -> None:
     internal = Fact("lso_moved", {"topic": "__transaction_state", "partition": 0, "hw": 1, "lso": 1})
     recent.emit(1, [Fact("fenced", {"tv": 0}), internal])
     assert ["00:00:00.001 broker 1 fenced tv=0"] == newest_lines(recent)
+    recent.emit(1, [Fact("response", {"api": "END_TXN", "version": 5, "error": error}) for error in ("NONE", "X")])
+    assert ["fenced tv=0", "response END_TXN v5 of a client error=X"] == [
+        text.partition("broker 1 ")[2] for text in newest_lines(recent)
+    ]
     recent.emit(1, [Fact("fenced", {"tv": number}) for number in range(100)])
     assert LINES == len(newest_lines(recent))
     assert newest_lines(recent)[-1].endswith("fenced tv=99")
-    assert (54, 103) == (recent.first, recent.last)
+    assert (56, 105) == (recent.first, recent.last)
 
 
 def test_what_is_kept_is_bounded_however_it_is_told() -> None:

@@ -52,6 +52,8 @@ def test_every_request_is_logged_at_debug_and_no_longer(tells: bool) -> None:
     alter(world, requests="DEBUG")
     client.ask(MetadataRequest(), 9)
     assert {"METADATA"} <= {fields["api"] for fields in logged(world, "request")}
+    [answer] = [fields for fields in logged(world, "response") if fields["api"] == "METADATA"]
+    assert ("NONE", False) == (answer["error"], "body" in answer)
     assert [] == logged(world, "leadership_taken")
     alter(world, requests=None)
     world.log.lines.clear()

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from odradek.log.machine import Fact
 from odradek.node.quotas.meter import Meter
-from odradek.node.transport.request_facts import RequestFact
 from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire.registry import ApiKey
 
@@ -43,7 +43,7 @@ class Call(Struct):
     """The connection over which it came; 0 for what a broker asks of itself, negative for what one has passed on."""
     frame: memoryview | None = None
     """The bytes behind its header, until they are told of; None where it came as a message, or nobody listens."""
-    told: RequestFact | None = None
+    told: Fact | None = None
     """What was told of it; None where nobody listens."""
 
 

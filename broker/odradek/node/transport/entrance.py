@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from odradek.node.seams import HasClock, HasConfig, HasCounters, HasIdentity, HasLog, HasMetadata, HasRandom, HasTimers
+from odradek.node.seams import HasConfig, HasCounters, HasIdentity, HasLog, HasMetadata, HasRandom, HasTimers
 from odradek.node.transport.router import HasRouter
+from odradek.node.transport.serving import Telling
 from odradek.security.listeners import SecurityProtocol
 from odradek.security.principal import SOMEBODY, MappingRules, Peer
 
@@ -19,7 +20,7 @@ __all__ = ["Entrance"]
 
 
 class Node(
-    HasClock,
+    Telling,
     HasConfig,
     HasCounters,
     HasIdentity,

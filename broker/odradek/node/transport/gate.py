@@ -12,10 +12,11 @@ from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812
 from typing import TYPE_CHECKING, Any, Protocol
 
-from odradek.node.seams import HasClock, HasCounters, HasRandom, HasTimers
+from odradek.node.seams import HasCounters, HasRandom, HasTimers
 from odradek.node.transport.call import Call
 from odradek.node.transport.failures import error_response
 from odradek.node.transport.router import HasRouter
+from odradek.node.transport.serving import Telling, tell_request
 from odradek.security.logins import begin_login
 from odradek.security.mechanisms import Admitted, LoginFailed
 from odradek.security.principal import Peer, Principal
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Gate"]
 
 
-class Node(HasClock, HasCounters, HasRandom, HasRouter, HasTimers, Protocol):
+class Node(Telling, HasCounters, HasRandom, HasRouter, HasTimers, Protocol):
     """What a gate touches of its broker."""
 
 
@@ -101,7 +102,17 @@ class Gate:
             self._close(connection, "unsupported_api", api_key=api_key, version=version)
             return False
         position = _HEADER.size + max(0, client_id_length)
-        call = Call(handler.api_key, version, correlation_id, None, None, connection.host, False)
+        client_id = None if client_id_length < 0 else bytes(frame[_HEADER.size : position]).decode(errors="replace")
+        call = Call(
+            handler.api_key,
+            version,
+            correlation_id,
+            client_id,
+            None,
+            connection.host,
+            False,
+            conn=connection.conn,
+        )
         try:
             if handler.flexible_request:
                 _, position = unknown_tags(frame, position + 1, frame[position])
@@ -109,6 +120,9 @@ class Gate:
         except (DecodeError, Malformed, IndexError) as error:
             self._close(connection, "malformed_request", api=call.api_key.name, error=str(error))
             return False
+        if self._node.facts.told:
+            call.frame = frame[position:]
+            tell_request(self._node, handler, call)
         if self._state is State.LOGGING_IN:
             self._log_in(connection, handler, call)
         elif handler.api_key is ApiKey.SASL_HANDSHAKE:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from odradek.log.machine import Fact
 from odradek.node.events import Chunk, HandedRequest, HandedResponse, Message
 from odradek.node.kernel.flow import Flow
 from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasLog
 from odradek.node.transport.bodies import kept_message
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.outbox import HasOutbox
-from odradek.node.transport.request_facts import RequestFact
 from odradek.node.transport.router import Handler, HasRouter
 from odradek.node.transport.serving import Node as ServingNode
 from odradek.node.transport.serving import begin, tell_response
@@ -187,7 +187,7 @@ class Peers:
         node.kernel.park(Flow(serving, done), parked)
         return await wait
 
-    def _answered_here(self, request: RequestFact, response: Struct | None) -> None:
+    def _answered_here(self, request: Fact, response: Struct | None) -> None:
         if response is not None:
             tell_response(self._node, request, response, kept_message(response))
 

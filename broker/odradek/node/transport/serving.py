@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from odradek.log.machine import Fact
 from odradek.node.seams import HasClock, HasCounters, HasFacts
 from odradek.node.transport.bodies import Kept, kept_frame, kept_message
 from odradek.node.transport.call import Call
@@ -73,7 +74,8 @@ def tell_request(node: Telling, handler: Handler, call: Call) -> None:
 _NO_FIELDS: dict[str, object] = {}
 
 
-def tell_response(node: Telling, request: RequestFact, response: Struct, kept: Kept) -> None:
-    """Tell what a request was answered."""
+def tell_response(node: Telling, request: Fact, response: Struct, kept: Kept) -> None:
+    """Tell what a request was answered that was told of before."""
+    assert isinstance(request, RequestFact), "a call knows what was told of it"
     error, duration_ms = first_error(response), node.now - request.at_ms
     node.facts.emit((ResponseFact("response", _NO_FIELDS, request, error, duration_ms, kept),))
