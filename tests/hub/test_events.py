@@ -65,6 +65,17 @@ def test_the_ring_finds_the_events_of_a_kind() -> None:
     assert 0 == ring.last_of("tock")
 
 
+def test_what_has_left_the_ring_is_held_by_nobody() -> None:
+    ring = ring_of(5, size=10)
+    assert 5 == ring.last_of("tick")
+    ring.emit(1, [Fact("tock", {})] * 9)
+    assert ring._of_kind
+    ring.emit(1, [Fact("tock", {})])
+    assert not ring._of_kind
+    assert (0, 15) == (ring.last_of("tick"), ring.last_of("tock"))
+    assert list(range(6, 16)) == [event.seq for event in ring.of_kind("tock", 0)]
+
+
 async def test_what_happens_in_one_moment_is_told_at_once() -> None:
     """Many may follow a busy broker: were each told of each event by itself, clients would wait for that."""
 

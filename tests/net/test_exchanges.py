@@ -42,14 +42,14 @@ def told(recent: Recent) -> list[dict[str, Any]]:
     return [json.loads(line) for line in recent.lines()]
 
 
-def pairs(events: list[dict[str, Any]]) -> dict[tuple[str, int, int], list[str]]:
-    """By API, connection and correlation: what was told of it, in order."""
-    found: dict[tuple[str, int, int], list[str]] = {}
+def pairs(events: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    """The API of each request of a client, and what was told of it, in order."""
+    found: dict[tuple[object, ...], list[str]] = {}
     for event in events:
-        if event["kind"] in ("request", "response") and not event["from_broker"]:
-            key = (event["api"], event["connection"], event["correlation"])
+        if event["kind"] in ("request", "response") and not event["client_id"].startswith("broker-"):
+            key = (event["api"], event["node"], event["connection"], event["correlation"])
             found.setdefault(key, []).append(event.get("error", "asked"))
-    return found
+    return [(str(key[0]), said) for key, said in found.items()]
 
 
 def produce(topic: str, *, acks: int = -1, size: int = 10) -> ProduceRequest:
@@ -69,14 +69,13 @@ def test_requests_and_their_responses() -> None:
             two.ask(produce("t", size=900_000), 9)
             two.ask(EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True), 3)
     events = told(recent)
-    found = pairs(events)
     assert [
         ("METADATA", ["asked", "NONE"]),
         ("METADATA", ["asked", "NONE"]),
         ("PRODUCE", ["asked", "UNKNOWN_TOPIC_OR_PARTITION"]),
         ("PRODUCE", ["asked", "NONE"]),
         ("END_TXN", ["asked", "INVALID_PRODUCER_ID_MAPPING"]),
-    ] == [(api, said) for (api, _, _), said in found.items()]
+    ] == pairs(events)
     names = {event["connection"]: event["client_id"] for event in events if event["kind"] == "request"}
     assert {"one", "two"} == {name for connection, name in names.items() if connection > 0}
     records = [
@@ -118,7 +117,7 @@ def test_where_the_client_gets_no_answer() -> None:
         ("METADATA", ["asked"]),
         ("METADATA", ["asked"]),
         ("METADATA", ["asked"]),
-    ] == [(api, said) for (api, _, _), said in pairs(told(recent)).items()]
+    ] == pairs(told(recent))
 
 
 # ---------------------------------------------------------------------- secrets
@@ -139,8 +138,11 @@ def test_no_line_has_a_secret() -> None:
     recent = Recent()
     with Cluster(brokers=3, config=SECURED, events=recent) as cluster:
         hmacs = [tells_secrets(split(address)) for address in cluster.bootstrap.split(",")]
-    lines = list(recent.lines())
-    apis = {event["api"] for event in map(json.loads, lines) if event["kind"] == "response" and "body" in event}
+    lines, events = list(recent.lines()), told(recent)
+    assert all(["asked", said[-1]] == said for _, said in pairs(events))
+    passed_on = [event["api"] for event in events if event["kind"] == "response" and event["connection"] < 0]
+    assert 2 * ["CREATE_DELEGATION_TOKEN", "RENEW_DELEGATION_TOKEN"] == passed_on
+    apis = {event["api"] for event in events if event["kind"] == "response" and "body" in event}
     assert {
         "SASL_HANDSHAKE",
         "SASL_AUTHENTICATE",

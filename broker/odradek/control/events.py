@@ -46,6 +46,8 @@ class EventRing:
     def emit(self, node_id: int, facts: Iterable[Fact]) -> None:
         """Keep what a node tells."""
         self.recent.emit(node_id, facts)
+        if self._of_kind and self._sorted < self.first:
+            self._of_kind.clear()  # nobody has asked since, and what they were asked for is gone
         self.wake()
 
     def _by_kind(self, kind: str) -> deque[Happened]:

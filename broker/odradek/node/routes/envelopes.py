@@ -89,8 +89,8 @@ async def envelope(node: Node, call: Call) -> EnvelopeResponse:
         is_broker=True,
         peer=Peer(principal=Principal(principal.name, principal.type)),
         passed_on=True,
-        # Its client counts its requests apart from the broker that passes it on.
-        conn=-1 - call.correlation_id,
+        # Its correlation id is its client's, and says nothing on a connection of brokers: it has a number of its own.
+        conn=-node.metrics.requests,
     )
     serving, _ = begin(node, handler, passed_on)
     response = await serving
