@@ -66,3 +66,10 @@ class Facts:
                 log.debug(fact.kind, node=self._node_id, **fact.fields)
         if self._events is not None:
             self._events.emit(self._node_id, facts)
+
+    def tell(self, fact: Fact) -> None:
+        """Pass one on that comes with every request, and is none of `LOGGED_FACTS`."""
+        if self._log.tells_facts:
+            self._log.debug(fact.kind, node=self._node_id, **fact.fields)
+        if self._events is not None:
+            self._events.emit(self._node_id, (fact,))

@@ -1,16 +1,19 @@
-"""The first error in a response: that of the whole, else that of its first entry that has one."""
+"""The first error in a response: that of the whole, else that of its first entry that has one.
+
+Somebody may ask this of every response, so the function of each class is emitted from its fields, once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
-from typing import Any, get_args
+from collections.abc import Callable, Iterator
+from typing import Any, get_args, get_origin
 
 from msgspec import Struct, structs
 
 __all__ = ["first_error"]
 
 Find = Callable[[Any], int]
+_FINDERS: dict[type[Struct], Find] = {}
 
 
 def first_error(response: Struct) -> int:
@@ -18,19 +21,31 @@ def first_error(response: Struct) -> int:
     return (_FINDERS.get(type(response)) or _finder(type(response)))(response)
 
 
-_FINDERS: dict[type[Struct], Find] = {}
-
-
 def _finder(cls: type[Struct]) -> Find:
-    """The function that looks through messages of a class; made when the first of them is looked at."""
-    own, nested = [], []
-    for field in structs.fields(cls):
-        if field.name.endswith("error_code"):
-            own.append(field.name)
-        elif (inner := _struct_in(field.type)) is not None and (find := _finder(inner)) is not _nothing:
-            nested.append((field.name, find))
-    found = _FINDERS[cls] = _find(own, nested)
+    lines = ["def find(value_0):", *_lines(cls, 0), "    return 0"]
+    namespace: dict[str, Any] = {}
+    exec(compile("\n".join(lines), f"<first error in {cls.__name__}>", "exec"), namespace)
+    found: Find = namespace["find"]
+    _FINDERS[cls] = found
     return found
+
+
+def _lines(cls: type[Struct], depth: int) -> Iterator[str]:
+    """What returns the first error in `value_DEPTH`: its own fields come before those of what it holds."""
+    indent, value = "    " * (depth + 1), f"value_{depth}"
+    fields = structs.fields(cls)
+    for field in fields:
+        if field.name.endswith("error_code"):
+            yield f"{indent}if {value}.{field.name}: return {value}.{field.name}"
+    for field in fields:
+        inner = _struct_in(field.type)
+        within = [] if inner is None else list(_lines(inner, depth + 1))
+        if within:
+            held = f"{value}.{field.name}"
+            is_list = any(get_origin(kind) is list for kind in (field.type, *get_args(field.type)))
+            each = f"{held} or ()" if is_list else f"() if {held} is None else ({held},)"
+            yield f"{indent}for value_{depth + 1} in {each}:"
+            yield from within
 
 
 def _struct_in(kind: Any) -> type[Struct] | None:
@@ -38,29 +53,3 @@ def _struct_in(kind: Any) -> type[Struct] | None:
     if isinstance(kind, type) and issubclass(kind, Struct):
         return kind
     return next((inner for each in get_args(kind) if (inner := _struct_in(each)) is not None), None)
-
-
-def _nothing(_: object) -> int:
-    return 0
-
-
-def _find(own: list[str], nested: list[tuple[str, Find]]) -> Find:
-    if not nested:
-        if not own:
-            return _nothing
-        if len(own) == 1:
-            return attrgetter(own[0])
-
-    def find(value: Any) -> int:
-        for name in own:
-            code: int = getattr(value, name)
-            if code:
-                return code
-        for name, look in nested:
-            inner = getattr(value, name)
-            for each in inner if type(inner) is list else () if inner is None else (inner,):
-                if code := look(each):
-                    return code
-        return 0
-
-    return find

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from msgspec import Struct
 
 from odradek.node.seams import HasConfig
-from odradek.node.transport.bodies import kept_message
+from odradek.node.transport.bodies import PACKED, kept_message
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.peers import HasPeers
 from odradek.node.transport.router import HasRouter
@@ -97,7 +97,7 @@ async def envelope(node: Node, call: Call) -> EnvelopeResponse:
     if response is None:
         raise CloseConnection("no_answer_to_an_envelope")
     if passed_on.told is not None:
-        tell_response(node, passed_on.told, response, kept_message(response))
+        tell_response(node, passed_on.told, response, kept_message(response), PACKED)
     answered = ResponseHeader(header.correlation_id)
     return EnvelopeResponse(
         response_data=registry.encode(answered, codecs.response_header_version(handler.api_key, version))

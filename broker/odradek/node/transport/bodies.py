@@ -24,7 +24,7 @@ from odradek.wire.registry import ApiKey
 if TYPE_CHECKING:
     from odradek.wire.schema import Field, StructSpec
 
-__all__ = ["BODY_BYTES_MAX", "Api", "Kept", "Packed", "kept_frame", "kept_message", "kept_response", "rendered"]
+__all__ = ["BODY_BYTES_MAX", "PACKED", "Api", "Kept", "kept_frame", "kept_message", "kept_response", "rendered"]
 
 BODY_BYTES_MAX = 4096
 """A longer message, its records left out, is told without a body."""
@@ -56,34 +56,30 @@ class Api(Protocol):
     def request_type(self) -> type[Struct]: ...
     @property
     def response_type(self) -> type[Struct]: ...
-    @property
-    def flexible_response(self) -> bool: ...
 
 
-class Packed(Struct, frozen=True, gc=False):
-    """A message that was handed over within the process: a copy, because those who have it may change it."""
-
-    data: bytes
-
-
-Kept: TypeAlias = bytes | bytearray | Packed | Struct | int | None
-"""The bytes of a message, a copy, the message with its records summarised, or its size; None: nothing is known."""
+Kept: TypeAlias = bytes | bytearray | Struct | int | None
+"""The bytes of a message, the message with its records summarised, or its size; None: nothing is known."""
+PACKED = -1
+"""In place of where a message begins in its bytes: they are the copy of one that was handed over."""
 
 
 # ---------------------------------------------------------------------- to keep
 
 
-def kept_frame(api: Api, frame: memoryview, request: Struct) -> Kept:
-    """Of a request that came as these bytes (behind its header) and was decoded."""
-    size = len(frame)
+def kept_frame(api: Api, frame: memoryview, start: int, request: Struct) -> Kept:
+    """Of a request that was decoded from these bytes, where it begins behind its header."""
+    size = len(frame) - start
     if size <= BODY_BYTES_MAX:
         return bytes(frame)
     return _in_short(request, IN_PATHS.get(api.api_key) if api.api_key is ApiKey.PRODUCE else None, size)
 
 
-def kept_response(api: Api, out: bytearray, splices: Sequence[tuple[int, memoryview]], response: Struct) -> Kept:
-    """Of a response that was written as these bytes, its frame and header before it, with records spliced in."""
-    size = len(out)
+def kept_response(
+    api: Api, out: bytearray, start: int, splices: Sequence[tuple[int, memoryview]], response: Struct
+) -> Kept:
+    """Of a response that was written as these bytes, with records spliced in; before it are its length and header."""
+    size = len(out) - start
     if size <= BODY_BYTES_MAX and not splices:
         return out
     size += sum(len(view) for _, view in splices)
@@ -91,12 +87,12 @@ def kept_response(api: Api, out: bytearray, splices: Sequence[tuple[int, memoryv
 
 
 def kept_message(message: Struct) -> Kept:
-    """Of a message that is handed over within the process."""
+    """Of a message that is handed over within the process: a copy, because those who have it may change it."""
     try:
         data = _pack(message)
     except (TypeError, ValueError, OverflowError):
         return None  # such as a text that UTF-8 has no form for: no bytes are written that would refuse it
-    return Packed(data) if len(data) <= BODY_BYTES_MAX else None
+    return data if len(data) <= BODY_BYTES_MAX else None
 
 
 def _in_short(message: Any, path: tuple[str, str] | None, size: int) -> Kept:
@@ -128,19 +124,22 @@ def _without_records(entry: Any) -> Any:
 # ---------------------------------------------------------------------- to show
 
 
-def rendered(kept: Kept, cls: type[Struct], version: int, *, start: int = 0) -> dict[str, object]:
+def rendered(kept: Kept, start: int, cls: type[Struct], version: int) -> dict[str, object]:
     """The field `body` of an event, or `body_bytes` where the size alone is known; neither where nothing is.
 
     Names and values are those of Kafka's own JSON form of a message; records and other bytes are summarised, and
-    secrets are not shown. `start` is where the message begins in its bytes.
+    secrets are not shown. `start` is where the message begins in its bytes, or `PACKED`.
     """
     if kept is None:
         return {}
     if isinstance(kept, int):
         return {"body_bytes": kept}
-    if isinstance(kept, bytes | bytearray):
-        kept, _ = registry.reader(cls, version)(memoryview(kept), start)
-    content = msgspec.msgpack.decode(kept.data) if isinstance(kept, Packed) else _plain(kept)
+    if not isinstance(kept, bytes | bytearray):
+        content = _plain(kept)
+    elif start == PACKED:
+        content = msgspec.msgpack.decode(kept)
+    else:
+        content = _plain(registry.reader(cls, version)(memoryview(kept), start)[0])
     return {"body": _shower(cls, version)(content)}
 
 

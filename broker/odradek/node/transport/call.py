@@ -42,7 +42,9 @@ class Call(Struct):
     conn: int = 0
     """The connection over which it came; 0 for what a broker asks of itself, negative for what one has passed on."""
     frame: memoryview | None = None
-    """The bytes behind its header, until they are told of; None where it came as a message, or nobody listens."""
+    """Its bytes, until they are told of; None where it came as a message, or nobody listens."""
+    start: int = -1
+    """Where it begins in them, behind its header; -1 where there are none (`bodies.PACKED`)."""
     told: Fact | None = None
     """What was told of it; None where nobody listens."""
 

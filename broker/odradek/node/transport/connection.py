@@ -43,7 +43,7 @@ class Gate(Protocol):
 
 def _head(handler: Handler) -> bytearray:
     """Room for length and correlation id, and no tagged fields."""
-    return bytearray(9 if handler.flexible_response else 8)
+    return bytearray(handler.response_start)
 
 
 class Connection(Exchange[memoryview]):
@@ -150,7 +150,7 @@ class Connection(Exchange[memoryview]):
                 conn=self.conn,
             )
             if node.facts.told:
-                call.frame = frame[position:]
+                call.frame, call.start = frame, position
             if len(frame) > LONG_BYTES:
                 reading = node.turns.run_long(handler.read_long(frame, position), entries_max=handler.entries_max)
                 self._run(reading, self._read, handler, call)
@@ -203,7 +203,9 @@ class Connection(Exchange[memoryview]):
             _LENGTH_AND_CORRELATION.pack_into(out, 0, size - 4, call.correlation_id)
             self._send((out,), size)
         if call.told is not None and not self.closing:
-            tell_response(self._node, call.told, response, kept_response(handler, out, splices, response))
+            start = handler.response_start
+            kept = kept_response(handler, out, start, splices, response)
+            tell_response(self._node, call.told, response, kept, start)
 
     def _send_spliced(self, correlation_id: int, out: bytearray, splices: list[tuple[int, memoryview]]) -> None:
         size = len(out) - 4 + sum(len(view) for _, view in splices)

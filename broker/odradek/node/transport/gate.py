@@ -121,7 +121,7 @@ class Gate:
             self._close(connection, "malformed_request", api=call.api_key.name, error=str(error))
             return False
         if self._node.facts.told:
-            call.frame = frame[position:]
+            call.frame, call.start = frame, position
             tell_request(self._node, handler, call)
         if self._state is State.LOGGING_IN:
             self._log_in(connection, handler, call)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from odradek.node.events import HandedRequest, HandedResponse, Message
-from odradek.node.transport.bodies import kept_message
+from odradek.node.transport.bodies import PACKED, kept_message
 from odradek.node.transport.call import Call
 from odradek.node.transport.exchange import Exchange, Node
 from odradek.node.transport.router import Handler
@@ -91,7 +91,7 @@ class PeerConnection(Exchange[HandedRequest]):
             self._node.outbox.gather(self)
         self.messages.append(message)
         if call.told is not None:
-            tell_response(self._node, call.told, message.response, kept_message(message.response))
+            tell_response(self._node, call.told, message.response, kept_message(message.response), PACKED)
 
     def _forget(self) -> None:
         self._requests.clear()

@@ -20,7 +20,7 @@ from odradek.log.machine import Fact
 from odradek.node.events import Chunk, HandedRequest, HandedResponse, Message
 from odradek.node.kernel.flow import Flow
 from odradek.node.seams import HasClock, HasConfig, HasIdentity, HasKernel, HasLog
-from odradek.node.transport.bodies import kept_message
+from odradek.node.transport.bodies import PACKED, kept_message
 from odradek.node.transport.call import Call, CloseConnection
 from odradek.node.transport.outbox import HasOutbox
 from odradek.node.transport.router import Handler, HasRouter
@@ -189,7 +189,7 @@ class Peers:
 
     def _answered_here(self, request: Fact, response: Struct | None) -> None:
         if response is not None:
-            tell_response(self._node, request, response, kept_message(response))
+            tell_response(self._node, request, response, kept_message(response), PACKED)
 
     def _failed_here(self, call: Call, error: BaseException) -> Struct | None:
         if not isinstance(error, CloseConnection):

@@ -10,8 +10,6 @@ from odradek.wire.registry import NAMES
 __all__ = ["RequestFact", "ResponseFact"]
 
 NS_PER_MS = 1_000_000
-BEFORE_RESPONSE = 8
-"""Bytes before a response in its frame: length and correlation id; where it is flexible a count of tagged fields."""
 
 
 class RequestFact(Fact, frozen=True, gc=False):
@@ -25,6 +23,8 @@ class RequestFact(Fact, frozen=True, gc=False):
     at_ms: int
     """By the broker's clock."""
     kept: Kept
+    start: int
+    """Where the request begins in the bytes that are kept, or `PACKED`."""
 
     @property
     def fields(self) -> dict[str, object]:
@@ -39,7 +39,7 @@ class RequestFact(Fact, frozen=True, gc=False):
 
     @property
     def body(self) -> dict[str, object]:
-        return rendered(self.kept, self.api.request_type, self.api.version)
+        return rendered(self.kept, self.start, self.api.request_type, self.api.version)
 
 
 class ResponseFact(Fact, frozen=True, gc=False):
@@ -50,6 +50,7 @@ class ResponseFact(Fact, frozen=True, gc=False):
     """The first code in the response that is not that of NONE."""
     duration_ms: int
     kept: Kept
+    start: int
 
     @property
     def fields(self) -> dict[str, object]:
@@ -58,4 +59,4 @@ class ResponseFact(Fact, frozen=True, gc=False):
     @property
     def body(self) -> dict[str, object]:
         api = self.request.api
-        return rendered(self.kept, api.response_type, api.version, start=BEFORE_RESPONSE + api.flexible_response)
+        return rendered(self.kept, self.start, api.response_type, api.version)

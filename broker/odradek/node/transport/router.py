@@ -172,7 +172,8 @@ class Handler(Struct):
     read: Callable[[memoryview, int], tuple[Any, int]]
     write: Callable[[Any, bytearray, list[tuple[int, memoryview]]], None]
     flexible_request: bool
-    flexible_response: bool
+    response_start: int
+    """Where a response begins: behind its length and correlation id, and no tagged fields where it is flexible."""
     serve: Serve
     entries_max: int
     request_type: type[Struct]
@@ -265,7 +266,7 @@ class Router:
             read=codecs.reader(registry.request_type(route.api_key), version),
             write=codecs.writer(registry.response_type(route.api_key), version),
             flexible_request=codecs.request_header_version(route.api_key, version) >= 2,
-            flexible_response=codecs.response_header_version(route.api_key, version) >= 1,
+            response_start=9 if codecs.response_header_version(route.api_key, version) >= 1 else 8,
             serve=serve if self._guard is None else self._guard(route.api_key, serve),
             entries_max=SHARED_ENTRIES_MAX if route.api_key in SHARED else ENTRIES_MAX,
             request_type=codecs.request_type(route.api_key),

@@ -65,17 +65,18 @@ def tell_request(node: Telling, handler: Handler, call: Call) -> None:
         call.is_broker,
         call.conn,
         node.now,
-        kept_message(request) if frame is None else kept_frame(handler, frame, request),
+        kept_message(request) if frame is None else kept_frame(handler, frame, call.start, request),
+        call.start,
     )
     call.frame, call.told = None, fact
-    node.facts.emit((fact,))
+    node.facts.tell(fact)
 
 
 _NO_FIELDS: dict[str, object] = {}
 
 
-def tell_response(node: Telling, request: Fact, response: Struct, kept: Kept) -> None:
+def tell_response(node: Telling, request: Fact, response: Struct, kept: Kept, start: int) -> None:
     """Tell what a request was answered that was told of before."""
     assert isinstance(request, RequestFact), "a call knows what was told of it"
     error, duration_ms = first_error(response), node.now - request.at_ms
-    node.facts.emit((ResponseFact("response", _NO_FIELDS, request, error, duration_ms, kept),))
+    node.facts.tell(ResponseFact("response", _NO_FIELDS, request, error, duration_ms, kept, start))

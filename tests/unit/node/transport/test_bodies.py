@@ -19,6 +19,7 @@ from odradek.net.recent import Recent, event_line
 from odradek.node.transport.bodies import (
     BODY_BYTES_MAX,
     HIDDEN,
+    PACKED,
     Kept,
     kept_frame,
     kept_message,
@@ -72,14 +73,14 @@ def handler_of(api_key: ApiKey, version: int) -> Handler:
     return handler
 
 
-def body(kept: Kept, cls: type[Struct], version: int, *, start: int = 0) -> Any:
+def body(kept: Kept, cls: type[Struct], version: int, start: int = 0) -> Any:
     """The body as a reader of the event file has it."""
-    return json.loads(event_line(rendered(kept, cls, version, start=start))).get("body")
+    return json.loads(event_line(rendered(kept, start, cls, version))).get("body")
 
 
 def body_of_request(request: Struct, version: int) -> Any:
     handler = handler_of(registry.api_of(type(request)), version)
-    kept = kept_frame(handler, memoryview(registry.encode(request, version)), request)
+    kept = kept_frame(handler, memoryview(registry.encode(request, version)), 0, request)
     return body(kept, type(request), version)
 
 
@@ -116,7 +117,7 @@ def test_each_api_is_shown_as_kafka_writes_it(name: str) -> None:
         assert_same(body(data, cls, version), vector["json"])
         packed = kept_message(message)
         if packed is not None:
-            assert body(packed, cls, version) == body(data, cls, version)
+            assert body(packed, cls, version, PACKED) == body(data, cls, version)
 
 
 def test_most_apis_have_vectors() -> None:
@@ -188,8 +189,8 @@ SECRETS: list[tuple[Struct, int]] = [
 
 @pytest.mark.parametrize(("message", "version"), SECRETS, ids=lambda each: type(each).__name__)
 def test_secrets_are_not_shown(message: Struct, version: int) -> None:
-    for kept in (registry.encode(message, version), kept_message(message)):
-        line = event_line(rendered(kept, type(message), version))
+    for kept, start in ((registry.encode(message, version), 0), (kept_message(message), PACKED)):
+        line = event_line(rendered(kept, start, type(message), version))
         assert b'"body":' in line
         for form in (SECRET, base64.b64encode(SECRET), SECRET.hex().encode()):
             assert form not in line
@@ -243,10 +244,10 @@ def test_of_a_large_fetch_too_and_the_response_stays_as_it_was() -> None:
     partition = PartitionData(partition_index=3, high_watermark=9, records=records)
     response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[partition])])
     handler = handler_of(ApiKey.FETCH, 12)
-    out, splices = bytearray(9), Splices()
+    out, splices = bytearray(handler.response_start), Splices()
     handler.write(response, out, splices)
     assert splices
-    shown = body(kept_response(handler, out, splices, response), FetchResponse, 12)
+    shown = body(kept_response(handler, out, handler.response_start, splices, response), FetchResponse, 12)
     [told] = shown["responses"][0]["partitions"]
     assert (3, 9, len(records), 1) == (
         told["partitionIndex"],
@@ -259,20 +260,20 @@ def test_of_a_large_fetch_too_and_the_response_stays_as_it_was() -> None:
 
 def test_what_is_large_without_records_has_a_size() -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=f"topic-{number}") for number in range(1000)])
-    frame = memoryview(registry.encode(request, 12))
+    frame = memoryview(bytes(30) + registry.encode(request, 12))
     handler = handler_of(ApiKey.METADATA, 12)
-    assert {"body_bytes": len(frame)} == rendered(kept_frame(handler, frame, request), MetadataRequest, 12)
+    assert {"body_bytes": len(frame) - 30} == rendered(kept_frame(handler, frame, 30, request), 30, MetadataRequest, 12)
     response = MetadataResponse(topics=[MetadataResponseTopic(name=f"topic-{number}") for number in range(1000)])
     out, splices = bytearray(9), Splices()
     handler.write(response, out, splices)
-    assert {"body_bytes": len(out)} == rendered(kept_response(handler, out, splices, response), MetadataResponse, 12)
-    assert {} == rendered(kept_message(request), MetadataRequest, 12)
+    kept = kept_response(handler, out, 9, splices, response)
+    assert {"body_bytes": len(out) - 9} == rendered(kept, 9, MetadataResponse, 12)
+    assert {} == rendered(kept_message(request), PACKED, MetadataRequest, 12)
     many = produce_request(b"")
     many.topic_data[0].partition_data *= 5_000
     frame = memoryview(registry.encode(many, 9))
-    assert {"body_bytes": len(frame)} == rendered(
-        kept_frame(handler_of(ApiKey.PRODUCE, 9), frame, many), ProduceRequest, 9
-    )
+    kept = kept_frame(handler_of(ApiKey.PRODUCE, 9), frame, 0, many)
+    assert {"body_bytes": len(frame)} == rendered(kept, 0, ProduceRequest, 9)
 
 
 @pytest.mark.parametrize("size", [BODY_BYTES_MAX - 1000, 900_000])
@@ -287,8 +288,8 @@ def test_the_events_of_ten_thousand_requests_hold_no_frame(size: int) -> None:
             came = memoryview(bytes(1000) + data)
             frame = came[1000:]
             request, _ = handler.read(frame, 0)
-            kept = kept_frame(handler, frame, request)
-            recent.emit(1, (RequestFact("request", {}, handler, 1, "c", False, 1, 0, kept),))
+            kept = kept_frame(handler, frame, 0, request)
+            recent.emit(1, (RequestFact("request", {}, handler, 1, "c", False, 1, 0, kept, 0),))
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -301,14 +302,14 @@ def test_the_events_of_ten_thousand_requests_hold_no_frame(size: int) -> None:
 def test_a_message_that_changes_later_is_shown_as_it_was() -> None:
     request = produce_request(batch(b"x"), topic="before")
     handler, frame = handler_of(ApiKey.PRODUCE, 9), memoryview(registry.encode(request, 9))
-    kept = [kept_frame(handler, frame, request), kept_message(request)]
+    kept = [(kept_frame(handler, frame, 0, request), 0), (kept_message(request), PACKED)]
     large = produce_request(batch(bytes(10_000)), topic="before")
-    kept.append(kept_frame(handler, memoryview(registry.encode(large, 9)), large))
+    kept.append((kept_frame(handler, memoryview(registry.encode(large, 9)), 0, large), 0))
     for each in (request, large):
         each.topic_data[0].partition_data[0].index = 77
         each.topic_data[0].name = "after"
-    for way in kept:
-        [topic] = body(way, ProduceRequest, 9)["topicData"]
+    for way, start in kept:
+        [topic] = body(way, ProduceRequest, 9, start)["topicData"]
         assert ("before", 0) == (topic["name"], topic["partitionData"][0]["index"])
 
 
@@ -334,4 +335,4 @@ def test_numbers_that_are_not_finite(value: float, shown: object) -> None:
 def test_texts_and_numbers_that_cannot_be_kept_are_left_out() -> None:
     assert kept_message(MetadataRequestTopic(name="\ud800")) is None
     assert kept_message(MetadataRequestTopic(name=2**70)) is None  # type: ignore[arg-type]
-    assert {} == rendered(None, MetadataRequest, 12)
+    assert {} == rendered(None, PACKED, MetadataRequest, 12)
