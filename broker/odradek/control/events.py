@@ -48,7 +48,8 @@ class EventRing:
         self.recent.emit(node_id, facts)
         if self._of_kind and self._sorted < self.first:
             self._of_kind.clear()  # nobody has asked since, and what they were asked for is gone
-        self.wake()
+        if self._changed is not None:
+            self.wake()
 
     def _by_kind(self, kind: str) -> deque[Happened]:
         """The events of a kind; those that have happened since somebody asked last are sorted now."""

@@ -6,13 +6,13 @@ Somebody may ask this of every response, so the function of each class is emitte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, get_args, get_origin
+from typing import get_args, get_origin
 
 from msgspec import Struct, structs
 
 __all__ = ["first_error"]
 
-Find = Callable[[Any], int]
+Find = Callable[[Struct], int]
 _FINDERS: dict[type[Struct], Find] = {}
 
 
@@ -23,10 +23,9 @@ def first_error(response: Struct) -> int:
 
 def _finder(cls: type[Struct]) -> Find:
     lines = ["def find(value_0):", *_lines(cls, 0), "    return 0"]
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, Find] = {}
     exec(compile("\n".join(lines), f"<first error in {cls.__name__}>", "exec"), namespace)
-    found: Find = namespace["find"]
-    _FINDERS[cls] = found
+    found = _FINDERS[cls] = namespace["find"]
     return found
 
 
@@ -48,7 +47,7 @@ def _lines(cls: type[Struct], depth: int) -> Iterator[str]:
             yield from within
 
 
-def _struct_in(kind: Any) -> type[Struct] | None:
+def _struct_in(kind: object) -> type[Struct] | None:
     """The class of struct of which a field holds one, or a list."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         return kind

@@ -8,10 +8,9 @@ a frame, and keeping costs a copy of a few hundred bytes.
 from __future__ import annotations
 
 import base64
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +21,9 @@ from odradek.wire import registry
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.wire.messages.fetch_response import FetchResponse
+    from odradek.wire.messages.produce_request import ProduceRequest
+    from odradek.wire.messages.share_fetch_response import ShareFetchResponse
     from odradek.wire.schema import Field, StructSpec
 
 __all__ = ["BODY_BYTES_MAX", "PACKED", "Api", "Kept", "kept_frame", "kept_message", "kept_response", "rendered"]
@@ -34,14 +36,10 @@ SECRETS = frozenset({"authBytes", "hmac", "salt", "saltedPassword"})
 """Fields that let somebody in: of SASL, delegation tokens and SCRAM."""
 NAMED_VALUES = frozenset({"name", "value"})
 """A struct with both fields is a configuration: a key and its value."""
-IN_PATHS: Mapping[ApiKey, tuple[str, str]] = {
-    ApiKey.PRODUCE: ("topic_data", "partition_data"),
-    ApiKey.FETCH: ("responses", "partitions"),
-    ApiKey.SHARE_FETCH: ("responses", "partitions"),
-}
-"""Where the entries with records are, in the request of Produce and in the response of the others."""
-ANSWERS_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+ANSWERED_WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
+E = TypeVar("E", bound=Struct)
+Records: TypeAlias = bytes | memoryview | None
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -72,7 +70,7 @@ def kept_frame(api: Api, frame: memoryview, start: int, request: Struct) -> Kept
     size = len(frame) - start
     if size <= BODY_BYTES_MAX:
         return bytes(frame)
-    return _in_short(request, IN_PATHS.get(api.api_key) if api.api_key is ApiKey.PRODUCE else None, size)
+    return _short_produce(cast("ProduceRequest", request), size) if api.api_key is ApiKey.PRODUCE else size
 
 
 def kept_response(
@@ -83,7 +81,9 @@ def kept_response(
     if size <= BODY_BYTES_MAX and not splices:
         return out
     size += sum(len(view) for _, view in splices)
-    return _in_short(response, IN_PATHS.get(api.api_key) if api.api_key in ANSWERS_RECORDS else None, size)
+    if api.api_key in ANSWERED_WITH_RECORDS:
+        return _short_fetch(cast("FetchResponse | ShareFetchResponse", response), size)
+    return size
 
 
 def kept_message(message: Struct) -> Kept:
@@ -95,30 +95,33 @@ def kept_message(message: Struct) -> Kept:
     return data if len(data) <= BODY_BYTES_MAX else None
 
 
-def _in_short(message: Any, path: tuple[str, str] | None, size: int) -> Kept:
-    """The message with its records summarised, if it is short without them; else its size."""
-    if path is None:
+def _short_produce(request: ProduceRequest, size: int) -> Kept:
+    if not _is_short(size, (entry.records for topic in request.topic_data for entry in topic.partition_data)):
         return size
-    topics, partitions = path
-    records = sum(
-        len(entry.records or b"") for topic in getattr(message, topics) for entry in getattr(topic, partitions)
-    )
-    if size - records > BODY_BYTES_MAX:
-        return size
-    short: Struct = replace(
-        message,
-        **{
-            topics: [
-                replace(topic, **{partitions: [_without_records(entry) for entry in getattr(topic, partitions)]})
-                for topic in getattr(message, topics)
-            ]
-        },
-    )
-    return short
+    topics = [
+        replace(topic, partition_data=[_summarised(entry, entry.records) for entry in topic.partition_data])
+        for topic in request.topic_data
+    ]
+    return replace(request, topic_data=topics)
 
 
-def _without_records(entry: Any) -> Any:
-    return entry if entry.records is None else replace(entry, records=summary_of(entry.records))
+def _short_fetch(response: FetchResponse | ShareFetchResponse, size: int) -> Kept:
+    if not _is_short(size, (entry.records for topic in response.responses for entry in topic.partitions)):
+        return size
+    topics = [
+        replace(topic, partitions=[_summarised(entry, entry.records) for entry in topic.partitions])
+        for topic in response.responses
+    ]
+    return replace(response, responses=topics)
+
+
+def _is_short(size: int, records: Iterable[Records]) -> bool:
+    """Whether a message of this size is short without its records."""
+    return size - sum(len(each or b"") for each in records) <= BODY_BYTES_MAX
+
+
+def _summarised(entry: E, records: Records) -> E:
+    return entry if records is None else replace(entry, records=summary_of(records))
 
 
 # ---------------------------------------------------------------------- to show
@@ -143,11 +146,11 @@ def rendered(kept: Kept, start: int, cls: type[Struct], version: int) -> dict[st
     return {"body": _shower(cls, version)(content)}
 
 
-def _plain(message: Struct) -> Any:
+def _plain(message: Struct) -> object:
     return msgspec.to_builtins(message, builtin_types=(bytes, bytearray, memoryview))
 
 
-Show = Callable[[Any], object]
+Show = Callable[[object], object]
 
 
 @cache
@@ -164,7 +167,8 @@ def _of_struct(struct: StructSpec, version: int) -> Show:
     ]
     is_configuration = {field.json_name for field in struct.fields} >= NAMED_VALUES
 
-    def show(content: Mapping[str, Any]) -> dict[str, object]:
+    def show(content: object) -> dict[str, object]:
+        assert isinstance(content, dict), "a struct is a mapping here"
         shown: dict[str, object] = {}
         for name, json_name, show_field, tagged in parts:
             value = content.get(name)
@@ -179,32 +183,49 @@ def _of_struct(struct: StructSpec, version: int) -> Show:
 
 def _of_field(field: Field, version: int) -> Show:
     if field.json_name in SECRETS:
-        return lambda _: HIDDEN
+        return _hidden
     show = _of_struct(field.struct, version) if field.struct is not None else _BY_KIND.get(field.kind, _same)
-    return (lambda values: [show(each) for each in values]) if field.is_array else show
+    if not field.is_array:
+        return show
+
+    def show_all(values: object) -> list[object]:
+        assert isinstance(values, list), "an array is a list"
+        return [show(each) for each in values]
+
+    return show_all
+
+
+def _hidden(_: object) -> object:
+    return HIDDEN
 
 
 def _same(value: object) -> object:
     return value
 
 
-def _records(value: Any) -> object:
-    return value if isinstance(value, dict) else _plain(summary_of(value))
+def _records(value: object) -> object:
+    if isinstance(value, dict):
+        return value  # summarised already
+    assert isinstance(value, bytes | memoryview), "records are bytes"
+    return _plain(summary_of(value))
 
 
-def _bytes(value: Any) -> object:
+def _bytes(value: object) -> object:
+    assert isinstance(value, bytes | bytearray | memoryview), "bytes are bytes"
     return {"bytes": len(value)}
 
 
-def _uuid(value: bytes) -> object:
+def _uuid(value: object) -> object:
+    assert isinstance(value, bytes), "a uuid is of 16 bytes"
     return base64.urlsafe_b64encode(value).decode().rstrip("=")
 
 
-def _float(value: float) -> object:
+def _float(value: object) -> object:
     """Numbers of JSON are finite; Kafka writes a text for the others."""
-    return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    return _NOT_FINITE.get(str(value), value)
 
 
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _BY_KIND: Mapping[str, Show] = {"records": _records, "bytes": _bytes, "uuid": _uuid, "float64": _float}
 
 
@@ -216,9 +237,9 @@ def _may_be_shown(name: str) -> bool:
     return name == ROOT or name in LOGGERS or name in SILENT_LOGGERS or may_be_shown(name)
 
 
-def _is_default(field: Field, value: Any) -> bool:
-    if field.struct is not None and not field.is_array and value is not None:
+def _is_default(field: Field, value: object) -> bool:
+    if field.struct is not None and isinstance(value, dict):
         return all(_is_default(each, value[each.python_name]) for each in field.struct.fields)
     if field.default is ...:
-        return value is not None and bool(value == type(value)())
+        return value is not None and value == type(value)()
     return bool(value == [] if field.default == () else value == field.default)

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from struct import Struct as Layout
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct
+
 from odradek.node.kernel.turns import TooManyEntries
 from odradek.node.transport.bodies import kept_response
 from odradek.node.transport.call import Call
@@ -195,7 +197,7 @@ class Connection(Exchange[memoryview]):
         handler.write(response, out, splices)
         self._send_response(handler, call, response, out, splices)
 
-    def _send_response(self, handler: Handler, call: Call, response: Any, out: bytearray, splices: Splices) -> None:
+    def _send_response(self, handler: Handler, call: Call, response: object, out: bytearray, splices: Splices) -> None:
         if splices:
             self._send_spliced(call.correlation_id, out, splices)
         else:
@@ -203,6 +205,7 @@ class Connection(Exchange[memoryview]):
             _LENGTH_AND_CORRELATION.pack_into(out, 0, size - 4, call.correlation_id)
             self._send((out,), size)
         if call.told is not None and not self.closing:
+            assert isinstance(response, Struct), "an answer is a message"
             start = handler.response_start
             kept = kept_response(handler, out, start, splices, response)
             tell_response(self._node, call.told, response, kept, start)

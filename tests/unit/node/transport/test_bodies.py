@@ -192,6 +192,7 @@ def test_secrets_are_not_shown(message: Struct, version: int) -> None:
     for kept, start in ((registry.encode(message, version), 0), (kept_message(message), PACKED)):
         line = event_line(rendered(kept, start, type(message), version))
         assert b'"body":' in line
+        assert isinstance(message, EnvelopeRequest) or HIDDEN.encode() in line
         for form in (SECRET, base64.b64encode(SECRET), SECRET.hex().encode()):
             assert form not in line
 
