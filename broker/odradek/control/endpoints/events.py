@@ -38,7 +38,7 @@ async def list_events(asked: Asked) -> EventsPage:
 
 
 async def list_lines(asked: Asked) -> list[str]:
-    """The events that are kept, as the lines of an event file: what `odradek serve --events` writes."""
+    """The events that are kept, as the lines of an event file: what `odradek serve --events --event-bodies` writes."""
     lines: list[str] = []
     for line in asked.hosted.events.recent.lines():
         lines.append(line.decode())
