@@ -4,6 +4,7 @@
 #   make demo      transactions, crashes and a verdict, live (ARGS="--seconds 60 ...")
 #   make test      all tests but the pipeline's: first the broker's own, in parallel, then those with real clients (ARGS="-k kips ...")
 #   make test-nightly  the core's tests in random order, with new examples and more of them (see docs/contributing.md)
+#   make chromium  installs Debian's Chromium for the tests of the page, where root may (make test does so, too)
 #   make sim-mutants  looks for single changes of the broker with the simulator (ARGS="--seeds 100 'a guard'")
 #   make sim-nightly  2,000 seeds of the simulator, every workload (ARGS="--seed 5000")
 #   make check     formatting, lint, types, layers, and what types do not hold (tests/untyped.py)
@@ -33,7 +34,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run pictures demo dist test test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test release clean
+.PHONY: run pictures demo dist test chromium test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test release clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -58,8 +59,16 @@ TAG ?=
 release: dist
 	@$(PYTHON) -m tests.packaging.release $(DIST) $(TAG)
 
-test: $(VENV)/installed-dev $(GENERATED)
+test: $(VENV)/installed-dev $(GENERATED) chromium
 	@$(BIN)/python -m tests -q $(ARGS)
+
+# Without a browser its tests are skipped, except where CI=true; so what fails here is only told.
+chromium:
+	@if ! { command -v chromium || command -v google-chrome; } >/dev/null && test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+		echo "Installing chromium for tests/page ..."; \
+		{ apt-get update -qq && apt-get install -qq --yes --no-install-recommends chromium >/dev/null; } \
+			|| echo "chromium could not be installed: tests/page are skipped."; \
+	fi
 
 # Not quiet: the seed of the order stands in the heading.
 test-nightly: $(VENV)/installed-dev $(GENERATED)
