@@ -6,7 +6,7 @@ from typing import Any
 
 from odradek.show.history import History, Lane, Step
 
-__all__ = ["LANES", "Telling", "a_failure", "a_transaction", "long"]
+__all__ = ["LANES", "Telling", "a_failure", "a_transaction", "long", "two_runs"]
 
 LANES = (
     Lane(key="client:till", kind="client", name="till", about="confluent-kafka 2.16"),
@@ -193,3 +193,12 @@ def long(steps: int) -> History:
     while len(telling.steps) < steps:
         tell(telling, f"till-{len(telling.steps) % 10}", 4000 + len(telling.steps) % 10)
     return telling.history()
+
+
+def two_runs() -> tuple[History, History]:
+    """The same test twice: `till-2` commits in the first run, and aborts in the second, which has a request more."""
+    first, second = Telling(), Telling()
+    tell(first, "till-2", 4000)
+    second.answer(second.ask(CLIENT, OTHER, "METADATA", 13))
+    tell(second, "till-2", 5007, commits=False)
+    return first.history("passed.jsonl"), second.history("failed.jsonl")

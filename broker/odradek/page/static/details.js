@@ -3,7 +3,7 @@ import { colourOf } from "./colours.js";
 import { element } from "./dom.js";
 import { kipPage, kipTitle } from "./kips.js";
 import { shape } from "./lanes.js";
-import { counted, duration, moment, short } from "./text.js";
+import { clock, counted, duration, moment, short } from "./text.js";
 
 const SHOWN_MAX = 600;
 const ITEMS_MAX = 100;
@@ -11,7 +11,7 @@ const NANOSECONDS_PER_MS = 1e6;
 const HOW_LONG = "duration_ns";
 const BODY = "body";
 
-/** The parts of the panel for a step. on: {close(), go(step), follow(id)}. */
+/** The parts of the panel for a step. on: {close(), go(step), follow(id) where it can be}. */
 export function details(step, told, on) {
   const partner = told.partner(step);
   const [request, response] = step.answer_to === null || step.answer_to === undefined ? [step, partner] : [partner, step];
@@ -33,7 +33,7 @@ function facts(step, told, request, response) {
   return [
     step.error ? element("strong", { class: "failed" }, `✕ ${step.error}`) : null,
     element("span", {}, ...between),
-    element("span", {}, `at ${moment(step.at_ms)} s`),
+    element("span", {}, `at ${moment(step.at_ms)} s`, told.history.start_ms ? ` (${clock(told.history.start_ms + step.at_ms)})` : ""),
     request && response ? element("span", {}, `answered after ${duration(took(request, response))}`) : null,
     element("span", {}, `event ${counted(step.seq)}`),
   ].filter(Boolean);
@@ -45,7 +45,7 @@ const took = (request, response) =>
 function actions(step, partner, on) {
   const id = step.transactional_id;
   return [
-    id && element("button", { type: "button", class: `follow ${colourOf(id)}`, click: () => on.follow(id) }, element("i", { class: "dot" }), "Follow ", element("bdi", {}, short(id, 60))),
+    id && on.follow && element("button", { type: "button", class: `follow ${colourOf(id)}`, click: () => on.follow(id) }, element("i", { class: "dot" }), "Follow ", element("bdi", {}, short(id, 60))),
     partner && element("button", { type: "button", click: () => on.go(partner) }, step.answer_to === partner.seq ? "Go to the request" : "Go to the answer"),
     step.kip && element("a", { href: kipPage(step.kip), target: "_blank", rel: "noreferrer", title: kipTitle(step.kip) }, step.kip),
   ].filter(Boolean);
@@ -77,7 +77,9 @@ function pair(name, value) {
     element("dd", {}, wrong ? "✕ " : "", nested ? fields(value) : element("bdi", {}, flat(name, value))));
 }
 
-const isError = (name, value) => (name === "error" && value !== "NONE" && value !== "") || (name === "error_code" && value !== 0 && value !== "NONE");
+const ERRORS = new Set(["error", "errorCode", "error_code"]);
+const NO_ERROR = new Set([0, "NONE", "", null]);
+const isError = (name, value) => ERRORS.has(name) && !NO_ERROR.has(value);
 
 const isFlat = (value) => Array.isArray(value) ? value.every((each) => each === null || typeof each !== "object") : Object.keys(value).length === 0;
 

@@ -66,11 +66,14 @@ export function sentence(step, lanes) {
  * on: {select(row), open(row), hide(lane), follow(id), scrolled()}, all of them optional.
  */
 export class Lanes {
-  constructor(label, on = {}) {
+  constructor(label, on = {}, { least = LANE_MIN } = {}) {
     this.on = on;
+    this.least = least;
     this.rows = [];
     this.lanes = [];
     this.all = [];
+    this.bars = [];
+    this.at = new Map();
     this.selected = -1;
     this.made = new Map();
     this.heads = element("div", { class: "heads" });
@@ -123,10 +126,11 @@ export class Lanes {
   }
 
   /** Select a row as the reader does. */
-  select(index, { open = false } = {}) {
+  select(index, { open = false, middle = false } = {}) {
     if (this.rows[index]?.step === undefined) return;
     this.selected = index;
     this.forget();
+    if (middle) this.box.scrollTop = index * ROW - (this.box.clientHeight - this.heads.offsetHeight) / 2;
     this.reveal(index);
     this.draw();
     this.on.select?.(this.rows[index]);
@@ -202,7 +206,7 @@ export class Lanes {
     const room = this.box.clientWidth;
     if (room === 0) return;
     const gutter = room < NARROW ? 64 : 84;
-    const least = room < NARROW ? LANE_TIGHT : LANE_MIN;
+    const least = room < NARROW ? Math.min(LANE_TIGHT, this.least) : this.least;
     const wide = Math.max(least, Math.min(LANE_MAX, Math.floor((room - gutter) / Math.max(this.lanes.length, 1))));
     const total = Math.max(room, gutter + wide * this.lanes.length);
     if (anew || wide !== this.wide || total !== this.total || gutter !== this.gutter) {
@@ -275,9 +279,9 @@ export class Lanes {
     return place(made, { top: index * ROW, width: this.total });
   }
 
-  between({ pause, mark }, index) {
-    const text = pause === undefined ? "" : `${duration(pause)} later`;
-    const made = element("div", { class: `row between ${mark ?? ""}`, role: "presentation" }, pause === undefined ? null : element("span", { class: "pause" }, text));
+  between({ pause, mark, text }, index) {
+    const says = pause === undefined ? text : `${duration(pause)} later`;
+    const made = element("div", { class: ["row between", mark].filter(Boolean).join(" "), role: "presentation" }, says && element("span", { class: pause === undefined ? "nothing" : "pause" }, says));
     return place(made, { top: index * ROW, width: this.total });
   }
 

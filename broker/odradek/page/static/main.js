@@ -2,6 +2,7 @@
 import { address, asked, remember } from "./address.js";
 import { element } from "./dom.js";
 import { source } from "./source.js";
+import { short } from "./text.js";
 import { VIEWS } from "./views.js";
 
 const CLUSTERS_EVERY_MS = 3000;
@@ -69,6 +70,8 @@ async function clusters() {
   return chosen;
 }
 
+let later;
+
 async function watchClusters() {
   try {
     const chosen = await clusters();
@@ -80,14 +83,24 @@ async function watchClusters() {
   } catch (error) {
     trouble(error.message);
   }
-  setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", watchClusters, { once: true }) : watchClusters()), CLUSTERS_EVERY_MS);
+  later = setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", watchClusters, { once: true }) : watchClusters()), CLUSTERS_EVERY_MS);
 }
 
 const said = element("p", { id: "trouble", role: "status" });
 
 function trouble(sentence) {
+  giving.hidden = !source.declined;
   if (said.textContent !== (sentence ?? "")) said.textContent = sentence ?? "";
 }
+
+const giving = element("button", {
+  type: "button", hidden: true,
+  click: () => {
+    source.declined = false;
+    clearTimeout(later);
+    watchClusters();
+  },
+}, "Give the token");
 
 // ---------------------------------------------------------------------- the token
 
@@ -99,7 +112,7 @@ function askForToken(wasWrong) {
       element("p", {}, wasWrong ? "It has refused that one." : "It is what the hub was started with (--token). This tab keeps it until it is closed."),
       element("label", { for: "token" }, "Token"), input,
       element("div", { class: "buttons" },
-        element("button", { value: "", formnovalidate: true }, "Not now"),
+        element("button", { type: "button", click: () => dialog.close("") }, "Not now"),
         element("button", { value: "give", class: "main" }, "Go on"))));
   document.body.append(dialog);
   dialog.showModal();
@@ -119,11 +132,12 @@ addEventListener("hashchange", () => {
   if (source.live && named !== null) source.cluster = picker.value = named;
   route();
 });
-bar.append(said);
+bar.append(said, giving);
 if (source.live) {
   source.askForToken = askForToken;
   bar.prepend(picker);
   watchClusters();
 } else {
+  bar.prepend(element("bdi", { class: "quiet" }, short(source.data.histories.map(({ title }) => title).join(" · "), 100)));
   route();
 }

@@ -24,6 +24,8 @@ class Hub {
   cluster = null;
   /** Asks the reader for the token, and gives it, or null. The frame of the page sets it. */
   askForToken = async () => null;
+  /** The reader has given no token: nobody is asked again until this is false. */
+  declined = false;
   #asking = null;
 
   /** A path below the chosen cluster: within("partitions", "orders", 2). */
@@ -58,9 +60,11 @@ class Hub {
   /** Whether there is another token than the one that was refused. Several calls ask the reader once. */
   async #newToken(refused) {
     if (sessionStorage.getItem(TOKEN) !== refused) return true;
+    if (this.declined) return false;
     this.#asking ??= this.askForToken(refused !== null).finally(() => (this.#asking = null));
     const token = await this.#asking;
     if (token) sessionStorage.setItem(TOKEN, token);
+    else this.declined = true;
     return Boolean(token);
   }
 
@@ -75,6 +79,7 @@ class Hub {
 
 class File {
   live = false;
+  declined = false;
   cluster = null;
 
   constructor(data) {

@@ -23,6 +23,13 @@ export function duration(ms) {
 /** A moment as seconds since the first step: 0.012, 83.400. */
 export const moment = (ms) => (ms / MS_PER_S).toFixed(3);
 
+/** A time of day, where the reader is: 18:54:13.250. */
+export function clock(msSince1970) {
+  const time = new Date(msSince1970);
+  const two = (number) => String(number).padStart(2, "0");
+  return `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, "0")}`;
+}
+
 /** The beginning of a text, at most so many characters; never half of a character. */
 export function short(text, most = 160) {
   if (text.length <= most) return text;

@@ -43,7 +43,7 @@ class Then {
     addEventListener("beforeprint", this.print);
     this.read(asked);
     if (source.live) this.poll();
-    else source.history().then((history) => this.take(history));
+    else this.open();
   }
 
   leave() {
@@ -59,15 +59,23 @@ class Then {
 
   /** The address has changed, by a link or by hand. */
   asked(wanted) {
-    const before = this.look.follow;
+    const [before, run] = [this.look.follow, this.run];
     this.read(wanted);
     if (this.source.live && this.look.follow !== before) this.again();
+    if (!this.source.live && this.run !== run) return this.open();
     this.drawn();
-    this.reopen();
+    return this.reopen();
+  }
+
+  /** Show one of the histories of a file. */
+  async open() {
+    this.take(await this.source.history({ index: this.run }));
   }
 
   read(wanted) {
-    this.look.follow = wanted.get("id");
+    this.run = Math.min(Number(wanted.get("run") ?? 0) || 0, Math.max(0, (this.source.data?.histories.length ?? 1) - 1));
+    this.runs.value = this.run;
+    this.look.follow = wanted.get("id") ?? this.source.data?.transaction ?? null;
     this.look.only = wanted.get("others") !== "faded";
     this.look.query = wanted.get("q") ?? "";
     this.look.hidden = new Set((wanted.get("hide") ?? "").split(LANES_APART).filter(Boolean));
@@ -87,6 +95,9 @@ class Then {
 
   build() {
     const button = (text, attributes, ...more) => element("button", { type: "button", ...attributes }, text, ...more);
+    const histories = this.source.data?.histories ?? [];
+    this.runs = element("select", { "aria-label": "Run", hidden: histories.length < 2, change: () => this.choose(Number(this.runs.value)) },
+      ...histories.map(({ title }, index) => element("option", { value: index }, short(title, 60))));
     this.ids = element("datalist", { id: "transactions" });
     this.picker = element("input", {
       type: "search", list: "transactions", "aria-label": "Follow a transactional id", placeholder: "Follow a transaction", autocomplete: "off", spellcheck: "false",
@@ -113,7 +124,7 @@ class Then {
     this.note = element("p", { class: "note", hidden: true });
     this.empty = element("p", { class: "empty", hidden: true });
     this.view = element("section", { class: "then whole", "aria-label": "What happened" },
-      element("div", { class: "tools" }, this.followed, this.othersLabel, this.search, this.errorsBox, element("span", { class: "space" }), this.state, this.earlier, this.pausing, this.help),
+      element("div", { class: "tools" }, this.runs, this.followed, this.othersLabel, this.search, this.errorsBox, element("span", { class: "space" }), this.state, this.earlier, this.pausing, this.help),
       this.note, this.hiddenBox,
       element("div", { class: "stage" }, element("div", { class: "field" }, this.lanes.box, this.empty), this.panel));
   }
@@ -137,14 +148,14 @@ class Then {
 
   /** Draw anew what is to be seen, at the same place. */
   drawn() {
-    const spot = this.lanes.at && this.lanes.spot;
+    const spot = this.lanes.spot;
     const current = this.lanes.current?.seq;
     const atEnd = this.running;
     const rows = rowsOf(this.told, this.look);
     this.lanes.show(rows, lanesOf(this.told, this.look, rows), this.told.lanes, { partner: (step) => this.told.partner(step) });
     if (current !== undefined) this.lanes.mark(current);
     if (atEnd) this.lanes.toEnd();
-    else if (spot) this.lanes.restore(spot);
+    else this.lanes.restore(spot);
     this.say(rows);
   }
 
@@ -262,6 +273,14 @@ class Then {
   }
 
   // -------------------------------------------------------------------- what the reader does
+
+  choose(run) {
+    this.run = run;
+    this.close();
+    this.lanes.selected = -1;
+    remember({ run: run || null });
+    this.open();
+  }
 
   change(look) {
     Object.assign(this.look, look);

@@ -76,19 +76,81 @@ export function lanesOf(told, look, rows) {
   return told.lanes.map((lane, index) => ({ ...lane, index })).filter(({ key, index }) => !look.hidden.has(key) && (!few || used.has(index)));
 }
 
-/** Two windows of one ring as one, the earlier one first. They share a step, from which the times are told. */
+/** Two windows of one ring as one, the earlier one first; both may have steps of the same number. */
 export function joined(earlier, later) {
-  const first = later.steps[0];
-  const shared = earlier.steps.find(({ seq }) => seq === first?.seq);
   const lanes = [...earlier.lanes];
   const index = new Map(lanes.map(({ key }, at) => [key, at]));
   const place = later.lanes.map((lane) => {
     if (!index.has(lane.key)) index.set(lane.key, lanes.push(lane) - 1);
     return index.get(lane.key);
   });
-  const last = earlier.steps.at(-1);
-  const shift = shared ? shared.at_ms - first.at_ms : (last?.at_ms ?? 0);
-  const more = later.steps.filter(({ seq }) => last === undefined || seq > last.seq)
+  const last = earlier.steps.at(-1)?.seq ?? -1;
+  const shift = later.start_ms - earlier.start_ms;
+  const more = later.steps.filter(({ seq }) => seq > last)
     .map((step) => ({ ...step, at_ms: step.at_ms + shift, source: place[step.source], target: place[step.target] }));
-  return { ...later, lanes, steps: [...earlier.steps, ...more], transactions: [...new Set([...earlier.transactions, ...later.transactions])] };
+  const transactions = [...new Set([...earlier.transactions, ...later.transactions])];
+  return { ...later, start_ms: earlier.start_ms, lanes, steps: [...earlier.steps, ...more], transactions };
+}
+
+/** The longest part of pairs of numbers in which both sides only grow; the pairs come in the order of their first side. */
+function inOrder(pairs) {
+  const ends = [];
+  const before = new Array(pairs.length);
+  pairs.forEach(([, right], at) => {
+    let [low, high] = [0, ends.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (pairs[ends[middle]][1] < right) low = middle + 1;
+      else high = middle;
+    }
+    before[at] = low > 0 ? ends[low - 1] : undefined;
+    ends[low] = at;
+  });
+  const kept = [];
+  for (let at = ends.at(-1); at !== undefined; at = before[at]) kept.push(pairs[at]);
+  return kept.reverse();
+}
+
+/** The rows of two histories beside each other, equally many: what is the same in both is in the same row where it can be,
+ * and where they differ first is in one row, marked. */
+export function aligned(left, right, { left: ours, right: theirs, pairs }) {
+  const differs = ours !== null || theirs !== null;
+  const atLeft = place(left, ours, pairs, 0, theirs);
+  const atRight = place(right, theirs, pairs, 1, ours);
+  const anchors = differs
+    ? [...inOrder(pairs.filter(([l, r]) => l < atLeft && r < atRight)), [ours, theirs], ...inOrder(pairs.filter(([l, r]) => l >= atLeft && r >= atRight))]
+    : inOrder(pairs);
+  const rows = { left: [], right: [] };
+  let [l, r] = [0, 0];
+  const upTo = (untilLeft, untilRight) => {
+    while (untilLeft > l || untilRight > r) {
+      rows.left.push(untilLeft > l ? plain(left.steps[l++]) : blank("l", rows.left.length));
+      rows.right.push(untilRight > r ? plain(right.steps[r++]) : blank("r", rows.right.length));
+    }
+  };
+  for (const [one, other] of anchors) {
+    const marked = one === ours && other === theirs && differs;
+    upTo(indexOf(left, one ?? atLeft), indexOf(right, other ?? atRight));
+    rows.left.push(one === null ? missing(rows.left.length) : plain(left.steps[l++], marked));
+    rows.right.push(other === null ? missing(rows.right.length) : plain(right.steps[r++], marked));
+  }
+  upTo(left.steps.length, right.steps.length);
+  return rows;
+}
+
+const plain = (step, marked = false) => ({ step, key: `s${step.seq}`, ...(marked && { mark: "differs", says: "The first difference" }) });
+const blank = (side, at) => ({ key: `${side}${at}` });
+const missing = (at) => ({ key: `m${at}`, mark: "differs", text: "nothing more here" });
+
+/** The seq of a side's place of the first difference; where it has nothing there, what follows its last step that is the same. */
+function place(told, seq, pairs, side, other) {
+  if (seq !== null) return seq;
+  const same = pairs.filter((pair) => pair[1 - side] < other).map((pair) => pair[side]);
+  const last = same.reduce((most, each) => Math.max(most, each), -1);
+  return told.steps.find((step) => step.seq > last)?.seq ?? Infinity;
+}
+
+function indexOf(told, seq) {
+  const index = told.steps.findIndex((step) => step.seq >= seq);
+  return index < 0 ? told.steps.length : index;
 }
