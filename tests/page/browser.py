@@ -100,6 +100,14 @@ class Pages:
 
         return await self._opened(FILE_URL, address, serve, **look)
 
+    async def of_path(self, path: Path, address: str = "", **look: Any) -> Page:
+        """A page that is one file on the disk."""
+
+        async def serve(route: Route) -> None:
+            await route.continue_()
+
+        return await self._opened(path.parent.as_uri(), f"{path.name}{address}", serve, **look)
+
     async def live(self, hub: str | StubHub, address: str = "", **look: Any) -> Page:
         """The page of a hub: its URL (the calls go to it), or a stub."""
         base = hub if isinstance(hub, str) else hub.url

@@ -79,7 +79,7 @@ async def test_one_transaction_is_followed(pages: Pages) -> None:
     assert "id=till-3" in page.url
     await expect(page.get_by_role("button", name="Hide the broker broker 2")).to_have_count(0)
 
-    await page.get_by_label("Show the others, faded").check()
+    await page.get_by_label("Show others, faded").check()
     await expect(steps_of(page)).to_have_count(len(history.steps))
     await expect(page.locator(".row.faded")).to_have_count(len(history.steps) - len(about))
     await page.get_by_role("button", name="Follow no transactional id").click()

@@ -5,15 +5,18 @@ import { duration, moment, short } from "./text.js";
 
 const ROW = 36;
 const OVERSCAN = 10;
-const LANE_MIN = 150;
+const LANE_MIN = 116;
 const LANE_MAX = 340;
-const LANE_TIGHT = 128;
+/** Below this width of the box, in px, times have less room. */
 const NARROW = 900;
 const BAR_STEP = 5;
 const BARS_DEEP = 4;
 const LABEL_MAX = 460;
 const EDGE = 6;
 const TEXT_MAX = 120;
+/** So much wider is a text in bold, at most. */
+const BOLDER = 1.13;
+const BOLD = new Set(["begins", "committed", "aborted", "failed"]);
 
 /** What a chip shows before its text, by the kind of its event; the class gives it a colour. */
 const SIGNS = {
@@ -206,8 +209,7 @@ export class Lanes {
     const room = this.box.clientWidth;
     if (room === 0) return;
     const gutter = room < NARROW ? 64 : 84;
-    const least = room < NARROW ? Math.min(LANE_TIGHT, this.least) : this.least;
-    const wide = Math.max(least, Math.min(LANE_MAX, Math.floor((room - gutter) / Math.max(this.lanes.length, 1))));
+    const wide = Math.max(this.least, Math.min(LANE_MAX, Math.floor((room - gutter) / Math.max(this.lanes.length, 1))));
     const total = Math.max(room, gutter + wide * this.lanes.length);
     if (anew || wide !== this.wide || total !== this.total || gutter !== this.gutter) {
       Object.assign(this, { wide, total, gutter });
@@ -303,7 +305,7 @@ export class Lanes {
     const text = short(step.text, TEXT_MAX);
     const failed = step.error !== "";
     const tagWide = tag ? widthOf(short(step.transactional_id, 28)) + 22 : 0;
-    const chipWide = Math.min(LABEL_MAX, widthOf(text) + 40);
+    const chipWide = Math.min(LABEL_MAX, widthOf(text) * (failed || BOLD.has(look) ? BOLDER : 1) + 40);
     const left = this.within(x - chipWide / 2, chipWide + tagWide);
     return [
       place(element("span", { class: `chip ${failed ? "failed" : look}` }, element("b", { "aria-hidden": "true" }, failed ? "✕" : sign), element("bdi", {}, text)), { left, maxWidth: LABEL_MAX }),
@@ -317,7 +319,7 @@ export class Lanes {
     const text = short(step.text, TEXT_MAX);
     const answer = step.kind === "response" || step.kind === "verify_end" || (step.answer_to !== null && step.answer_to !== undefined);
     const tagWide = tag ? widthOf(short(step.transactional_id, 28)) + 22 : 0;
-    const labelWide = Math.min(LABEL_MAX, widthOf(text) * (step.error ? 1.08 : 1) + (step.error ? 34 : 14));
+    const labelWide = Math.min(LABEL_MAX, widthOf(text) * (step.error ? BOLDER : 1) + (step.error ? 34 : 14));
     const at = this.within((from + to) / 2 - labelWide / 2, labelWide + tagWide);
     return [
       place(element("span", { class: `wire ${right ? "right" : "left"}${answer ? " answer" : ""}` }), { left, width: wide }),

@@ -106,7 +106,7 @@ class Then {
     this.unfollow = button("✕", { class: "plain", "aria-label": "Follow no transactional id", title: "Stop following (f)", hidden: true, click: () => this.follow(null) });
     this.followed = element("span", { class: "followed" }, element("i", { class: "dot" }), this.picker, this.ids, this.unfollow);
     this.others = element("input", { type: "checkbox", id: "others", change: () => this.change({ only: !this.others.checked }) });
-    this.othersLabel = element("label", { class: "others", hidden: true }, this.others, "Show the others, faded");
+    this.othersLabel = element("label", { class: "others", hidden: true }, this.others, "Show others, faded");
     this.search = element("input", {
       type: "search", "aria-label": "Search", placeholder: "Search steps  ( / )", title: "Words of the text, the kind, the API, an error, an id, a lane", spellcheck: "false",
       input: () => this.change({ query: this.search.value }),
@@ -175,9 +175,10 @@ class Then {
     const { events, left_out: leftOut, note } = this.told.history;
     const total = this.total ?? events + leftOut;
     this.earlier.hidden = !this.source.live || this.shownEvents >= total || this.noneEarlier === true;
-    const counts = total > this.shownEvents ? `Shows ${counted(this.shownEvents)} of ${of(total, "event")}` : of(total, "event");
-    const filtered = query || hidden.size > 0 || (follow !== null && this.look.only) ? `${counted(steps.length)} of ${of(this.told.steps.length, "step")} · ` : "";
-    this.state.textContent = `${filtered}${counts}${this.source.live && !this.running ? " · paused" : ""}`;
+    const filtered = query || hidden.size > 0 || (follow !== null && this.look.only);
+    const counts = total > this.shownEvents ? `${counted(this.shownEvents)} of ${of(total, "event")}` : of(total, "event");
+    const shows = filtered ? `${of(steps.length, "step")} · ${counts}` : total > this.shownEvents ? `Shows ${counts}` : counts;
+    this.state.textContent = `${shows}${this.source.live && !this.running ? " · paused" : ""}`;
     this.note.hidden = !note || this.source.live;
     this.note.textContent = note;
     this.state.title = note || "";
@@ -260,7 +261,7 @@ class Then {
     this.going = true;
     const follow = this.look.follow;
     try {
-      const before = await this.source.history({ most: MOST, before: first.seq + 1, ...(follow !== null && { transaction: follow }) });
+      const before = await this.source.history({ most: MOST, before: first.seq, ...(follow !== null && { transaction: follow }) });
       const whole = joined(before, this.told.history);
       const more = whole.steps.length - this.told.steps.length;
       this.noneEarlier = more === 0 || whole.steps.length >= KEPT_MAX;
