@@ -13,7 +13,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Route, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Route, async_playwright, expect
 
 from odradek.page import MEDIA_TYPES, file, names
 
@@ -33,7 +33,8 @@ OPTIONS = (
 FILE_URL = "http://file.test"
 """A name that nobody answers for: the tests themselves serve the page there."""
 STUB_URL = "http://hub.test"
-PATIENCE_MS = 5_000
+PATIENCE_MS = 15_000
+"""So long a test waits for what it expects; a machine with much else to do is slow."""
 AXE = files("axe_playwright_python").joinpath("axe.min.js")
 Scheme = Literal["light", "dark"]
 Answer = Callable[[str, str, dict[str, str], Any], object]
@@ -44,6 +45,7 @@ Answer = Callable[[str, str, dict[str, str], Any], object]
 async def chromium() -> AsyncIterator[Browser]:
     """Debian's Chromium, without a window."""
     assert CHROMIUM is not None
+    expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         try:

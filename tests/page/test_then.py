@@ -71,7 +71,7 @@ async def test_an_error_has_a_sign_and_not_only_a_colour(pages: Pages) -> None:
 
 async def test_one_transaction_is_followed(pages: Pages) -> None:
     history = a_failure()
-    page = await then(pages, history, height=1800)
+    page = await then(pages, history, height=2400)
     await page.get_by_role("combobox", name="Follow a transactional id").fill("till-3")
     await page.keyboard.press("Enter")
     about = [step for step in history.steps if step.transactional_id == "till-3"]
@@ -279,10 +279,13 @@ async def test_it_prints_all_steps(pages: Pages) -> None:
     await expect(page.get_by_role("searchbox", name="Search")).to_be_hidden()
 
 
-async def test_without_motion_nothing_moves(pages: Pages) -> None:
+async def test_nothing_moves_for_a_reader_who_wants_no_motion(pages: Pages) -> None:
     page = await then(pages, a_transaction(), reduced_motion="reduce")
-    moving = "[...document.querySelectorAll('*')].filter(each => getComputedStyle(each).transitionDuration !== '0s')"
-    assert 0 == await page.evaluate(f"{moving}.length")
+    await page.locator(".row").first.evaluate("row => { row.style.transition = 'opacity 1s' }")
+    lasting = "[...document.querySelectorAll('*')].filter(each => getComputedStyle(each).transitionDuration !== '0s')"
+    assert 0 == await page.evaluate(f"{lasting}.length")
+    await page.emulate_media(reduced_motion="no-preference")
+    assert 1 == await page.evaluate(f"{lasting}.length")
 
 
 def test_the_helper_tells_steps_in_their_order() -> None:

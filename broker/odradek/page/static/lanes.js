@@ -4,7 +4,7 @@ import { drawn, element } from "./dom.js";
 import { duration, moment, short } from "./text.js";
 
 const ROW = 36;
-const OVERSCAN = 10;
+const OVERSCAN = 4;
 const LANE_MIN = 116;
 const LANE_MAX = 340;
 /** Below this width of the box, in px, times have less room. */
@@ -16,6 +16,7 @@ const EDGE = 6;
 const TEXT_MAX = 120;
 /** So much wider is a text in bold, at most. */
 const BOLDER = 1.13;
+const ANSWERS = new Set(["response", "verify_end"]);
 const BOLD = new Set(["begins", "committed", "aborted", "failed"]);
 
 /** What a chip shows before its text, by the kind of its event; the class gives it a colour. */
@@ -37,15 +38,18 @@ const SHAPES = {
 
 export const shape = (kind) => drawn("svg", { class: "shape", viewBox: "0 0 16 16", "aria-hidden": "true" }, SHAPES[kind]?.() ?? SHAPES.broker());
 
+const WIDTHS_MAX = 20_000;
 const ruler = document.createElement("canvas").getContext("2d");
 const widths = new Map();
+let font = null;
 
 /** The width of a text in px; the font is that of labels. */
 function widthOf(text) {
   let width = widths.get(text);
   if (width === undefined) {
-    if (widths.size > 20_000) widths.clear();
-    ruler.font = `13px ${getComputedStyle(document.body).fontFamily}`;
+    if (widths.size > WIDTHS_MAX) widths.clear();
+    font ??= `13px ${getComputedStyle(document.body).fontFamily}`;
+    ruler.font = font;
     width = ruler.measureText(text).width;
     widths.set(text, width);
   }
@@ -85,6 +89,7 @@ export class Lanes {
     this.box = element("div", { class: "lanes" }, this.heads, this.list);
     this.box.addEventListener("scroll", () => this.drawSoon(), { passive: true });
     this.list.addEventListener("click", (event) => this.clicked(event));
+    this.list.addEventListener("pointerover", (event) => this.pointedAt(event), { passive: true });
     this.list.addEventListener("keydown", (event) => this.pressed(event));
     this.watch = new ResizeObserver(() => this.laidOut());
     this.watch.observe(this.box);
@@ -278,54 +283,52 @@ export class Lanes {
       role: "option", id: `${this.uid}-${index}`, "aria-selected": String(chosen), "aria-label": [row.says, sentence(step, this.all)].filter(Boolean).join(": "),
       "aria-setsize": this.rows.length, "aria-posinset": index + 1, "data-index": index,
     }, element("span", { class: "gutter" }, step.transactional_id ? element("i", { class: "dot" }) : null, element("time", {}, moment(step.at_ms))), ...this.drawing(step));
-    return place(made, { top: index * ROW, width: this.total });
+    if (chosen) this.tag(made, step);
+    return place(made, { top: index * ROW });
   }
 
   between({ pause, mark, text }, index) {
     const says = pause === undefined ? text : `${duration(pause)} later`;
     const made = element("div", { class: ["row between", mark].filter(Boolean).join(" "), role: "presentation" }, says && element("span", { class: pause === undefined ? "nothing" : "pause" }, says));
-    return place(made, { top: index * ROW, width: this.total });
+    return place(made, { top: index * ROW });
   }
 
   drawing(step) {
     const [from, to] = [this.xOf.get(step.source), this.xOf.get(step.target)];
     if (from === undefined || to === undefined) return [];
-    const id = step.transactional_id ? this.tag(step) : null;
-    return step.source === step.target ? this.chip(step, from, id) : this.arrow(step, from, to, id);
+    return step.source === step.target ? this.chip(step, from) : this.arrow(step, from, to);
   }
 
-  /** The transactional id, which a click follows; only where it is not the name of the lane that sends. */
-  tag(step) {
-    if (!this.on.follow) return null;
-    return element("bdi", { class: "tag", "data-follow": step.transactional_id, title: `Follow ${short(step.transactional_id, TEXT_MAX)}` }, short(step.transactional_id, 28));
-  }
-
-  chip(step, x, tag) {
+  chip(step, x) {
     const [sign, look] = step.kind === "marker_written" ? (step.fields?.commit ? ["✓", "committed"] : ["⊘", "aborted"]) : (SIGNS[step.kind] ?? ["•", "other"]);
     const text = short(step.text, TEXT_MAX);
     const failed = step.error !== "";
-    const tagWide = tag ? widthOf(short(step.transactional_id, 28)) + 22 : 0;
-    const chipWide = Math.min(LABEL_MAX, widthOf(text) * (failed || BOLD.has(look) ? BOLDER : 1) + 40);
-    const left = this.within(x - chipWide / 2, chipWide + tagWide);
+    const wide = Math.min(LABEL_MAX, widthOf(text) * (failed || BOLD.has(look) ? BOLDER : 1) + 40);
+    const made = element("span", { class: `chip ${failed ? "failed" : look}` }, element("b", { "aria-hidden": "true" }, failed ? "✕" : sign), element("bdi", {}, text));
+    return [place(made, { left: this.within(x - wide / 2, wide) })];
+  }
+
+  arrow(step, from, to) {
+    const text = short(step.text, TEXT_MAX);
+    const answer = ANSWERS.has(step.kind) || (step.answer_to !== null && step.answer_to !== undefined);
+    const wide = Math.min(LABEL_MAX, widthOf(text) * (step.error ? BOLDER : 1) + (step.error ? 34 : 14));
     return [
-      place(element("span", { class: `chip ${failed ? "failed" : look}` }, element("b", { "aria-hidden": "true" }, failed ? "✕" : sign), element("bdi", {}, text)), { left, maxWidth: LABEL_MAX }),
-      tag && place(tag, { left: left + chipWide + 4 }),
+      place(element("span", { class: `wire ${to > from ? "right" : "left"}${answer ? " answer" : ""}` }), { left: Math.min(from, to), width: Math.abs(to - from) }),
+      place(element("span", { class: "label" }, step.error ? element("b", { "aria-hidden": "true" }, "✕") : null, element("bdi", {}, text)), { left: this.within((from + to) / 2 - wide / 2, wide) }),
     ];
   }
 
-  arrow(step, from, to, tag) {
-    const right = to > from;
-    const [left, wide] = [Math.min(from, to), Math.abs(to - from)];
-    const text = short(step.text, TEXT_MAX);
-    const answer = step.kind === "response" || step.kind === "verify_end" || (step.answer_to !== null && step.answer_to !== undefined);
-    const tagWide = tag ? widthOf(short(step.transactional_id, 28)) + 22 : 0;
-    const labelWide = Math.min(LABEL_MAX, widthOf(text) * (step.error ? BOLDER : 1) + (step.error ? 34 : 14));
-    const at = this.within((from + to) / 2 - labelWide / 2, labelWide + tagWide);
-    return [
-      place(element("span", { class: `wire ${right ? "right" : "left"}${answer ? " answer" : ""}` }), { left, width: wide }),
-      place(element("span", { class: "label" }, step.error ? element("b", { "aria-hidden": "true" }, "✕") : null, element("bdi", {}, text)), { left: at, maxWidth: LABEL_MAX }),
-      tag && place(tag, { left: at + labelWide + 2 }),
-    ];
+  /** Put the transactional id beside the text of a row; a click on it follows it. Rows have it only while they are pointed at. */
+  tag(row, { transactional_id: id }) {
+    const label = row.querySelector(".label, .chip");
+    if (!this.on.follow || !id || !label || row.querySelector(".tag")) return;
+    const far = parseFloat(label.style.left) + label.textContent.length * 8 > this.total - 220;
+    label.append(element("bdi", { class: far ? "tag before" : "tag", "data-follow": id, title: `Follow ${short(id, TEXT_MAX)}` }, short(id, 28)));
+  }
+
+  pointedAt(event) {
+    const row = event.target.closest("[data-index]");
+    if (row) this.tag(row, this.rows[Number(row.dataset.index)].step);
   }
 
   within(left, wide) {
