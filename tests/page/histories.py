@@ -104,8 +104,8 @@ def tell(telling: Telling, transactional_id: str, producer_id: int, *, commits: 
             "transactional_id": transactional_id,
             "acks": -1,
             "timeout_ms": 30000,
-            "topic_data": [
-                {"name": "orders", "partition_data": [{"index": 2, "records": {"batches": 1, "records": 3}}]}
+            "topicData": [
+                {"name": "orders", "partitionData": [{"index": 2, "records": {"batches": 1, "records": 3}}]}
             ],
         },
         kip="KIP-890",
@@ -175,7 +175,7 @@ def a_failure() -> History:
         late,
         {
             "responses": [
-                {"name": "orders", "partition_responses": [{"index": 2, "error_code": 47, "error_message": None}]}
+                {"name": "orders", "partitionResponses": [{"index": 2, "errorCode": 47, "errorMessage": None}]}
             ]
         },
         error="INVALID_PRODUCER_EPOCH",

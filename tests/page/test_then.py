@@ -159,7 +159,7 @@ async def test_a_request_and_its_response_lie_beside_each_other(pages: Pages) ->
     details = page.get_by_role("complementary", name="Details of the step")
     sides = await details.locator(".exchange > section").all()
     await expect(sides[0]).to_contain_text("till-4")
-    await expect(sides[1].locator(".failed")).to_have_text("error_code✕ 47")
+    await expect(sides[1].locator(".failed")).to_have_text("errorCode✕ 47")
     boxes = [await each.bounding_box() for each in sides]
     assert boxes[0] is not None
     assert boxes[1] is not None
@@ -182,6 +182,8 @@ async def test_a_link_shows_what_was_shown(pages: Pages) -> None:
     chosen = next(step for step in history.steps if step.seq == 1290)
     await expect(page.get_by_role("searchbox", name="Search")).to_have_value("produce")
     await expect(page.get_by_role("complementary", name="Details of the step")).to_contain_text(chosen.text)
+    await page.evaluate("location.hash = '#then'")
+    await expect(page.get_by_role("complementary", name="Details of the step")).to_be_hidden()
     await page.evaluate("location.hash = '#then&step=2000'")
     await expect(page.get_by_role("option", selected=True)).to_have_attribute("aria-label", re.compile("."))
     await expect(page.get_by_role("option", selected=True)).to_be_in_viewport()

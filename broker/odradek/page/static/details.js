@@ -77,9 +77,9 @@ function pair(name, value) {
     element("dd", {}, wrong ? "✕ " : "", nested ? fields(value) : element("bdi", {}, flat(name, value))));
 }
 
-const ERRORS = new Set(["error", "errorCode", "error_code"]);
+const ERRORS = /^error$|error_?code$/i;
 const NO_ERROR = new Set([0, "NONE", "", null]);
-const isError = (name, value) => ERRORS.has(name) && !NO_ERROR.has(value);
+const isError = (name, value) => ERRORS.test(name) && !NO_ERROR.has(value);
 
 const isFlat = (value) => Array.isArray(value) ? value.every((each) => each === null || typeof each !== "object") : Object.keys(value).length === 0;
 

@@ -9,8 +9,9 @@ export const counted = (number) => number.toLocaleString("en-US");
 /** A number and its noun: 1 event, 2 events. */
 export const of = (number, noun) => `${counted(number)} ${noun}${number === 1 ? "" : "s"}`;
 
-/** How long something took: 0.4 ms, 12 ms, 1.25 s, 3 min 20 s, 2 h 5 min. */
+/** How long something took; events tell it to the millisecond: 0.4 ms, 12 ms, 1.25 s, 3 min 20 s, 2 h 5 min. */
 export function duration(ms) {
+  if (ms === 0) return "less than 1 ms";
   if (ms < 10) return `${+ms.toFixed(1)} ms`;
   if (ms < MS_PER_S) return `${Math.round(ms)} ms`;
   const seconds = ms / MS_PER_S;

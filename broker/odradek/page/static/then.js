@@ -64,6 +64,7 @@ class Then {
     if (this.source.live && this.look.follow !== before) this.again();
     if (!this.source.live && this.run !== run) return this.open();
     this.drawn();
+    if (this.wantedStep === null) this.close();
     return this.reopen();
   }
 
