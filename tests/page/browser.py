@@ -33,6 +33,11 @@ OPTIONS = (
 FILE_URL = "http://file.test"
 """A name that nobody answers for: the tests themselves serve the page there."""
 STUB_URL = "http://hub.test"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""As strict as the hub's: a style or script inside a page, or one from elsewhere, is an error on the console."""
 PATIENCE_MS = 15_000
 """So long a test waits for what it expects; a machine with much else to do is slow."""
 AXE = files("axe_playwright_python").joinpath("axe.min.js")
@@ -174,7 +179,8 @@ async def _static(route: Route, index: str) -> None:
     path = urlsplit(route.request.url).path
     name = path.removeprefix("/page/")
     if path == "/":
-        await route.fulfill(body=index, content_type="text/html; charset=utf-8")
+        headers = {"content-security-policy": POLICY, "content-type": "text/html; charset=utf-8"}
+        await route.fulfill(body=index, headers=headers)
     elif name in names():
         await route.fulfill(body=file(name), content_type=f"{MEDIA_TYPES[Path(name).suffix]}; charset=utf-8")
     else:

@@ -104,9 +104,7 @@ def tell(telling: Telling, transactional_id: str, producer_id: int, *, commits: 
             "transactional_id": transactional_id,
             "acks": -1,
             "timeout_ms": 30000,
-            "topicData": [
-                {"name": "orders", "partitionData": [{"index": 2, "records": {"batches": 1, "records": 3}}]}
-            ],
+            "topicData": [{"name": "orders", "partitionData": [{"index": 2, "records": {"batches": 1, "records": 3}}]}],
         },
         kip="KIP-890",
         **tx,

@@ -27,6 +27,9 @@ async def test_one_file_is_the_whole_page(pages: Pages, tmp_path: Path) -> None:
     path.write_text(document(msgspec.json.encode(shown)))
     page = await pages.of_path(path, "#then&id=till-2")
     await expect(page.get_by_role("option", name="InitProducerId v5")).to_be_visible()
+    await page.keyboard.press("?")
+    await page.get_by_role("dialog", name="Keys").get_by_role("button", name="Close").click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
     await page.get_by_role("link", name="Two runs").click()
     await expect(page.locator(".differs")).to_have_count(2)
     assert await page.locator(".lanes").first.evaluate("box => getComputedStyle(box).overflowY") == "auto"
