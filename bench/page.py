@@ -73,7 +73,7 @@ def _told(what: str, frames: list[float], watch: Stopwatch, more: str) -> None:
     print(
         f"{what}: {len(frames):,} frames, median {statistics.median(frames):.1f} ms, p95 {p95:.1f} ms, "
         f"longest {max(frames):.0f} ms ({'below' if p95 < GOAL_MS else 'ABOVE'} {GOAL_MS}); {more}; "
-        f"others took {watch.others():.0%} of the processors",
+        f"{watch.others():.0%} of the processors were at work for others, the browser among them",
         flush=True,
     )
 
