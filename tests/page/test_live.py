@@ -143,6 +143,32 @@ async def test_the_hub_is_asked_for_one_transaction(pages: Pages) -> None:
     await expect(steps(page).last).to_be_in_viewport()
 
 
+async def test_a_link_to_a_step_shows_it_and_what_is_near(pages: Pages) -> None:
+    ring = Ring(5_210, per_ask=10)
+    page = await live(pages, ring, "#then&step=3000")
+    await expect(steps(page).and_(page.locator("[aria-selected=true]"))).to_be_in_viewport()
+    details = page.get_by_role("complementary", name="Details of the step")
+    await expect(details).to_contain_text("event 3,000")
+    await expect(page.get_by_role("button", name="Follow the newest")).to_be_visible()
+    assert [{"most": "500", "before": "3250"}] == ring.asked
+    await page.evaluate("location.hash = '#then&step=1000'")
+    await expect(details).to_contain_text("event 1,000")
+
+
+async def test_a_transaction_is_asked_for_while_the_view_is_paused_as_well(pages: Pages) -> None:
+    ring = Ring()
+    page = await live(pages, ring)
+    await steps(page).last.click()
+    chosen = ring.window("1").transactions[0]
+    await page.keyboard.press("f")
+    about = [step for step in ring.window("500", transaction=chosen).steps if step.transactional_id == chosen]
+    await expect(page.get_by_text(f"{len(about)} steps · 500 of 5,210 events · paused")).to_be_visible()
+    assert {"most": "500", "before": "5211", "transaction": chosen} == ring.asked[-1]
+    await expect(steps(page).and_(page.locator("[aria-selected=true]"))).to_be_in_viewport()
+    await page.get_by_role("button", name="Follow no transactional id").click()
+    await expect(page.get_by_text("Shows 500 of 5,210 events · paused")).to_be_visible()
+
+
 async def test_a_hub_that_does_not_answer_is_told_and_asked_again(pages: Pages) -> None:
     ring = Ring()
     answers = {"broken": True}
@@ -153,6 +179,10 @@ async def test_a_hub_that_does_not_answer_is_told_and_asked_again(pages: Pages) 
         return ring.answer(method, path, query, body)
 
     page = await pages.live(StubHub(answer), "#then")
+    await expect(page.get_by_text("The cluster is being made.")).to_be_visible()
+    answers["broken"] = False
+    await expect(page.get_by_text("Shows 500 of 5,210 events")).to_be_visible()
+    answers["broken"] = True
     await expect(page.get_by_text("The cluster is being made.")).to_be_visible()
     answers["broken"] = False
     await expect(page.get_by_text("Shows 500 of 5,210 events")).to_be_visible()

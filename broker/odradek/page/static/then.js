@@ -42,8 +42,9 @@ class Then {
     this.print = () => this.lanes.draw(true);
     addEventListener("beforeprint", this.print);
     this.read(asked);
-    if (source.live) this.poll();
-    else this.open();
+    if (!source.live) this.open();
+    else if (this.wantedStep === null) this.poll();
+    else this.lookBack(this.wantedStep + MOST / 2);
   }
 
   leave() {
@@ -61,8 +62,9 @@ class Then {
   asked(wanted) {
     const [before, run] = [this.look.follow, this.run];
     this.read(wanted);
-    if (this.source.live && this.look.follow !== before) this.again();
     if (!this.source.live && this.run !== run) return this.open();
+    const unknown = this.wantedStep !== null && !this.told.bySeq.has(this.wantedStep);
+    if (this.source.live && (unknown || this.look.follow !== before)) return this.anew();
     this.drawn();
     if (this.wantedStep === null) this.close();
     return this.reopen();
@@ -211,8 +213,8 @@ class Then {
         this.noneEarlier = false;
         this.fresh(history);
       }
-      this.said = null;
     } catch (error) {
+      this.newest = undefined;
       this.state.textContent = error.message;
     } finally {
       this.asking = false;
@@ -226,6 +228,28 @@ class Then {
     if (mark === this.newest) return;
     this.newest = mark;
     this.take(history);
+  }
+
+  /** Ask once, while the view is paused: the events before a number, of the transaction that is followed. */
+  async lookBack(before) {
+    const follow = this.look.follow;
+    try {
+      const history = await this.source.history({ most: MOST, before, ...(follow !== null && { transaction: follow }) });
+      if (this.running || follow !== this.look.follow) return;
+      this.total = history.events + history.left_out;
+      this.noneEarlier = false;
+      this.take(history);
+      if (this.wantedStep !== null) this.state.textContent = `Event ${counted(this.wantedStep)} is not kept any more.`;
+    } catch (error) {
+      this.state.textContent = error.message;
+    }
+  }
+
+  /** What is followed has changed: ask for it, as far as the reader has come. */
+  anew() {
+    if (this.running) return this.again();
+    const last = this.wantedStep === null ? this.told.steps.at(-1)?.seq : this.wantedStep + MOST / 2;
+    return last === undefined ? this.again() : this.lookBack(last + 1);
   }
 
   again() {
@@ -295,7 +319,7 @@ class Then {
     this.look.follow = id;
     this.picker.value = id ?? "";
     this.remember();
-    if (this.source.live && this.running) this.newest = undefined;
+    if (this.source.live) this.anew();
     this.drawn();
     const current = this.lanes.selected;
     if (current >= 0) this.lanes.reveal(current);
