@@ -74,6 +74,7 @@ async def test_a_run_that_ends_earlier_has_an_empty_row_there(pages: Pages, lack
 async def test_both_scroll_together(pages: Pages) -> None:
     left = long(2_000)
     page = await compared(pages, left, long(2_100), height=600)
+    await expect(page.locator(".differs").first).to_be_in_viewport()
     boxes = page.locator(".lanes")
     await boxes.nth(1).evaluate("box => { box.scrollTop = 12345 }")
     await expect(boxes.nth(0)).to_have_js_property("scrollTop", 12345)

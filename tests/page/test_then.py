@@ -61,6 +61,20 @@ async def test_a_pause_is_a_line_of_its_own(pages: Pages) -> None:
     await expect(page.get_by_text("1.25 s later")).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [1280, 800])
+async def test_times_have_room_however_long_it_lasted(pages: Pages, width: int) -> None:
+    telling = Telling()
+    telling.mark("state_change", 3, "Empty → Ongoing")
+    telling.pause(400_000_000)
+    telling.mark("state_change", 3, "Ongoing → Dead")
+    page = await then(pages, telling.history(), width=width)
+    await expect(page.get_by_text("111 h 6 min later")).to_be_visible()
+    time, box = [await page.locator(each).last.bounding_box() for each in (".row time", ".lanes")]
+    assert time is not None
+    assert box is not None
+    assert time["x"] >= box["x"]
+
+
 async def test_an_error_has_a_sign_and_not_only_a_colour(pages: Pages) -> None:
     page = await then(pages, a_failure(), "&step=46")
     row = step_of(page, "INVALID_PRODUCER_EPOCH")

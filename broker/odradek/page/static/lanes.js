@@ -9,6 +9,8 @@ const LANE_MIN = 116;
 const LANE_MAX = 340;
 /** Below this width of the box, in px, times have less room. */
 const NARROW = 900;
+/** The width of a digit of a time, in px. */
+const DIGIT = 7.3;
 const BAR_STEP = 5;
 const BARS_DEEP = 4;
 const LABEL_MAX = 460;
@@ -80,6 +82,7 @@ export class Lanes {
     this.lanes = [];
     this.all = [];
     this.bars = [];
+    this.digits = 0;
     this.at = new Map();
     this.selected = -1;
     this.made = new Map();
@@ -111,6 +114,7 @@ export class Lanes {
     this.lanes = lanes;
     this.at = new Map(rows.map(({ key }, index) => [key, index]));
     this.bars = this.spans(partner);
+    this.digits = moment(rows.findLast(({ step }) => step !== undefined)?.step.at_ms ?? 0).length;
     this.forget();
     if (same) this.laidOut();
     else {
@@ -213,7 +217,8 @@ export class Lanes {
   laidOut(anew = false) {
     const room = this.box.clientWidth;
     if (room === 0) return;
-    const gutter = room < NARROW ? 64 : 84;
+    const [least, fits] = room < NARROW ? [64, 5] : [84, 8];
+    const gutter = Math.ceil(least + Math.max(0, this.digits - fits) * DIGIT);
     const wide = Math.max(this.least, Math.min(LANE_MAX, Math.floor((room - gutter) / Math.max(this.lanes.length, 1))));
     const total = Math.max(room, gutter + wide * this.lanes.length);
     if (anew || wide !== this.wide || total !== this.total || gutter !== this.gutter) {

@@ -10,6 +10,7 @@ export class Told {
     this.lanes = history.lanes;
     this.steps = history.steps;
     this.bySeq = new Map(history.steps.map((step) => [step.seq, step]));
+    this.places = new Map(history.steps.map((step, index) => [step.seq, index]));
     this.answers = new Map();
     for (const step of history.steps) {
       if (step.answer_to !== null && step.answer_to !== undefined) this.answers.set(step.answer_to, step);
@@ -150,7 +151,5 @@ function place(told, seq, pairs, side, other) {
   return told.steps.find((step) => step.seq > last)?.seq ?? Infinity;
 }
 
-function indexOf(told, seq) {
-  const index = told.steps.findIndex((step) => step.seq >= seq);
-  return index < 0 ? told.steps.length : index;
-}
+/** Where a step is among those of its history; behind the last for one that is not there. */
+const indexOf = (told, seq) => told.places.get(seq) ?? told.steps.length;
