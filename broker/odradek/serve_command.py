@@ -120,7 +120,10 @@ def serve(
     ] = None,
     control: Annotated[
         str | None,
-        Option(metavar="[HOST:]PORT", help="Let this cluster be driven over HTTP there; it is called default."),
+        Option(
+            metavar="[HOST:]PORT",
+            help="Let this cluster be driven over HTTP there; it is called default. Browsers show it at that address.",
+        ),
     ] = None,
     control_token: Annotated[
         str | None, Option(help="What who drives it has to show; needed beyond loopback. Else $ODRADEK_HUB_TOKEN.")

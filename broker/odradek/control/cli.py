@@ -46,6 +46,7 @@ def hub(
     """Make clusters for tests over HTTP, until SIGTERM or SIGINT.
 
     Prints `odradek hub ready url=URL` when clients can ask; URL/openapi.json says what.
+    Open URL in a browser to see its clusters, what happens in them, and what waits for what.
     """
     from odradek.logs import make_logger
 

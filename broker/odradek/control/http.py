@@ -26,6 +26,7 @@ from odradek.control.endpoints.table import ENDPOINTS
 from odradek.control.events import event_body
 from odradek.control.hub import Hosted, Hub, Taken
 from odradek.control.messages.common import Problem
+from odradek.control.page import page_file, prefers_html
 from odradek.control.plan import PlanError, converted
 from odradek.node.rules.model import RuleError
 from odradek.usage import UsageError
@@ -63,12 +64,19 @@ class Access(Struct, frozen=True):
 
     def refusal(self, request: Request) -> Problem | None:
         """Why this request is not served, before anything else is looked at."""
+        return self.foreign(request) or self._without_token(request)
+
+    def foreign(self, request: Request) -> Problem | None:
+        """Why a request is not served that names another host, or comes from a page of another origin."""
         host = request.headers.get("host", "").lower()
         if self.hosts is not None and host not in self.hosts:
             return problem(403, f"This hub is not called {host}: it is {', '.join(sorted(self.hosts))}.")
         origin = request.headers.get("origin")
         if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
             return problem(403, f"A page of {origin} must not drive the brokers of a developer.")
+        return None
+
+    def _without_token(self, request: Request) -> Problem | None:
         if self.token is not None:
             given = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
             if not secrets.compare_digest(given.encode(), self.token.encode()):
@@ -130,6 +138,14 @@ def make_app(hub: Hub, access: Access) -> Starlette:
         refused = access.refusal(request)
         return _refused(refused) if refused is not None else Response(_openapi(), media_type=JSON)
 
+    async def show_file(request: Request) -> Response:
+        refused = access.foreign(request)
+        if refused is not None:
+            return _refused(refused)
+        name = request.path_params["name"]
+        found = page_file(request, name)
+        return _refused(problem(404, f"the page has no file {name}")) if found is None else found
+
     async def told(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         refused = access.refusal(request)
@@ -141,11 +157,13 @@ def make_app(hub: Hub, access: Access) -> Starlette:
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in ENDPOINTS:
         by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    routes = [Route("/openapi.json", show_document, methods=["GET"])]
-    routes += [
-        Route(_ANY_NAME.sub(r"{\1:path}", path), _Calls(hub, access, endpoints), methods=list(endpoints))
-        for path, endpoints in by_path.items()
+    routes = [
+        Route("/openapi.json", show_document, methods=["GET"]),
+        Route("/page/{name}", show_file, methods=["GET"]),
     ]
+    for path, endpoints in by_path.items():
+        calls = (_Front if path == "/" else _Calls)(hub, access, endpoints)
+        routes.append(Route(_ANY_NAME.sub(r"{\1:path}", path), calls, methods=list(endpoints)))
     return Starlette(routes=routes, exception_handlers={404: told, 405: told})
 
 
@@ -207,6 +225,20 @@ class _Calls:
                 else (await endpoint.run(asked))
             )
         return _answer(endpoint.status, value)
+
+
+class _Front(_Calls):
+    """`/`: the page for a browser, the call for everybody else."""
+
+    async def _serve(self, request: Request) -> Response:
+        if prefers_html(request.headers.get("accept", "")):
+            refused = self._access.foreign(request)
+            found = page_file(request) if refused is None else _refused(refused)
+            assert found is not None, "the package has its page"
+            return found
+        response = await super()._serve(request)
+        response.headers["vary"] = "Accept"
+        return response
 
 
 async def _while_connected(run: Any, request: Request) -> object:
