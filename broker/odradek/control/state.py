@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from odradek.control.messages.clusters import BrokerView
@@ -37,15 +36,19 @@ if TYPE_CHECKING:
     from odradek.node.transport.call import Call
     from odradek.records.batch import Batch
     from odradek.txn.entry import Entry
-    from odradek.txn.partitions import TopicPartition
+    from odradek.txn.ledger import Ledger
     from odradek.wire.messages.list_groups_response import ListedGroup
 
 __all__ = [
+    "BATCHES",
     "broker_views",
     "group_size",
     "group_view",
     "group_views",
+    "groups",
+    "led_partitions",
     "parked_calls",
+    "parked_view",
     "parked_views",
     "partition_offsets",
     "partition_summaries",
@@ -56,10 +59,14 @@ __all__ = [
     "transaction_state",
     "transaction_view",
     "transaction_views",
+    "transactions",
+    "view_of_group",
+    "view_of_partition",
+    "view_of_transaction",
 ]
 
 BATCHES = 10
-LOOK_BACK = 1000
+"""So many batches of a partition are told unless another number is asked for."""
 
 
 def running(cluster: RunningCluster) -> Iterator[Node]:
@@ -109,7 +116,11 @@ def time_view(cluster: RunningCluster) -> TimeView:
 def parked_views(cluster: RunningCluster) -> list[ParkedView]:
     """Every request that waits for something, the oldest first."""
     now, rules = cluster.clock.now(), rules_by_wait(cluster)
-    parked = [view for node in running(cluster) for view in _parked_at(node, now, rules)]
+    parked = [
+        parked_view(node, call, wait, now - since, rules)
+        for node in running(cluster)
+        for call, wait, since in parked_calls(node)
+    ]
     return sorted(parked, key=lambda view: -view.age_ms)
 
 
@@ -129,21 +140,20 @@ def parked_calls(node: Node) -> Iterator[tuple[Call, Wait[Any] | None, int]]:
             yield call, flow.waiting, since
 
 
-def _parked_at(node: Node, now: int, rules: dict[int, str]) -> Iterator[ParkedView]:
-    for call, wait, since in parked_calls(node):
-        keys = node.purgatory.keys_of(wait)
-        yield ParkedView(
-            broker=node.node_id,
-            api=call.api_key.name,
-            version=call.version,
-            correlation_id=call.correlation_id,
-            client_id=call.client_id,
-            from_broker=call.is_broker,
-            waits_for=[_key_text(key) for key in keys],
-            rule=rules.get(id(wait)),
-            age_ms=now - since,
-            deadline_ms=node.kernel.deadline_of(wait),
-        )
+def parked_view(node: Node, call: Call, wait: Wait[Any] | None, age_ms: int, rules: dict[int, str]) -> ParkedView:
+    """A request that waits, and the rule because of which it does, if there is one."""
+    return ParkedView(
+        broker=node.node_id,
+        api=call.api_key.name,
+        version=call.version,
+        correlation_id=call.correlation_id,
+        client_id=call.client_id,
+        from_broker=call.is_broker,
+        waits_for=[_key_text(key) for key in node.purgatory.keys_of(wait)],
+        rule=rules.get(id(wait)),
+        age_ms=age_ms,
+        deadline_ms=node.kernel.deadline_of(wait),
+    )
 
 
 def _key_text(key: object) -> str:
@@ -155,13 +165,16 @@ def _key_text(key: object) -> str:
 
 def transaction_views(cluster: RunningCluster) -> list[TransactionView]:
     """Every transactional id that a coordinator knows, by name."""
-    views = [
-        _transaction(node, entry, shard.machine.owing(entry.transactional_id))
-        for node in running(cluster)
-        for shard in node.coordinators.of_transactions()
-        for entry in shard.machine.entries()
-    ]
+    views = [view_of_transaction(*each) for each in transactions(cluster)]
     return sorted(views, key=lambda view: view.transactional_id)
+
+
+def transactions(cluster: RunningCluster) -> Iterator[tuple[Node, Ledger, Entry]]:
+    """Every transactional id that a coordinator knows, with its coordinator."""
+    for node in running(cluster):
+        for shard in node.coordinators.of_transactions():
+            for entry in shard.machine.entries():
+                yield node, shard.machine, entry
 
 
 def transaction_view(cluster: RunningCluster, transactional_id: str) -> TransactionView | None:
@@ -169,7 +182,7 @@ def transaction_view(cluster: RunningCluster, transactional_id: str) -> Transact
     for node, shard in _coordinating(cluster, transactional_id):
         entry = shard.machine.entry(transactional_id)
         if entry is not None:
-            return _transaction(node, entry, shard.machine.owing(transactional_id))
+            return view_of_transaction(node, shard.machine, entry)
     return None
 
 
@@ -191,7 +204,8 @@ def _coordinating(cluster: RunningCluster, transactional_id: str) -> Iterator[tu
             return
 
 
-def _transaction(node: Node, entry: Entry, owing: Collection[TopicPartition]) -> TransactionView:
+def view_of_transaction(node: Node, ledger: Ledger, entry: Entry) -> TransactionView:
+    """A transactional id as this coordinator has it."""
     return TransactionView(
         transactional_id=entry.transactional_id,
         state=entry.state.title,
@@ -202,7 +216,10 @@ def _transaction(node: Node, entry: Entry, owing: Collection[TopicPartition]) ->
         start_ms=entry.start_timestamp,
         last_update_ms=entry.last_update_timestamp,
         partitions=[TopicPartitionView(topic=topic, partition=index) for topic, index in entry.partitions],
-        owed_markers=[TopicPartitionView(topic=topic, partition=index) for topic, index in owing],
+        owed_markers=[
+            TopicPartitionView(topic=topic, partition=index) for topic, index in ledger.owing(entry.transactional_id)
+        ],
+        aborted_at_ms=ledger.aborted_at(entry.transactional_id),
     )
 
 
@@ -211,13 +228,16 @@ def _transaction(node: Node, entry: Entry, owing: Collection[TopicPartition]) ->
 
 def group_views(cluster: RunningCluster) -> list[GroupView]:
     """Every group that a coordinator knows, by name."""
-    views = [
-        _group(node, shard.machine, listed)
-        for node in running(cluster)
-        for shard in node.coordinators.of_groups()
-        for listed in shard.machine.listed((), ())
-    ]
+    views = [view_of_group(*each) for each in groups(cluster)]
     return sorted(views, key=lambda view: view.group_id)
+
+
+def groups(cluster: RunningCluster) -> Iterator[tuple[Node, GroupCoordinator, ListedGroup]]:
+    """Every group that a coordinator knows, with its coordinator."""
+    for node in running(cluster):
+        for shard in node.coordinators.of_groups():
+            for listed in shard.machine.listed((), ()):
+                yield node, shard.machine, listed
 
 
 def group_view(cluster: RunningCluster, group_id: str) -> GroupView | None:
@@ -225,7 +245,7 @@ def group_view(cluster: RunningCluster, group_id: str) -> GroupView | None:
     for node, machine in _coordinating_group(cluster, group_id):
         listed = machine.find(group_id)
         if listed is not None:
-            return _group(node, machine, listed)
+            return view_of_group(node, machine, listed)
     return None
 
 
@@ -247,7 +267,8 @@ def _coordinating_group(cluster: RunningCluster, group_id: str) -> Iterator[tupl
             return
 
 
-def _group(node: Node, machine: GroupCoordinator, listed: ListedGroup) -> GroupView:
+def view_of_group(node: Node, machine: GroupCoordinator, listed: ListedGroup) -> GroupView:
+    """A group as this coordinator has it."""
     return GroupView(
         group_id=listed.group_id,
         state=listed.group_state,
@@ -296,12 +317,6 @@ def _led(cluster: RunningCluster, topic: str, index: int) -> tuple[Node, Partiti
 
 def partition_summaries(cluster: RunningCluster) -> list[PartitionSummary]:
     """Every partition that has a leader, but for those of internal topics; by name."""
-    led = {
-        partition.key: (node, partition)
-        for node in running(cluster)
-        for partition in node.partitions.values()
-        if partition.is_leader and partition.topic not in INTERNAL_TOPICS
-    }
     return [
         PartitionSummary(
             topic=topic,
@@ -312,8 +327,18 @@ def partition_summaries(cluster: RunningCluster) -> list[PartitionSummary]:
             last_stable_offset=partition.last_stable_offset,
             high_watermark=partition.high_watermark,
         )
-        for (topic, index), (node, partition) in sorted(led.items())
+        for (topic, index), (node, partition) in sorted(led_partitions(cluster).items())
     ]
+
+
+def led_partitions(cluster: RunningCluster) -> dict[tuple[str, int], tuple[Node, Partition]]:
+    """Every partition that has a leader, with it, but for those of internal topics."""
+    return {
+        partition.key: (node, partition)
+        for node in running(cluster)
+        for partition in node.partitions.values()
+        if partition.is_leader and partition.topic not in INTERNAL_TOPICS
+    }
 
 
 def partition_offsets(cluster: RunningCluster, topic: str, index: int) -> tuple[int, int] | None:
@@ -322,20 +347,27 @@ def partition_offsets(cluster: RunningCluster, topic: str, index: int) -> tuple[
     return None if led is None else (led[1].last_stable_offset, led[1].high_watermark)
 
 
-def partition_view(cluster: RunningCluster, topic: str, index: int) -> PartitionView:
-    """A partition as its leader has it. Raises LookupError where there is no such partition, or nobody leads it."""
+def partition_view(cluster: RunningCluster, topic: str, index: int, batches: int = BATCHES) -> PartitionView:
+    """A partition as its leader has it, with so many of its newest batches.
+
+    Raises LookupError where there is no such partition, or nobody leads it.
+    """
     led = _led(cluster, topic, index)
     if led is None:
         registered = cluster.controller.node.image.partition(topic, index)
         why = "there is no partition" if registered is None else "nobody leads partition"
         raise LookupError(f"{why} {index} of topic {topic}")
-    node, partition = led
-    registered = node.image.partition(topic, index)
+    return view_of_partition(*led, batches)
+
+
+def view_of_partition(node: Node, partition: Partition, batches: int) -> PartitionView:
+    """A partition as this broker, its leader, has it, with so many of its newest batches."""
+    registered = node.image.partition(partition.topic, partition.index)
     assert registered is not None, "what is led is registered"
     state = partition.producers
     return PartitionView(
-        topic=topic,
-        partition=index,
+        topic=partition.topic,
+        partition=partition.index,
         leader=node.node_id,
         leader_epoch=partition.leader_epoch,
         replicas=list(registered.replicas),
@@ -359,13 +391,8 @@ def partition_view(cluster: RunningCluster, topic: str, index: int) -> Partition
             )
             for producer_id, pending in state.guards.pending.items()
         ],
-        last_batches=[_batch(batch) for batch in _last_batches(partition)],
+        last_batches=[_batch(batch) for batch in partition.newest_committed(batches)],
     )
-
-
-def _last_batches(partition: Partition) -> deque[Batch]:
-    """The newest batches, oldest first, of the last thousand offsets: a long log costs no more than a short one."""
-    return deque(partition.committed_since(partition.log_end_offset - LOOK_BACK), maxlen=BATCHES)
 
 
 def _batch(batch: Batch) -> BatchView:

@@ -283,6 +283,15 @@ class Log:
                 yield batch
             offset = max(offset, segment.next_offset)
 
+    def newest_batches(self, count: int) -> Iterator[Batch]:
+        """The newest batches, so many at most, the oldest first; those that are not read cost nothing."""
+        missing = count
+        for segment in reversed(self.segments):
+            if len(segment.offsets) >= missing:
+                return self.batches(max(segment.offsets[-missing], self.start_offset))
+            missing -= len(segment.offsets)
+        return self.batches(self.start_offset)
+
     def batches_of_producers(self, offset: int) -> Iterator[Batch]:
         """The batches from here on that have a producer id; segments without any cost nothing."""
         for segment in self.segments:

@@ -413,6 +413,11 @@ class Partition:
         batches = self.log.batches(max(position, self.log.start_offset))
         return batches if self.log.mark is None else self._below_mark(batches)
 
+    def newest_committed(self, count: int) -> Iterator[Batch]:
+        """The newest of the last `count` batches that are committed, the oldest first."""
+        batches = self.log.newest_batches(count)
+        return batches if self.log.mark is None else self._below_mark(batches)
+
     def _below_mark(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
             if batch.next_offset > self.high_watermark:

@@ -34,6 +34,13 @@ class Asked(Struct, frozen=True):
             raise LookupError(f"there is no {name} {text}: it is a number")
         return int(text)
 
+    def count(self, name: str, default: int, most: int) -> int:
+        """A part of the query that says how many: from 1 to `most`. Raises ValueError for anything else."""
+        text = self.query.get(name, str(default))
+        if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= most:
+            raise ValueError(f"{name} is a number from 1 to {most}, not {text}")
+        return int(text)
+
 
 class Parameter(Struct, frozen=True):
     """A part of the query."""

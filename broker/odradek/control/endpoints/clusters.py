@@ -5,7 +5,9 @@ from __future__ import annotations
 from odradek import __version__
 from odradek.control.endpoints.asked import Asked
 from odradek.control.endpoints.rules import _reports, _summary
+from odradek.control.endpoints.state import BATCHES_MAX
 from odradek.control.messages.clusters import ClusterMade, ClusterView, Overview
+from odradek.control.messages.now import NowView
 from odradek.control.state import (
     broker_views,
     group_views,
@@ -15,7 +17,19 @@ from odradek.control.state import (
     transaction_views,
 )
 
-__all__ = ["list_clusters", "make_cluster", "overview", "remove_cluster", "renew", "reset_cluster", "show_cluster"]
+__all__ = [
+    "list_clusters",
+    "make_cluster",
+    "overview",
+    "remove_cluster",
+    "renew",
+    "reset_cluster",
+    "show_cluster",
+    "show_now",
+]
+
+SHOWN, SHOWN_MAX = 200, 10_000
+STRIP = 30
 
 
 async def overview(asked: Asked) -> Overview:
@@ -51,6 +65,18 @@ async def show_cluster(asked: Asked) -> ClusterView:
         time=time_view(running),
         last_event=hosted.events.last,
     )
+
+
+async def show_now(asked: Asked) -> NowView:
+    """What a cluster does now, for people: so many things of each kind at most, and how many more there are."""
+    from odradek.control.now import Bounds, now_view  # most hubs are never looked at
+
+    bounds = Bounds(
+        find=asked.query.get("find", "").lower(),
+        most=asked.count("most", SHOWN, SHOWN_MAX),
+        batches=asked.count("batches", STRIP, BATCHES_MAX),
+    )
+    return now_view(asked.hosted, bounds)
 
 
 async def remove_cluster(asked: Asked) -> None:

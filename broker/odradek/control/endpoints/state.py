@@ -16,6 +16,7 @@ from odradek.control.messages.state import (
 )
 from odradek.control.messages.why import WhyView
 from odradek.control.state import (
+    BATCHES,
     broker_views,
     group_view,
     group_views,
@@ -29,6 +30,7 @@ from odradek.control.telemetry import matches, push_view, pushes
 from odradek.control.why import why
 
 __all__ = [
+    "BATCHES_MAX",
     "list_brokers",
     "list_groups",
     "list_parked",
@@ -41,6 +43,8 @@ __all__ = [
     "show_why",
     "truth_of",
 ]
+
+BATCHES_MAX = 1000
 
 
 async def list_brokers(asked: Asked) -> list[BrokerView]:
@@ -81,7 +85,8 @@ async def list_partitions(asked: Asked) -> list[PartitionSummary]:
 
 async def show_partition(asked: Asked) -> PartitionView:
     """A partition as its leader has it: offsets, open transactions, guards, the last batches."""
-    return partition_view(asked.hosted.running, asked.path["topic"], asked.number("partition"))
+    batches = asked.count("batches", BATCHES, BATCHES_MAX)
+    return partition_view(asked.hosted.running, asked.path["topic"], asked.number("partition"), batches)
 
 
 async def list_parked(asked: Asked) -> list[ParkedView]:

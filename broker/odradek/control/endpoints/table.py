@@ -14,6 +14,7 @@ from odradek.control.endpoints.clusters import (
     renew,
     reset_cluster,
     show_cluster,
+    show_now,
 )
 from odradek.control.endpoints.deeds import (
     advertise,
@@ -102,11 +103,20 @@ WHY_QUERY = (
     Parameter("about", "A rule, TOPIC-PARTITION, a topic, a transactional id, a group or a broker: that alone."),
 )
 
+NOW_QUERY = (
+    Parameter("find", "Those alone whose names contain this, however it is written."),
+    Parameter("most", "So many of each kind, 200 if it is not said, 10,000 at most.", "integer"),
+    Parameter("batches", "So many of the newest batches of each partition, 30 if it is not said.", "integer"),
+)
+
+PARTITION_QUERY = (Parameter("batches", "So many of its newest batches, 10 if it is not said.", "integer"),)
+
 ENDPOINTS: tuple[Endpoint, ...] = (
     _row("GET", "/", overview),
     _row("GET", "/clusters", list_clusters),
     _row("POST", "/clusters", make_cluster, body=NewCluster, status=201),
     _row("GET", CLUSTER, show_cluster),
+    _row("GET", CLUSTER + "/now", show_now, query=NOW_QUERY),
     _row("DELETE", CLUSTER, remove_cluster, status=204),
     _row("POST", CLUSTER + "/reset", reset_cluster),
     _row("POST", CLUSTER + "/lease", renew),
@@ -128,7 +138,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _row("GET", CLUSTER + "/groups", list_groups),
     _row("GET", CLUSTER + "/groups/{group}", show_group),
     _row("GET", CLUSTER + "/partitions", list_partitions),
-    _row("GET", CLUSTER + "/partitions/{topic}/{partition}", show_partition),
+    _row("GET", CLUSTER + "/partitions/{topic}/{partition}", show_partition, query=PARTITION_QUERY),
     _row("GET", CLUSTER + "/parked", list_parked),
     _row("GET", CLUSTER + "/telemetry", list_telemetry, query=TELEMETRY_QUERY),
     _row("POST", CLUSTER + "/brokers/{broker}/stop", stop_broker, body=StopBody),

@@ -44,6 +44,8 @@ class TransactionView(View):
     partitions: list[TopicPartitionView]
     owed_markers: list[TopicPartitionView]
     """Partitions whose marker is decided and not written yet."""
+    aborted_at_ms: int | None
+    """When the coordinator aborts it if its producer does not end it before, by the brokers' clock; null: never."""
 
 
 class GroupMemberView(View):
@@ -124,7 +126,7 @@ class PartitionView(View):
     open_transactions: list[OpenTransactionView]
     guards: list[GuardView]
     last_batches: list[BatchView]
-    """The newest ten, oldest first."""
+    """The newest ten, or so many as were asked for, oldest first."""
 
 
 class MetricView(View):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.control.messages.common import View
 
-__all__ = ["Holder", "Reason", "WhyView"]
+__all__ = ["Holder", "Reason", "Remedy", "WhyView"]
 
 
 class Holder(View):
@@ -13,6 +13,17 @@ class Holder(View):
     about: str
     """rule, transaction, producer or broker"""
     name: str
+
+
+class Remedy(View):
+    """A call of the hub that ends it, or has it end sooner."""
+
+    label: str
+    """What it does, in a few words."""
+    method: str
+    path: str
+    """Below `/clusters/{id}`, quoted."""
+    body: dict[str, int | bool | str]
 
 
 class Reason(View):
@@ -30,6 +41,8 @@ class Reason(View):
     held_by: list[Holder]
     ends: str | None
     """What ends it; null where nothing does, or nothing has to."""
+    remedies: list[Remedy] = []
+    """Calls that end it; empty where no call does."""
 
 
 class WhyView(View):

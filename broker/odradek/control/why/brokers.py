@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.control.messages.why import Holder, Reason
+from odradek.control.why.remedies import of_broker, resume_clock
 from odradek.control.why.scene import Scene
 from odradek.control.why.words import clock, listed
 from odradek.metadata.image import NO_LEADER
@@ -31,6 +32,7 @@ def leaderless_topics(scene: Scene) -> Iterator[Reason]:
             since_ms=None,
             held_by=[Holder(about="broker", name=str(broker)) for broker in away],
             ends="a broker in sync starts again",
+            remedies=[of_broker(broker, "start") for broker in away],
         )
 
 
@@ -42,15 +44,22 @@ def silent_brokers(scene: Scene) -> Iterator[Reason]:
     """Brokers that are stopped or paused, by id."""
     for node_id, driver in sorted(scene.cluster.drivers.items()):
         if driver.stopped:
-            yield _silent(node_id, "is stopped", "it is started")
+            yield _silent(node_id, "is stopped", "it is started", "start")
         elif driver.paused:
-            yield _silent(node_id, "is paused: it hears nothing", "it is resumed")
+            yield _silent(node_id, "is paused: it hears nothing", "it is resumed", "resume")
 
 
-def _silent(node_id: int, what: str, ends: str) -> Reason:
+def _silent(node_id: int, what: str, ends: str, deed: str) -> Reason:
     sentence = f"Broker {node_id} {what} until {ends}."
     return Reason(
-        about="broker", name=str(node_id), sentence=sentence, stuck=True, since_ms=None, held_by=[], ends=ends
+        about="broker",
+        name=str(node_id),
+        sentence=sentence,
+        stuck=True,
+        since_ms=None,
+        held_by=[],
+        ends=ends,
+        remedies=[of_broker(node_id, deed)],
     )
 
 
@@ -63,5 +72,12 @@ def standing_clock(scene: Scene) -> Iterator[Reason]:
         )
         ends = "it is advanced or resumed"
         yield Reason(
-            about="time", name="clock", sentence=sentence, stuck=False, since_ms=scene.now, held_by=[], ends=ends
+            about="time",
+            name="clock",
+            sentence=sentence,
+            stuck=False,
+            since_ms=scene.now,
+            held_by=[],
+            ends=ends,
+            remedies=[resume_clock()],
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.control.messages.why import Reason
+from odradek.control.why.remedies import advance
 from odradek.control.why.scene import Scene
 from odradek.control.why.words import in_time, listed, plain
 from odradek.wording import counted
@@ -38,4 +39,5 @@ def restless_groups(scene: Scene) -> Iterator[Reason]:
             since_ms=None,
             held_by=[],
             ends=ends,
+            remedies=advance(until, scene.now),
         )

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from odradek.control.messages.why import Reason
 from odradek.control.state import parked_calls, rules_by_wait
+from odradek.control.why.remedies import advance
 from odradek.control.why.scene import Scene, shown
 from odradek.control.why.words import ago, plain
 from odradek.node.rules.armed import seen
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
     from odradek.node.transport.call import Call
 
-__all__ = ["listening_requests", "waiting_requests"]
+__all__ = ["listening_requests", "waited_for", "waiting_requests"]
 
 LISTENS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 """Consumers wait in these most of the time: that explains nothing."""
@@ -49,7 +49,7 @@ def _waiting(scene: Scene, *, listens: bool) -> Iterator[Reason]:
     for since, node, call, wait in sorted(found, key=lambda each: each[0]):
         until = None if wait is None else node.kernel.deadline_of(wait)
         longer = "" if until is None else f", and {ago(until - scene.now)} longer at most"
-        what = _what(node, call, node.purgatory.keys_of(wait))
+        what = waited_for(call, node.purgatory.keys_of(wait))
         yield Reason(
             about="request",
             name=call.api_key.name,
@@ -58,11 +58,12 @@ def _waiting(scene: Scene, *, listens: bool) -> Iterator[Reason]:
             since_ms=since,
             held_by=[],
             ends=what,
+            remedies=advance(until, scene.now),
         )
 
 
-def _what(node: Node, call: Call, keys: Sequence[Hashable]) -> str:
-    """What a request waits for, by what would wake it."""
+def waited_for(call: Call, keys: Sequence[Hashable]) -> str:
+    """What a request waits for in words, by what would wake it."""
     for key in keys:
         match key:
             case ("verified", transactional_id, _):

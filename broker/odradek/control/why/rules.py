@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.control.messages.why import Reason
+from odradek.control.why.remedies import of_kept
 from odradek.control.why.scene import Kept, Scene, shown
 from odradek.control.why.words import ago, in_time, plain
 from odradek.wording import counted
@@ -54,6 +55,7 @@ def _keeping(name: str, kept: list[Kept], now: int) -> Reason:
         since_ms=first.since_ms,
         held_by=[],
         ends=ends,
+        remedies=of_kept(kept[-1:] if first.how == "delayed" else kept[:1], now),
     )
 
 

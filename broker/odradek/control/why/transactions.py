@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from odradek.control.messages.why import Holder, Reason
+from odradek.control.messages.why import Holder, Reason, Remedy
+from odradek.control.why.remedies import advance, of_kept
 from odradek.control.why.scene import Kept, Scene
 from odradek.control.why.words import ago, clock, in_time, listed, plain
 from odradek.log.machine import Refused
@@ -43,6 +44,7 @@ def open_transactions(scene: Scene) -> Iterator[Reason]:
             since_ms=_since(entry),
             held_by=_rules(kept),
             ends=ends or None,
+            remedies=[*of_kept(kept, scene.now), *advance(at, scene.now)],
         )
 
 
@@ -106,27 +108,34 @@ def lagging_partitions(scene: Scene) -> Iterator[Reason]:
 def _lagging(scene: Scene, node: Node, partition: Partition) -> Reason:
     name = f"{partition.topic}-{partition.index}"
     at, until = partition.last_stable_offset, partition.high_watermark
-    why, since, holders, ends = _holding_back(scene, partition)
+    why, since, holders, ends, remedies = _holding_back(scene, partition)
     sentence = f"Consumers (read_committed) of {plain(name)} stop at offset {at} of {until}: {why}."
     return Reason(
-        about="partition", name=name, sentence=sentence, stuck=True, since_ms=since, held_by=holders, ends=ends
+        about="partition",
+        name=name,
+        sentence=sentence,
+        stuck=True,
+        since_ms=since,
+        held_by=holders,
+        ends=ends,
+        remedies=remedies,
     )
 
 
-def _holding_back(scene: Scene, partition: Partition) -> tuple[str, int | None, list[Holder], str | None]:
-    """What keeps the last stable offset where it is: in words, since when, who, and what ends it."""
+def _holding_back(scene: Scene, partition: Partition) -> tuple[str, int | None, list[Holder], str | None, list[Remedy]]:
+    """What keeps the last stable offset where it is: in words, since when, who, what ends it, and which calls do."""
     state, at = partition.producers, partition.last_stable_offset
     first = min(state.ongoing, default=None)
     ended = next((each for each in state.unreplicated if each.first_offset == at), None)
     if first is None or (ended is not None and first > at):
         ends = "the replicas in sync acknowledge the marker"
-        return "a marker is written there, and not every replica in sync has it", None, [], ends
+        return "a marker is written there, and not every replica in sync has it", None, [], ends, []
     producer_id = state.ongoing[first]
     found = scene.holder_of(producer_id, partition.topic, partition.index)
     if found is None:
         holder = Holder(about="producer", name=str(producer_id))
         why = f"producer {producer_id} has a transaction open there that no coordinator knows, so that it hangs"
-        return why, None, [holder], OPERATOR
+        return why, None, [holder], OPERATOR, []
     node, entry = found
     who, since = plain(entry.transactional_id), _since(entry)
     kept = scene.kept_of(entry)
@@ -135,8 +144,10 @@ def _holding_back(scene: Scene, partition: Partition) -> tuple[str, int | None, 
     opened = f"since {clock(since)} ({ago(scene.now - since)})"
     if entry.state in PREPARED:
         why = f"{who} is {entry.state.title}, and its marker is not written there yet"
-        return f"{why}{f'; {by_rules}' if by_rules else ''}", since, holders, "its marker is written"
+        why += f"; {by_rules}" if by_rules else ""
+        return why, since, holders, "its marker is written", of_kept(kept, scene.now)
     aborted = aborted_at(node, entry)
     ends = _ends(entry, aborted, scene.now, "")
     parts = [part for part in (f"{who} is open there {opened}", by_rules, ends) if part]
-    return "; ".join(parts), since, holders, ends
+    remedies = [*of_kept(kept, scene.now), *advance(aborted, scene.now)]
+    return "; ".join(parts), since, holders, ends, remedies
