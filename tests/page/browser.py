@@ -116,14 +116,14 @@ class Pages:
         return await self._opened(path.parent.as_uri(), f"{path.name}{address}", serve, **look)
 
     async def live(self, hub: str | StubHub, address: str = "", **look: Any) -> Page:
-        """The page of a hub: its URL (the calls go to it), or a stub."""
+        """The page of a hub: its URL (it serves the page, too), or a stub."""
         base = hub if isinstance(hub, str) else hub.url
 
         async def serve(route: Route) -> None:
-            if _names_static(route):
-                await _static(route, file("index.html").decode())
-            elif isinstance(hub, str):
+            if isinstance(hub, str):
                 await route.continue_()
+            elif _names_static(route):
+                await _static(route, file("index.html").decode())
             else:
                 await hub.serve(route)
 

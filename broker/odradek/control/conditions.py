@@ -228,6 +228,7 @@ def _forgotten(transactional_id: str) -> TransactionView:
         last_update_ms=-1,
         partitions=[],
         owed_markers=[],
+        aborted_at_ms=None,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 from odradek.control.endpoints.asked import Asked, Endpoint, Parameter
 from odradek.control.endpoints.clusters import (
     list_clusters,
+    list_stories,
     make_cluster,
     overview,
     remove_cluster,
@@ -114,6 +115,7 @@ PARTITION_QUERY = (Parameter("batches", "So many of its newest batches, 10 if it
 ENDPOINTS: tuple[Endpoint, ...] = (
     _row("GET", "/", overview),
     _row("GET", "/clusters", list_clusters),
+    _row("GET", "/stories", list_stories),
     _row("POST", "/clusters", make_cluster, body=NewCluster, status=201),
     _row("GET", CLUSTER, show_cluster),
     _row("GET", CLUSTER + "/now", show_now, query=NOW_QUERY),

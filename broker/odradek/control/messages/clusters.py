@@ -20,6 +20,7 @@ __all__ = [
     "NewTopic",
     "Overview",
     "RuleSummary",
+    "StoryLine",
 ]
 
 LEASE_S = 60.0
@@ -125,6 +126,13 @@ class BrokerView(View):
     """Partitions, internal ones included."""
     now_ms: int
     """Its clock, at its last step: milliseconds since 1970."""
+
+
+class StoryLine(View):
+    """A story in a line: a cluster can be made of it."""
+
+    name: str
+    about: str
 
 
 class Overview(View):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import field
+
 from odradek.control.messages.common import View
 
 __all__ = ["Holder", "Reason", "Remedy", "WhyView"]
@@ -41,7 +43,7 @@ class Reason(View):
     held_by: list[Holder]
     ends: str | None
     """What ends it; null where nothing does, or nothing has to."""
-    remedies: list[Remedy] = []
+    remedies: list[Remedy] = field(default_factory=list)
     """Calls that end it; empty where no call does."""
 
 

@@ -58,7 +58,7 @@ def _waiting(scene: Scene, *, listens: bool) -> Iterator[Reason]:
             since_ms=since,
             held_by=[],
             ends=what,
-            remedies=advance(until, scene.now),
+            remedies=[] if listens else advance(until, scene.now),
         )
 
 

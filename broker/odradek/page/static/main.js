@@ -27,7 +27,7 @@ function route() {
   nav.replaceChildren(...offered.map((each) => link(each, view)));
   document.title = [view?.title, source.cluster, "Odradek"].filter(Boolean).join(" · ");
   shown = { view, cluster: source.cluster, running: null };
-  if (source.live && source.cluster === null) nobody();
+  if (source.live && source.cluster === null && !view?.withoutCluster) nobody();
   else if (view === null) main.append(element("p", { class: "empty" }, "There is nothing to show in this page."));
   else shown.running = view.show(main, source, wanted) ?? null;
 }

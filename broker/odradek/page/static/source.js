@@ -33,6 +33,11 @@ class Hub {
     return ["clusters", this.cluster, ...parts].map(encodeURIComponent).join("/");
   }
 
+  /** Whether the hub wants a token, and this tab has one. */
+  get guarded() {
+    return sessionStorage.getItem(TOKEN) !== null;
+  }
+
   get(path) {
     return this.call("GET", path);
   }

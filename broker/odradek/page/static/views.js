@@ -1,7 +1,7 @@
 // The views of the page, in the order of its navigation.
-// A view is {name, title, offered(source), show(main, source, asked)}; show may return {leave(), asked(address)}:
-// `asked` is called when the address changes and the view stays.
-import { compare } from "./compare.js";
-import { then } from "./then.js";
+// A view is {name, title, offered(source), show(main, source, asked)}; show may return {leave(), asked(wanted)}.
+// A view that is `withoutCluster` is shown even if the hub runs no cluster.
+import { now } from "./now.js";
+import { why } from "./why.js";
 
-export const VIEWS = [then, compare];
+export const VIEWS = [now, why];
