@@ -66,10 +66,11 @@ function codeOf(title) {
 
 let panels = 0;
 
-/** A row of buttons. Each is {label, call, main, sure, ask}:
+/** A row of buttons. Each is {label, title, call, when, main, sure, done}:
  *
- * `call()` gives {method, path, body} at that time, or null where nothing can be done; `sure` asks to press twice.
- * `act(call)` makes the call, and promises what came of it.
+ * `call()` gives {method, path, body} at that time, or null where nothing can be done; `when()` says whether it is shown;
+ * `title()` gives a label that changes; `sure` asks to press twice; `done(answer)` is called when the hub has done it.
+ * `act(call, label)` makes the call, and promises {ok, answer}.
  */
 export function deeds(act, buttons, { guarded = () => false } = {}) {
   const curl = codeOf("curl");
@@ -88,7 +89,7 @@ export function deeds(act, buttons, { guarded = () => false } = {}) {
 
   function open(one) {
     opened = one === opened ? null : one;
-    for (const each of made) put(each.toggle, "aria-expanded", each === opened);
+    for (const each of made) put(each.toggle, "aria-expanded", String(each === opened));
     show(panel, opened !== null);
     if (opened === null) return;
     fill();
@@ -130,8 +131,9 @@ export function deeds(act, buttons, { guarded = () => false } = {}) {
       }
       calm();
       put(button, "aria-busy", true);
-      await act(call, one.label);
+      const { ok, answer } = await act(call, one.label);
       put(button, "aria-busy", null);
+      if (ok) one.done?.(answer);
     }
 
     one.rename = (label) => {

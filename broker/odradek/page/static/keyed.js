@@ -20,7 +20,7 @@ export function show(node, shown) {
 
 /** The children of a node, one for each item of a list: made once, updated then, moved only if their order changes.
  *
- * `make(item)` returns {node, update(item)}; `key(item)` is a text that no other item has.
+ * `make(item)` returns {node, update(item)}; `key(item)` is a text by which an item is known again.
  */
 export class Keyed {
   #rows = new Map();
@@ -40,7 +40,8 @@ export class Keyed {
     this.#rows = new Map();
     let next = this.parent.firstElementChild;
     for (const item of items) {
-      const key = this.key(item);
+      let key = this.key(item);
+      while (this.#rows.has(key)) key += "\u0000"; // of two things that cannot be told apart each has its row
       const row = before.get(key) ?? this.make(item);
       before.delete(key);
       this.#rows.set(key, row);

@@ -70,9 +70,8 @@ async function clusters() {
   return chosen;
 }
 
-let later;
-
-async function watchClusters() {
+/** Look which clusters there are, and show the chosen one. */
+async function look() {
   try {
     const chosen = await clusters();
     trouble(null);
@@ -83,7 +82,11 @@ async function watchClusters() {
   } catch (error) {
     trouble(error.message);
   }
-  later = setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", watchClusters, { once: true }) : watchClusters()), CLUSTERS_EVERY_MS);
+}
+
+async function watchClusters() {
+  await look();
+  setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", watchClusters, { once: true }) : watchClusters()), CLUSTERS_EVERY_MS);
 }
 
 const said = element("p", { id: "trouble", role: "status" });
@@ -136,6 +139,7 @@ bar.append(said, giving);
 if (source.live) {
   source.askForToken = askForToken;
   bar.prepend(picker);
+  addEventListener("clusters", look);
   watchClusters();
 } else {
   bar.prepend(element("bdi", { class: "quiet" }, short(source.data.histories.map(({ title }) => title).join(" · "), 100)));

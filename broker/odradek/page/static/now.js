@@ -6,7 +6,7 @@ import { brokers, features } from "./now_brokers.js";
 import { clock } from "./now_clock.js";
 import { cluster, making } from "./now_clusters.js";
 import { groups } from "./now_groups.js";
-import { partitions } from "./now_partitions.js";
+import { lostKey, partitions } from "./now_partitions.js";
 import { rules } from "./now_rules.js";
 import { transactions } from "./now_transactions.js";
 import { waiting } from "./now_waiting.js";
@@ -61,7 +61,8 @@ export const now = {
     /** Go to the row that the address names; search for it if it is not among those that are shown. */
     function point() {
       const [kind, name] = split(wanted);
-      const row = made[KINDS[kind]]?.rows.get(name)?.node;
+      const rows = made[KINDS[kind]]?.rows;
+      const row = (rows?.get(name) ?? rows?.get(lostKey(name)))?.node;
       if (row === undefined && made[KINDS[kind]] !== undefined && found.text !== name) {
         search.value = name;
         look(name);

@@ -2,7 +2,7 @@
 import { deeds } from "./deeds.js";
 import { element } from "./dom.js";
 import { put, say, show } from "./keyed.js";
-import { chip, part, row } from "./parts.js";
+import { chip, part, row, spaced } from "./parts.js";
 import { of } from "./text.js";
 
 const TONES = { running: "good", paused: "ending", stopped: "bad" };
@@ -31,8 +31,8 @@ function one({ source, act, guarded }, { id }) {
     { label: "Stop", when: is("running", "paused"), call: deed("stop", { cleanly: true }) },
     { label: "Crash", when: is("running", "paused"), call: deed("stop", {}) },
   ], { guarded });
-  const node = element("li", { class: "row broker", tabindex: "-1" },
-    element("div", { class: "line" }, element("span", { class: "name" }, `Broker ${id}`), state.node, fenced.node, controller, address, told), calls.node);
+  const node = element("li", { class: "thing broker", tabindex: "-1" },
+    element("div", { class: "line" }, ...spaced([element("span", { class: "name" }, `Broker ${id}`), state.node, fenced.node, controller, address, told])), calls.node);
   return {
     node,
     update(view) {

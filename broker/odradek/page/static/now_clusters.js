@@ -1,8 +1,15 @@
 // The cluster that is shown, and new ones.
+import { remember } from "./address.js";
 import { deeds } from "./deeds.js";
 import { element } from "./dom.js";
 import { say, show } from "./keyed.js";
 import { of } from "./text.js";
+
+/** Let the page show another cluster, or one that there still is; its frame looks which there are. */
+function chosen(cluster) {
+  remember({ cluster });
+  dispatchEvent(new Event("clusters"));
+}
 
 /** The head of the view: which cluster it is, how clients reach it; reset and remove it. */
 export function cluster({ source, act, guarded }) {
@@ -11,7 +18,7 @@ export function cluster({ source, act, guarded }) {
   const told = element("span", { class: "dim" });
   const calls = deeds(act, [
     { label: "Reset", sure: true, call: () => ({ method: "POST", path: source.within("reset") }) },
-    { label: "Remove", sure: true, call: () => ({ method: "DELETE", path: source.within() }) },
+    { label: "Remove", sure: true, call: () => ({ method: "DELETE", path: source.within() }), done: () => chosen(null) },
   ], { guarded });
   return {
     node: element("div", { class: "clusterline" }, name, element("span", {}, "bootstrap ", bootstrap), told, calls.node),
@@ -32,7 +39,7 @@ export function making({ act, guarded, attempt, source }) {
   const story = element("select", { id: "new-story", change: changed }, element("option", { value: "" }, "none"));
   const about = element("p", { class: "dim", role: "status" });
   const keep = element("input", { id: "new-keep", type: "checkbox", checked: true, change: changed });
-  const calls = deeds(act, [{ label: "Make the cluster", main: true, call: () => ({ method: "POST", path: "clusters", body: body() }) }], { guarded });
+  const calls = deeds(act, [{ label: "Make the cluster", main: true, call: () => ({ method: "POST", path: "clusters", body: body() }), done: ({ id: made }) => chosen(made) }], { guarded });
   let stories = null;
 
   function body() {
@@ -58,10 +65,10 @@ export function making({ act, guarded, attempt, source }) {
     story.append(...(stories ?? []).map(({ name }) => element("option", { value: name }, name)));
   }
 
-  const field = (input, label) => element("div", { class: "field" }, element("label", { for: input.id }, label), input);
+  const field = (input, label) => element("div", { class: "entry" }, element("label", { for: input.id }, label), input);
   changed();
   const node = element("details", { class: "form making", toggle: () => node.open && opened() }, element("summary", {}, "Make a cluster"),
     field(id, "Name"), field(brokers, "Brokers"), field(topics, "Topics, as NAME:PARTITIONS"), field(story, "From a story"), about,
-    element("div", { class: "field" }, element("label", {}, keep, " Keep it until it is removed")), calls.node);
+    element("div", { class: "entry" }, element("label", {}, keep, " Keep it until it is removed")), calls.node);
   return { node, open: () => (node.open = true) };
 }

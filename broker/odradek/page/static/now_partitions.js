@@ -10,12 +10,15 @@ import { counted } from "./text.js";
 
 const ALL = 1000;
 
+/** The key of a partition that nobody leads: it has another row than one that has a leader. */
+export const lostKey = (name) => `${name} without a leader`;
+
 export function partitions(tools) {
   const legend = element("p", { class: "legend" },
     ...["committed", "open", "aborted", "plain"].map((fate) => element("span", { class: `key ${fate}` }, fate === "plain" ? "no transaction" : fate)),
     element("span", { class: "key lso" }, "last stable offset"), element("span", { class: "key hw" }, "high watermark"));
   const all = part({
-    name: "partitions", title: "Partitions", key: (each) => (each.lost ? "without a leader: " : "") + partitionName(each), make: (each) => (each.lost ? lost(tools, each) : one(tools, each)),
+    name: "partitions", title: "Partitions", key: (each) => (each.lost ? lostKey(partitionName(each)) : partitionName(each)), make: (each) => (each.lost ? lost(tools, each) : one(tools, each)),
     empty: "There is no topic yet.", tools: [legend],
   });
   return {

@@ -82,8 +82,8 @@ function one({ source, act, guarded }, { name, rule }) {
   const counts = element("span", { class: "dim" });
   const lacks = chip();
   const unmet = element("p", { class: "unmet" });
-  const requests = new Keyed(element("ul", { class: "plain" }), ({ key }) => key, textRow);
-  const near = new Keyed(element("ul", { class: "plain" }), ({ key }) => key, textRow);
+  const requests = new Keyed(element("ul", { class: "plainlist" }), ({ key }) => key, textRow);
+  const near = new Keyed(element("ul", { class: "plainlist" }), ({ key }) => key, textRow);
   const requestsTitle = element("h3", {}, "Its last requests");
   const nearTitle = element("h3", {}, "Near misses");
   const told = facts();

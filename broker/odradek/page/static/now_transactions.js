@@ -48,7 +48,7 @@ function one(tools, { transactional_id: id }) {
     line: [element("span", { class: `name ${colourOf(id)}` }, id), state.node, producer, age],
     more: [told.node, element("div", { class: "inputs" }, element("label", {}, "Coordinator ", to), epochLabel), calls.node,
       element("p", {}, element("a", { href: pastOf(source.cluster, id) }, "What happened in it"))],
-    acts: [element("div", { class: "beside" }, element("span", { class: "where" }, places.node, owedText), element("span", { class: "left" }, left, leftText), timeout.node)],
+    acts: [element("div", { class: "beside" }, element("span", { class: "where" }, places.node, owedText), element("span", { class: "wait" }, left, leftText), timeout.node)],
   });
 
   function update(view) {

@@ -2,13 +2,13 @@
 import { deeds } from "./deeds.js";
 import { element } from "./dom.js";
 import { Keyed, say, show } from "./keyed.js";
-import { chip, links, part, span } from "./parts.js";
+import { chip, links, part, spaced, span } from "./parts.js";
 
 const LISTENS = new Set(["FETCH", "SHARE_FETCH"]);
 const TONES = { held: "ending", delayed: "busy", dropped: "bad" };
 
 export function waiting(tools) {
-  const listening = new Keyed(element("ul", { class: "rows" }), keyOf, (each) => one(tools, each));
+  const listening = new Keyed(element("ul", { class: "things" }), keyOf, (each) => one(tools, each));
   const listeners = element("summary", {});
   const quiet = element("details", { class: "listening" }, listeners, listening.parent);
   const all = part({
@@ -50,9 +50,9 @@ function one(tools, first) {
     { label: "Remove the rule", when: () => seen.kept !== null, call: () => ({ method: "DELETE", path: source.within("rules", first.rule) }) },
   ], { guarded });
   const who = first.from_broker ? "another broker" : (first.client_id ?? "a client");
-  const node = element("li", { class: "row waiting", tabindex: "-1" },
-    element("div", { class: "line" }, element("span", { class: "name" }, `${first.api} v${first.version}`), state.node,
-      element("span", {}, `of ${who} at broker ${first.broker}`), transactions.node, why, rule.node, age),
+  const node = element("li", { class: "thing waiting", tabindex: "-1" },
+    element("div", { class: "line" }, ...spaced([element("span", { class: "name" }, `${first.api} v${first.version}`), state.node,
+      element("span", {}, `of ${who} at broker ${first.broker}`), transactions.node, why, rule.node, age])),
     calls.node);
 
   return {

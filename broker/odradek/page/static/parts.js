@@ -45,7 +45,7 @@ export function links(tools, kind, most = 6) {
 
 /** A mark with a word: a state, in a colour that only repeats it. */
 export function chip() {
-  const node = element("span", { class: "chip" });
+  const node = element("span", { class: "state" });
   return {
     node,
     update(word, tone) {
@@ -58,9 +58,9 @@ export function chip() {
 /** A section of the view: {node, update(items, leftOut)}. `make(item)` gives a row {node, update(item)}. */
 export function part({ name, title, key, make, empty, tools = [] }) {
   const id = `part-${name}`;
-  const count = element("span", { class: "count" });
-  const list = element("ul", { class: "rows" });
-  const nothing = element("p", { class: "empty" }, empty);
+  const count = element("span", { class: "total" });
+  const list = element("ul", { class: "things" });
+  const nothing = element("p", { class: "nothing" }, empty);
   const rest = element("p", { class: "rest" });
   const node = element("section", { class: `part ${name}`, "aria-labelledby": id },
     element("h2", { id }, title, " ", count), ...tools, list, nothing, rest);
@@ -78,16 +78,19 @@ export function part({ name, title, key, make, empty, tools = [] }) {
   };
 }
 
+/** Things side by side: the spaces between them are not seen, but read and copied. */
+export const spaced = (nodes) => nodes.flatMap((node, at) => (at === 0 ? [node] : [" ", node]));
+
 /** A row: a line that opens, with more below, and buttons beside it. `more` is filled when it is open. */
 export function row({ kind, line, more = [], acts = [], opened = () => {} }) {
   const below = element("div", { class: "more" }, ...more);
-  const details = element("details", { toggle: () => details.open && opened() }, element("summary", {}, ...line), below);
-  return { node: element("li", { class: `row ${kind}`, tabindex: "-1" }, details, ...acts), details };
+  const details = element("details", { toggle: () => details.open && opened() }, element("summary", {}, ...spaced(line)), below);
+  return { node: element("li", { class: `thing ${kind}`, tabindex: "-1" }, details, ...acts), details };
 }
 
 /** Words in two columns, updated in place: facts(["State", "Ongoing"], …). */
 export function facts() {
-  const node = element("dl", { class: "facts" });
+  const node = element("dl", { class: "words" });
   const rows = new Keyed(node, ([name]) => name, ([name]) => {
     const value = element("dd", {});
     const made = element("div", {}, element("dt", {}, name), value);

@@ -1,5 +1,8 @@
 // Ask the hub again and again while the page is visible; one call at a time, and none in a tab in the background.
 
+/** Of a hub that is slow to answer, less is asked: it rests for so many times as long as it took. */
+const REST = 4;
+
 export class Poll {
   #timer = null;
   #asking = false;
@@ -33,12 +36,13 @@ export class Poll {
   async #round() {
     this.#asking = true;
     this.#again = false;
+    const began = performance.now();
     const tell = await this.ask().then((data) => () => this.told(data), (error) => () => this.failed(error));
     this.#asking = false;
     if (this.#over) return;
     if (!document.hidden) {
       if (this.#again) this.soon();
-      else this.#timer = setTimeout(() => this.soon(), this.everyMs);
+      else this.#timer = setTimeout(() => this.soon(), Math.max(this.everyMs, REST * (performance.now() - began)));
     }
     tell(); // last, so that a mistake in it is an error of the page, and not one of the hub
   }

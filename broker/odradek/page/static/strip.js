@@ -62,7 +62,8 @@ export function strip(view, whoOf, classOf) {
 }
 
 function summary(view, fate) {
-  const counts = Object.entries(Object.groupBy ? Object.groupBy(fate.values(), (each) => each) : {}).map(([name, each]) => `${each.length} ${name}`);
+  const kinds = [...fate.values()];
+  const counts = [...new Set(kinds)].map((kind) => `${kinds.filter((each) => each === kind).length} ${kind}`);
   const markers = view.last_batches.filter(({ marker }) => marker !== null).length;
   return `${view.last_batches.length} newest batches of ${view.topic}-${view.partition}: ${[...counts, `${markers} markers`].join(", ")}`;
 }

@@ -28,11 +28,13 @@ export function toolsOf(source, changed) {
   }
 
   async function act({ method, path, body }, label) {
-    await attempt(async () => {
+    const done = await attempt(async () => {
       const answer = await source.call(method, path, body);
       tell(`${label}: ${outcome(answer)}`);
+      return { ok: true, answer };
     });
     changed();
+    return done ?? { ok: false };
   }
 
   return { source, act, attempt, tell, said, guarded: () => source.guarded };
