@@ -284,7 +284,7 @@ class Log:
             offset = max(offset, segment.next_offset)
 
     def newest_batches(self, count: int) -> Iterator[Batch]:
-        """The newest batches, so many at most, the oldest first; those that are not read cost nothing."""
+        """The newest batches, `count` (1 or more) at most, the oldest first; older ones are not looked at."""
         missing = count
         for segment in reversed(self.segments):
             if len(segment.offsets) >= missing:

@@ -122,6 +122,23 @@ def test_batches_include_what_is_appended_meanwhile() -> None:
     assert list(range(6)) == seen
 
 
+def test_the_newest_batches_are_found_across_segments() -> None:
+    log = new_log(segment_bytes=200)
+    assert [] == list(log.newest_batches(3))
+    for count in (1, 3, 1, 1, 2):
+        append(log, count)
+    assert len(log.segments) > 2
+
+    def newest(count: int) -> list[int]:
+        return [one.base_offset for one in log.newest_batches(count)]
+
+    bases = [0, 1, 4, 5, 6]
+    assert [bases[-count:] for count in range(1, 6)] == [newest(count) for count in range(1, 6)]
+    assert bases == newest(100)
+    log.advance_start(2)
+    assert [bases[1:], bases[1:]] == [newest(5), newest(100)]
+
+
 def test_batches_of_producers_skip_the_others() -> None:
     log = new_log(segment_bytes=100)
     for producer_id in (-1, 5, -1, 6):
