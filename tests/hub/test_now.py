@@ -171,6 +171,7 @@ def test_a_rule_that_holds_is_released(hub: HubClient, held: tuple[str, Till], a
 @pytest.mark.parametrize("about", ["partition", "transaction"])
 def test_the_clock_goes_on_to_the_timeout(hub: HubClient, about: str) -> None:
     cluster, bootstrap = made(hub, topics=["t"])
+    hub.post("clusters", cluster, "time", body={"freeze": True})
     till = opened(bootstrap)
     [remedy] = remedies(hub, cluster, about)
     assert "/time" == remedy["path"]
@@ -209,6 +210,8 @@ def test_a_name_in_the_path_of_a_remedy_is_quoted(hub: HubClient) -> None:
     with ThreadPoolExecutor(1) as beside:
         ending = beside.submit(till.end)
         hub.post("clusters", cluster, "wait", body={"rule": {"name": name, "held": 1}})
-        make(hub, cluster, remedies(hub, cluster, "rule")[0])
+        remedy = remedies(hub, cluster, "rule")[0]
+        assert "/rules/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E%2F%252F%3F/release" == remedy["path"]
+        make(hub, cluster, remedy)
         assert 0 == ending.result(timeout=10)
     till.close()

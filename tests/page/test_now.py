@@ -196,6 +196,7 @@ async def test_what_is_open_stays_so_while_it_is_updated(pages: Pages, hub: HubC
     await page.evaluate("document.querySelector('main').scrollTo(0, 60)")
     assert 0 == kitchen.open.end()
     await expect(there.locator(".state").first).to_have_text("CompleteCommit")
+    await expect(page.locator(".thing.transaction")).to_have_count(4)
     assert await page.evaluate("(node) => node.isConnected && node.querySelector('details').open", before)
     assert "Broker that coordinates till-3" == await page.evaluate("document.activeElement.ariaLabel")
     assert 60 == await page.evaluate("document.querySelector('main').scrollTop")
@@ -295,6 +296,52 @@ async def test_a_held_request_is_released(pages: Pages, hub: HubClient, kitchen:
     assert 0 == kitchen.ended()
     await expect(page.locator(".thing.waiting")).to_have_count(0)
     await expect(page.locator(".said")).to_have_text("Release: 1 released.")
+
+
+async def test_of_several_held_requests_one_is_released(pages: Pages, hub: HubClient, kitchen: Kitchen) -> None:
+    kitchen.post(
+        "rules", body={"name": "all", "match": {"api": "END_TXN"}, "when": {"times": "all"}, "act": {"hold": True}}
+    )
+    tills = [kitchen.opened(f"more-{number}") for number in range(2)]
+    with ThreadPoolExecutor(2) as beside:
+        ended = [beside.submit(till.end) for till in tills]
+        kitchen.wait(rule={"name": "all", "held": 2})
+        page = await opened(pages, hub)
+        there = page.locator(".thing.waiting").filter(has_text="by rule all").first
+        await pressed(page, there, "Release one")
+        await expect(row(page, "rule", "all")).to_contain_text("holds 1")
+        await expect(there.get_by_role("button", name="Release one", exact=True)).to_be_hidden()
+        await pressed(page, there, "Release")
+        assert [0, 0] == [each.result(timeout=10) for each in ended]
+    for till in tills:
+        till.close()
+
+
+async def test_a_delayed_request_is_taken_to_its_time(pages: Pages, hub: HubClient, kitchen: Kitchen) -> None:
+    kitchen.post("time", body={"freeze": True})
+    kitchen.post("rules", body={"name": "slow", "match": {"api": "PRODUCE"}, "act": {"delay_ms": 20_000}})
+    with ThreadPoolExecutor(1) as beside:
+        sent = beside.submit(kitchen.open.send)
+        page = await opened(pages, hub)
+        there = page.locator(".thing.waiting").filter(has_text="by rule slow")
+        await expect(there).to_contain_text("20 s longer at most")
+        curl = await pressed(page, there, "To its time")
+        assert {"advance_ms": 20_000} == call_of(curl)[2]
+        assert 0 == sent.result(timeout=10)
+
+
+async def test_a_dropped_request_is_never_answered(pages: Pages, hub: HubClient, kitchen: Kitchen) -> None:
+    kitchen.post("rules", body={"name": "lost", "match": {"api": "PRODUCE"}, "act": {"drop": True}})
+    with ThreadPoolExecutor(1) as beside:
+        sent = beside.submit(kitchen.open.send)
+        page = await opened(pages, hub)
+        there = page.locator(".thing.waiting").filter(has_text="is never answered: it was dropped by rule lost")
+        await expect(there.locator(".state")).to_have_text("dropped")
+        await expect(there.get_by_role("button", name="To its time", exact=True)).to_be_hidden()
+        await pressed(page, page.locator(".part.brokers > .deeds"), "Disconnect all clients")
+        with pytest.raises(ConnectionError):
+            sent.result(timeout=10)
+    await expect(there).to_have_count(0)
 
 
 async def test_a_rule_is_released_and_removed(pages: Pages, hub: HubClient, kitchen: Kitchen) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, expect
 from tests.page.browser import Pages, StubHub, violations
-from tests.page.test_now import HOSTILE, Kitchen, kitchen_of, opened, pressed
+from tests.page.test_now import HOSTILE, Kitchen, call_of, kitchen_of, opened, pressed
 
 from odradek.control.client import HubClient
 
@@ -58,8 +58,13 @@ async def test_a_transaction_is_taken_to_its_timeout(pages: Pages, hub: HubClien
     kitchen.post("time", body={"freeze": True})
     page = await opened(pages, hub, "why")
     there = reason(page, "transaction", "Transaction till-3")
+    await expect(there.get_by_role("button", name=re.compile("^Advance the clock by "))).to_be_visible()
+    kitchen.post("time", body={"advance_ms": 45_000})
+    await expect(there).to_contain_text("for 45")
     [button] = await there.get_by_role("button", name=re.compile("^Advance the clock by ")).all_inner_texts()
-    await pressed(page, there, button)
+    [told] = [each for each in kitchen.get("why", about="till-3")["reasons"] if each["about"] == "transaction"]
+    curl = await pressed(page, there, button)
+    assert told["remedies"][0]["body"] == call_of(curl)[2]
     kitchen.wait(transaction={"id": "till-3", "state": "CompleteAbort"})
     await expect(there).to_be_hidden()
 
