@@ -91,6 +91,17 @@ async def test_one_thing_alone(pages: Pages, hub: HubClient, kitchen: Kitchen) -
     await expect(reason(page, "rule", "Rule late holds")).to_be_visible()
 
 
+async def test_requests_that_wait_for_records_are_shown_to_those_who_ask(pages: Pages, kitchen: Kitchen) -> None:
+    told = kitchen.get("why")
+    fetch = {**told["reasons"][-1], "about": "request", "name": "FETCH", "sentence": "It waits.", "stuck": False}
+    told["reasons"] = [{**fetch, "held_by": [], "remedies": []}] * 2
+    page = await pages.live(StubHub(lambda _, path, *__: told if "/why" in path else [{"id": "kitchen"}]), "#why")
+    await expect(page.locator(".calm")).to_be_visible()
+    await expect(page.locator(".reason")).to_have_count(0)
+    await page.get_by_text("2 requests wait for records").click()
+    await expect(page.locator(".sentence")).to_have_text(["It waits."] * 2)
+
+
 async def test_of_very_many_reasons_the_first_are_shown(pages: Pages, kitchen: Kitchen) -> None:
     told = kitchen.get("why")
     some = told["reasons"][0]

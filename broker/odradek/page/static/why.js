@@ -21,6 +21,9 @@ export const why = {
     const trouble = element("p", { class: "trouble", role: "alert", hidden: true });
     const stuck = new Keyed(element("ul", { class: "reasons" }), keyOf, (each) => one(tools, each));
     const notes = new Keyed(element("ul", { class: "reasons" }), keyOf, (each) => one(tools, each));
+    const listening = new Keyed(element("ul", { class: "reasons" }), keyOf, (each) => one(tools, each));
+    const listeners = element("summary", {});
+    const quiet = element("details", { class: "newest" }, listeners, listening.parent);
     const rest = element("p", { class: "rest" });
     const calm = element("p", { class: "calm" }, "Nothing is stuck: no rule keeps a request, and all transactions, groups and partitions are at rest.");
     const stuckTitle = element("h2", {}, "What is stuck");
@@ -29,17 +32,23 @@ export const why = {
     const newest = element("details", { class: "newest" }, element("summary", {}, "The newest events"), events);
     const only = element("p", {}, `Only what concerns ${about}. `, element("a", { href: "#why" }, "Show all"));
     show(only, about !== null);
-    main.append(trouble, only, stuckTitle, calm, stuck.parent, rest, notesTitle, notes.parent, newest, tools.said);
+    main.append(trouble, only, stuckTitle, calm, stuck.parent, rest, notesTitle, notes.parent, quiet, newest, tools.said);
 
     function told(view) {
       show(trouble, false);
       const of = (wanted) => keyed(view.reasons.filter((each) => each.stuck === wanted)).map((each) => ({ ...each, now_ms: view.now_ms }));
-      const [held, known] = [of(true), of(false)];
+      // Consumers wait for records most of the time: what comes and goes so often is shown to those who ask.
+      const held = of(true);
+      const known = of(false).filter(({ about: kind }) => kind !== "request");
+      const listens = of(false).filter(({ about: kind }) => kind === "request");
       stuck.update(held.slice(0, SHOWN));
       notes.update(known.slice(0, SHOWN));
       const left = Math.max(0, held.length - SHOWN) + Math.max(0, known.length - SHOWN);
       show(rest, left > 0);
       say(rest, `There is more to say: ${left} sentences are not shown.`);
+      show(quiet, listens.length > 0);
+      say(listeners, listens.length === 1 ? "1 request waits for records" : `${listens.length} requests wait for records`);
+      if (quiet.open || listens.length === 0) listening.update(listens.slice(0, SHOWN));
       show(calm, held.length === 0);
       show(notesTitle, known.length > 0);
       say(events, view.events.join("\n"));
