@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Route, async_playwright, expect
 
+from odradek.control.page import POLICY
 from odradek.page import MEDIA_TYPES, file, names
 
 __all__ = ["CHROMIUM", "Pages", "Scheme", "StubHub", "chromium", "violations"]
@@ -33,11 +34,6 @@ OPTIONS = (
 FILE_URL = "http://file.test"
 """A name that nobody answers for: the tests themselves serve the page there."""
 STUB_URL = "http://hub.test"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-"""As strict as the hub's: a style or script inside a page, or one from elsewhere, is an error on the console."""
 PATIENCE_MS = 15_000
 """So long a test waits for what it expects; a machine with much else to do is slow."""
 AXE = files("axe_playwright_python").joinpath("axe.min.js")

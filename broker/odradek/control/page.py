@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from starlette.requests import Request
 from starlette.responses import Response
 
-__all__ = ["page_file", "prefers_html"]
+__all__ = ["POLICY", "page_file", "prefers_html"]
 
 INDEX = "index.html"
 POLICY = "; ".join(
