@@ -156,10 +156,15 @@ def test_a_run_that_keeps_its_promises_ends_with_0(tmp_path: Path, capsys: pytes
 def test_the_command_writes_what_repeats_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--level", 1, "--verification", "off", "--workload", "late-records", "--until-found", "--out", tmp_path]
     assert exit_code(*words) == 1
-    assert "1 with a finding" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "1 with a finding" in said
     [written] = tmp_path.glob("*.json")
     assert json.loads(written.read_text())["verification"] is False
-    assert f"odradek sim --schedule {written}" in written.with_suffix(".md").read_text()
+    story, finding = written.with_suffix(".md").read_text(), written.with_suffix(".jsonl")
+    assert f"odradek sim --schedule {written}" in story
+    for view in (f"`odradek show {finding}`", f"`odradek show {finding} {written.with_suffix('')}-calm.jsonl`"):
+        assert view in said
+        assert view in story
     assert exit_code("--schedule", written) == 1
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import structlog
 
-from odradek.net.recent import event_line
+from odradek.node.event_line import event_line
 from odradek.usage import UsageError
 from odradek.wording import counted
 

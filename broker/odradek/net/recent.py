@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 
 from odradek.net.clock import Clock
+from odradek.node.event_line import event_line
 
 if TYPE_CHECKING:
     from odradek.log.machine import Fact
     from odradek.node.node import EventSink
 
-__all__ = ["EVENTS_MAX", "Happened", "Recent", "event_line"]
+__all__ = ["EVENTS_MAX", "Happened", "Recent"]
 
 EVENTS_MAX = 10_000
 NOBODY = -1
 """The node of a line that no broker told."""
-
-
-def _plain(value: object) -> object:
-    """What JSON has no form for: sets and the like become lists (and bytes, such as topic ids, base64)."""
-    if isinstance(value, Iterable):
-        return list(value)
-    return str(value)
-
-
-_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
-
-
-def event_line(event: Mapping[str, object]) -> bytes:
-    """An event as a line of an event file (docs/events.md), without its end."""
-    return _ENCODER.encode(event)
 
 
 class Happened(Struct, frozen=True, gc=False):

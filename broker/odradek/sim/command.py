@@ -26,6 +26,7 @@ from odradek.node.rules.model import Rule, RuleError
 from odradek.parent import end_with_parent
 from odradek.sim.check import check
 from odradek.sim.draw import Settings, draw
+from odradek.sim.event_files import calm_run, write_events
 from odradek.sim.promises import Violation
 from odradek.sim.run import Report, Run
 from odradek.sim.schedule import Schedule, read_schedule, schedule_text
@@ -38,6 +39,7 @@ from odradek.wording import counted
 __all__ = ["ALL", "Found", "Switch", "add_commands", "find", "sim"]
 
 FOUND = 1
+EVENTS = ".jsonl"
 ALL = "all"
 """Each seed plays every workload."""
 GARBAGE = (100_000, 20, 10)
@@ -82,6 +84,8 @@ class Found(Struct, frozen=True, kw_only=True):
     story: Story
     runs: int
     """How many it took to shrink it."""
+    run: Run
+    """The run that is told."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -126,7 +130,8 @@ def sim(
     until_found: Annotated[bool, Option(help="End with the first finding.")] = False,
     no_shrink: Annotated[bool, Option(help="Tell findings as they are.")] = False,
     out: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Write each finding there: its schedule and its story.")
+        Path | None,
+        Option(metavar="FOLDER", help="Write each finding there: its schedule, its story and its events."),
     ] = None,
 ) -> None:
     """Play clusters, clients and faults over a virtual clock, and check what transactions promise.
@@ -134,7 +139,7 @@ def sim(
     Exit code 0 if every promise was kept, 1 if one was broken: then its story is printed, as small as it could be made.
     """
     if schedule is not None:
-        _end(_replayed(schedule))
+        _end(_replayed(schedule, out))
     if dialect is not None:
         load(dialect)
     settings = Settings(
@@ -184,7 +189,7 @@ def find(schedule: Schedule, *, repeat: str, shrinks: bool = True) -> Found:
     violation = _violation(run)
     assert violation is not None, "a schedule that broke a promise breaks it again"
     assert name in violation.names, "and the same promise"
-    return Found(schedule=schedule, story=tell(run, violation, repeat=repeat, name=name), runs=runs)
+    return Found(schedule=schedule, story=tell(run, violation, repeat=repeat, name=name), runs=runs, run=run)
 
 
 def _violation(run: Run) -> Violation | None:
@@ -248,7 +253,7 @@ def _unheard() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _replayed(path: Path) -> bool:
+def _replayed(path: Path, out: Path | None) -> bool:
     try:
         schedule = read_schedule(path.read_bytes())
         run = Run(schedule)
@@ -259,21 +264,45 @@ def _replayed(path: Path) -> bool:
     violation = _violation(run)
     if violation is None:
         print("Every promise was kept.")
-        return False
-    print(tell(run, violation, repeat=f"odradek sim --schedule {path}").text(picture=False))
-    return True
+    else:
+        print(tell(run, violation, repeat=f"odradek sim --schedule {path}").text(picture=False))
+    if out is not None:
+        with _writing_to(out):
+            views = _write_events(out / path.with_suffix(EVENTS).name, run, compares=violation is not None)
+        print("\n".join(views))
+    return violation is not None
 
 
 def _write(folder: Path, name: str, found: Found) -> None:
     path = folder / f"{name}.json"
-    story = replace(found.story, repeat=f"odradek sim --schedule {path}")
+    with _writing_to(folder):
+        path.write_text(schedule_text(found.schedule))
+        views = _write_events(path.with_suffix(EVENTS), found.run, compares=True)
+        story = replace(found.story, repeat=f"odradek sim --schedule {path}", views=views)
+        path.with_suffix(".md").write_text(story.text())
+    print(f"Written to {path}, {path.with_suffix('.md')} and {path.with_suffix(EVENTS)}.")
+    print("\n".join(views))
+
+
+@contextmanager
+def _writing_to(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(schedule_text(found.schedule))
-        (folder / f"{name}.md").write_text(story.text())
+        yield
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}.") from None
-    print(f"Written to {path} and {path.with_suffix('.md')}.")
+
+
+def _write_events(path: Path, run: Run, *, compares: bool) -> tuple[str, ...]:
+    """Write the events of a run and, where it `compares`, those of a calm one; sentences say how to see them."""
+    write_events(path, run)
+    see = f"See it: `odradek show {path}`"
+    calm = calm_run(run.schedule) if compares else None
+    if calm is None:
+        return (see,)
+    beside = path.with_name(f"{path.stem}-calm{EVENTS}")
+    write_events(beside, calm.run)
+    return (see, f"Compare it with the run without that trouble ({calm.left_out}): `odradek show {path} {beside}`")
 
 
 def _rules(path: Path) -> tuple[Rule, ...]:

@@ -57,6 +57,8 @@ class Story(Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...]
     repeat: str
     """The command that repeats it."""
+    views: tuple[str, ...] = ()
+    """Sentences that name the commands which show its events."""
 
     def text(self, *, picture: bool = True) -> str:
         """The whole of it, as Markdown; a terminal needs no source of a picture."""
@@ -71,7 +73,7 @@ class Story(Struct, frozen=True, kw_only=True):
         plan = self.plan()
         if plan is not None:
             parts += ["The same from a plan of rules, for brokers on sockets:", f"```json\n{plan}\n```"]
-        parts += [f"Repeat it with: `{self.repeat}`"]
+        parts += [f"Repeat it with: `{self.repeat}`", *self.views]
         return "\n\n".join(parts) + "\n"
 
     def _others(self) -> str:
