@@ -15,12 +15,12 @@ from odradek.control.messages.why import Holder, Reason, WhyView
 from odradek.control.state import parked_views
 from odradek.control.why import AT_REST, OF_A_KIND_MAX, why
 from odradek.control.why.event_lines import LINE_MAX, LINES, event_text, newest_lines
-from odradek.control.why.words import ago, clock, listed, plain
 from odradek.log.machine import Fact
 from odradek.net.client import BlockingClient
 from odradek.net.recent import Happened, Recent
 from odradek.node.coordinators import partition_for
 from odradek.records.record import Record, build_batch
+from odradek.stuck.words import ago, clock, listed, plain
 from odradek.testing import Cluster, rule
 from odradek.testing.witness import RUNNING
 from odradek.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -95,6 +95,7 @@ def test_a_forgotten_hold_comes_first_and_is_named_wherever_it_holds_something_u
         assert "Consumers (read_committed) of t-0 stop at offset 0 of 1: till-1 is open there since " in (
             partition.sentence
         )
+        assert "; its newest record there is " in partition.sentence
         assert partition.since_ms == transaction.since_ms
         assert held.since_ms is not None
         assert transaction.since_ms is not None

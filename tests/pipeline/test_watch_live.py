@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from odradek.control.why import why
+from odradek.net.recent import Recent
 from odradek.records.record import Record, build_batch
 from odradek.testing import Cluster
 from odradek.usage import UsageError
@@ -111,6 +113,27 @@ def test_a_healthy_cluster_is_ok(cluster: Cluster, tmp_path: Path) -> None:
     assert "1 transaction under way" in said
     assert "1 by clients of transaction.version 0" in said
     assert re.search(r"orders-0 +3 +2 +1 +shop", said)
+
+
+TIMES = r"\d+:\d+:\d+\.\d+|[\d.]+ (ms|s)\b"
+
+
+def without_times(text: str) -> str:
+    return re.sub(TIMES, "T", text)
+
+
+def test_the_sentences_are_those_of_the_hub(cluster: Cluster, tmp_path: Path) -> None:
+    producers = [committed(cluster.bootstrap, name) for name in ("shop", "till")]
+    for producer in producers:
+        open_one(producer)
+    _, said = watched(Settings(cluster.bootstrap, tmp_path, once=True))
+    [stop] = cluster._call(lambda: why(cluster._running, Recent(), "orders-0")).sentences
+    [open_too] = cluster._call(lambda: why(cluster._running, Recent(), "till")).sentences
+    assert "stop at offset 4 of 6: shop is open there since " in stop
+    assert "; its newest record there is " in stop
+    assert "Transaction till is Ongoing for " in open_too
+    for sentence in (stop, open_too):
+        assert without_times(sentence) in without_times(said)
 
 
 def test_a_hanging_transaction_is_named_and_a_restart_does_not_tell_it_again(cluster: Cluster, tmp_path: Path) -> None:

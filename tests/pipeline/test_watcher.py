@@ -15,7 +15,9 @@ from odradek.wire.messages.transaction_log_value import TransactionLogValue
 from odradek_pipeline.watch.brokers import Brokers, Layout, OpenProducer, Partition, UnderWay
 from odradek_pipeline.watch.look import Look, take_look
 from odradek_pipeline.watch.names import Names, coordinator_of
+from odradek_pipeline.watch.show import lines_of
 from odradek_pipeline.watch.watcher import Incident, Memory, Watcher
+from odradek_pipeline.watch.why import sentences
 
 ORDERS, MORE, STATE = ("orders", 0), ("orders", 1), ("__transaction_state", 0)
 BEGAN = 1_700_000_000_000
@@ -139,6 +141,8 @@ def test_a_decision_without_its_markers() -> None:
     prepared = look(0, behind=[ORDERS], who=[opened()], running=[under_way("PrepareCommit")])
     assert [] == watching.see(prepared)
     assert [("stuck-prepare", "opened")] == watching.see(replace(prepared, at_ms=BEGAN + 60 * SECOND))  # one cause
+    (one,) = watching.watcher.incidents
+    assert one.why.endswith(" at broker 1 (producer 7, epoch 0, orders-0): it waits for its marker in orders-0.")
     assert [] == watching.see(replace(look(62), doubts="moved"))
     assert [("stuck-prepare", "closed")] == watching.see(look(63))
     # A later decision of the same id begins anew.
@@ -150,6 +154,11 @@ def test_a_transaction_beyond_its_timeout() -> None:
     late = look(79, running=[under_way()])
     assert [] == watching.see(late)
     assert [("txn-timeout-exceeded", "opened")] == watching.see(replace(late, at_ms=BEGAN + 81 * SECOND))
+    (one,) = watching.watcher.incidents
+    assert (
+        "Transaction shop is Ongoing for 81.0 s at broker 1 (producer 7, epoch 0, orders-0):"
+        " if its producer does not end it, the coordinator aborts it now."
+    ) == one.why
     assert [("txn-timeout-exceeded", "closed")] == watching.see(look(82))
 
 
@@ -161,6 +170,11 @@ def test_a_stall_names_its_holder_and_ends_when_the_offset_moves() -> None:
     assert [("lso-stall", "opened")] == watching.see(replace(waiting, at_ms=BEGAN + 10 * SECOND))
     (one,) = watching.watcher.incidents
     assert ("info", "shop", BEGAN) == (one.severity, one.transactional_id, one.since_ms)
+    assert (
+        "Consumers (read_committed) of orders-0 stop at offset 5 of 9: shop is open there since 22:13:20.000 (10.0 s);"
+        " its newest record there is 10.0 s old; if its producer does not end it, the coordinator aborts it in 50.0 s."
+    ) == one.why
+    assert f"  why: {one.why}" in lines_of(one)
     moved = replace(waiting, at_ms=BEGAN + 12 * SECOND, stable=dict(waiting.stable) | {ORDERS: 8})
     assert [("lso-stall", "closed")] == watching.see(moved)
     assert not watching.watcher.ever_bad
@@ -183,6 +197,59 @@ def test_a_restart_goes_on_where_it_was() -> None:
     again.watcher.memory = msgspec.json.decode(written, type=Memory)
     assert [] == again.see(replace(HANGS, at_ms=BEGAN + 30 * SECOND))
     assert [("hanging-transaction", "closed")] == again.see(look(40))
+
+
+# ---------------------------------------------------------------------- why
+
+HANGING = "producer 7 has a transaction open there that no coordinator knows, so that it hangs"
+ASKED_IN_PART = "producer 7 has a transaction open there, and not every coordinator could be asked"
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (HANGS, HANGING),
+        (replace(HANGS, doubts="moved"), f"{ASKED_IN_PART}: moved"),
+        (
+            look(0, behind=[ORDERS], who=[opened()], running=[under_way("PrepareAbort")]),
+            "shop is PrepareAbort, and its marker is not written there yet",
+        ),
+        (
+            look(0, behind=[ORDERS]),
+            "no producer has a transaction open there any more; its marker may not be replicated yet",
+        ),
+        (
+            look(0, behind=[ORDERS], told=frozenset()),
+            "its leader did not say which producer has a transaction open there",
+        ),
+    ],
+)
+def test_why_consumers_stop(seen: Look, why: str) -> None:
+    assert [f"Consumers (read_committed) of orders-0 stop at offset 5 of 9: {why}."] == list(sentences(seen))
+
+
+def test_a_transaction_of_two_phase_commit_has_no_timeout() -> None:
+    lasting = replace(under_way(), timeout_ms=2**31 - 1)
+    [sentence] = sentences(look(3, behind=[ORDERS], who=[opened()], running=[lasting]))
+    assert sentence.endswith("; it has no timeout, so that its producer alone ends it.")
+
+
+def test_transactions_that_hold_nothing_back_are_told_behind_the_partitions() -> None:
+    other = replace(under_way(), transactional_id="till", producer_id=8, partitions=frozenset())
+    first, second = sentences(look(3, behind=[ORDERS], who=[opened()], running=[other, under_way()]))
+    assert first.startswith("Consumers (read_committed) of orders-0 stop at offset 5 of 9: shop is open there ")
+    assert second.startswith(
+        "Transaction till is Ongoing for 3.0 s at broker 1 (producer 8, epoch 0, no partition yet)"
+    )
+
+
+def test_of_many_the_first_ten_are_told_and_topics_of_brokers_are_not() -> None:
+    many = [("t", index) for index in range(12)]
+    seen = replace(look(0), stable=dict.fromkeys([*many, STATE], 5), high=dict.fromkeys([*many, STATE], 9))
+    *told, last = sentences(seen)
+    assert 10 == len(told)
+    assert "There is more to say of 2 partitions." == last
+    assert not any("__transaction_state" in one for one in told)
 
 
 # ---------------------------------------------------------------------- the order of the questions

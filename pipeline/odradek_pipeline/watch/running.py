@@ -268,8 +268,9 @@ class _Screen:
 
 @contextlib.contextmanager
 def _screen(stream: IO[str] | None = None) -> Iterator[_Screen]:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
+    from rich.text import Text
 
     stream = stream or sys.stdout
     if not stream.isatty():
@@ -285,12 +286,14 @@ def _screen(stream: IO[str] | None = None) -> Iterator[_Screen]:
         yield _Screen(tell, keep)
         for picture in last:
             console.print(table_of(picture))
+            for sentence in picture.why:
+                tell(sentence)
         return
     console = Console(file=stream)
     with Live(console=console, auto_refresh=False) as live:
 
         def draw(picture: Picture) -> None:
-            live.update(table_of(picture), refresh=True)
+            live.update(Group(table_of(picture), *map(Text, picture.why)), refresh=True)
 
         def say(line: str) -> None:
             console.print(line, soft_wrap=True, highlight=False, markup=False)

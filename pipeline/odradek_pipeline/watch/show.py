@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from odradek_pipeline.watch.look import Look
 from odradek_pipeline.watch.names import Names
 from odradek_pipeline.watch.watcher import Incident
+from odradek_pipeline.watch.why import sentences
 from odradek_pipeline.wording import counted, time_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Picture:
     failures: dict[str, int] = field(default_factory=dict)
     """Verifications that failed, by their error, where an event log tells."""
 
+    @property
+    def why(self) -> list[str]:
+        """What consumers and transactions wait for, one sentence each."""
+        return [] if self.look is None else list(sentences(self.look))
+
 
 def lines_of(one: Incident) -> Iterator[str]:
     """An incident as it opens, changes or closes."""
@@ -44,6 +50,8 @@ def lines_of(one: Incident) -> Iterator[str]:
         return
     since = f" (since {time_of(one.since_ms)})" if one.since_ms > 0 else ""
     yield f"{time_of(one.opened_ms)} opened {one.incident}: {one.what}{since}"
+    if one.why:
+        yield f"  why: {one.why}"
     if one.blocks:
         yield f"  blocks: {one.blocks}"
     for command in one.run:

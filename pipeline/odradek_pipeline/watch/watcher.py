@@ -15,6 +15,7 @@ from odradek_pipeline.incident_words import words_of
 from odradek_pipeline.watch.brokers import OpenProducer, Partition, UnderWay
 from odradek_pipeline.watch.look import Look
 from odradek_pipeline.watch.names import Names, coordinator_of
+from odradek_pipeline.watch.why import why_consumers_stop, why_not_at_rest
 
 __all__ = ["Incident", "Memory", "Watcher", "abort_command"]
 
@@ -47,6 +48,8 @@ class Incident(msgspec.Struct, kw_only=True):
     places: list[tuple[str, int, int]] = []
     """Topic, partition and first offset of each partition that it holds."""
     what: str = ""
+    why: str = ""
+    """What holds it up, as the hub says it; for incidents of transactions alone."""
     blocks: str = ""
     run: list[str] = []
 
@@ -173,6 +176,7 @@ def _hanging(watcher: Watcher, look: Look, names: Names) -> Iterator[Incident]:
             transactional_id=names.of_producer.get(producer_id, ""),
             places=[(one.topic, one.partition, one.start_offset) for one in places],
         )
+        incident.why = why_consumers_stop(look, first.at)
         yield watcher.words(incident, f"no coordinator has it under way{others}", look.high)
 
 
@@ -214,6 +218,7 @@ def _of_coordinator(name: str, one: UnderWay, look: Look, since: int) -> Inciden
         producer_id=one.producer_id,
         producer_epoch=one.producer_epoch,
         transactional_id=one.transactional_id,
+        why=why_not_at_rest(look, one),
     )
 
 
@@ -253,6 +258,7 @@ def _stall(watcher: Watcher, look: Look, names: Names, at: Partition, *, since: 
         producer_epoch=holder.producer_epoch if holder is not None else -1,
         transactional_id=transactional_id,
     )
+    incident.why = why_consumers_stop(look, at)
     named = f" ({transactional_id})" if transactional_id else ""
     return watcher.words(incident, f"held by {held_by}{named}", look.high)
 

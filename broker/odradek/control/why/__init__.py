@@ -18,7 +18,7 @@ from odradek.control.why.requests import listening_requests, waiting_requests
 from odradek.control.why.rules import keeping_rules, other_rules
 from odradek.control.why.scene import Scene
 from odradek.control.why.transactions import lagging_partitions, open_transactions
-from odradek.control.why.words import plain
+from odradek.stuck.words import plain
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from odradek.control.messages.why import Holder, Reason
 from odradek.control.why.remedies import of_broker, resume_clock
 from odradek.control.why.scene import Scene
-from odradek.control.why.words import clock, listed
 from odradek.metadata.image import NO_LEADER
+from odradek.stuck.words import clock, listed
 
 __all__ = ["leaderless_topics", "silent_brokers", "standing_clock"]
 

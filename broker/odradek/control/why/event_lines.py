@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.control.why.words import clipped, clock, plain
 from odradek.net.recent import Happened, Recent
 from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.stuck.words import clipped, clock, plain
 
 if TYPE_CHECKING:
     from odradek.log.machine import Fact

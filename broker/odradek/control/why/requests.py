@@ -9,8 +9,8 @@ from odradek.control.messages.why import Reason
 from odradek.control.state import parked_calls, rules_by_wait
 from odradek.control.why.remedies import advance
 from odradek.control.why.scene import Scene, shown
-from odradek.control.why.words import ago, plain
 from odradek.node.rules.armed import seen
+from odradek.stuck.words import ago, plain
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:

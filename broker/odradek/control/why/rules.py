@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from odradek.control.messages.why import Reason
 from odradek.control.why.remedies import of_kept
 from odradek.control.why.scene import Kept, Scene, shown
-from odradek.control.why.words import ago, in_time, plain
+from odradek.stuck.words import ago, in_time, plain
 from odradek.wording import counted
 
 if TYPE_CHECKING:

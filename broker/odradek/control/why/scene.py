@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from odradek.control.state import running
-from odradek.control.why.words import plain
 from odradek.node.rules.armed import seen
+from odradek.stuck.words import plain
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster

@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING
 from odradek.control.messages.why import Holder, Reason, Remedy
 from odradek.control.why.remedies import advance, of_kept
 from odradek.control.why.scene import Kept, Scene
-from odradek.control.why.words import ago, clock, in_time, listed, plain
 from odradek.log.machine import Refused
 from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.stuck.sentences import (
+    MARKER_UNREPLICATED,
+    OpenTransaction,
+    consumers_stop,
+    ends_by_itself,
+    hangs_there,
+    is_not_at_rest,
+    marker_is_missing,
+    markers_in,
+    open_there,
+)
+from odradek.stuck.words import plain
 from odradek.txn.entry import NONE
 from odradek.txn.states import PREPARED, RESTING
 
@@ -28,34 +39,36 @@ def open_transactions(scene: Scene) -> Iterator[Reason]:
     """Every transaction that is open or ending, the oldest first."""
     found = [(node, entry) for node, entry in scene.entries if entry.state not in RESTING]
     for node, entry in sorted(found, key=lambda each: _since(each[1])):
-        kept, at = scene.kept_of(entry), aborted_at(node, entry)
-        by_rules = _by_rules(kept)
-        what = f"Transaction {plain(entry.transactional_id)} is {entry.state.title} for "
-        what += f"{ago(scene.now - _since(entry))} at broker {node.node_id}"
-        what += f" (producer {entry.producer_id}, epoch {entry.producer_epoch}{_at_partitions(entry)})"
-        owed = _owed(node, entry)
-        ends = _ends(entry, at, scene.now, owed)
-        parts = [part for part in (f"it waits for {owed}" if owed else "", by_rules, ends) if part]
+        of, kept, owed = _facts(node, entry), scene.kept_of(entry), markers_in(_owing(node, entry))
+        sentence = is_not_at_rest(of, node.node_id, scene.now, owed=owed, by_rules=_by_rules(kept))
+        ends = None if owed and of.ends else ends_by_itself(of, scene.now)
         yield Reason(
             about="transaction",
             name=entry.transactional_id,
-            sentence=f"{what}: {'; '.join(parts)}.",
+            sentence=sentence,
             stuck=True,
-            since_ms=_since(entry),
+            since_ms=of.since_ms,
             held_by=_rules(kept),
-            ends=ends or None,
-            remedies=[*of_kept(kept, scene.now), *advance(at, scene.now)],
+            ends=ends,
         )
+
+
+def _facts(node: Node, entry: Entry) -> OpenTransaction:
+    return OpenTransaction(
+        transactional_id=entry.transactional_id,
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        state=entry.state.title,
+        ends=entry.state in PREPARED,
+        since_ms=_since(entry),
+        aborted_at_ms=aborted_at(node, entry),
+        partitions=tuple(f"{topic}-{index}" for topic, index in entry.partitions),
+    )
 
 
 def _since(entry: Entry) -> int:
     """Since when it is open (ms); of one that has no beginning, since when it is what it is."""
     return entry.last_update_timestamp if entry.start_timestamp == NONE else entry.start_timestamp
-
-
-def _at_partitions(entry: Entry) -> str:
-    names = [f"{topic}-{index}" for topic, index in entry.partitions]
-    return f", {listed(names)}" if names else ", no partition yet"
 
 
 def aborted_at(node: Node, entry: Entry) -> int | None:
@@ -64,19 +77,11 @@ def aborted_at(node: Node, entry: Entry) -> int | None:
     return None if isinstance(shard, Refused) else shard.machine.aborted_at(entry.transactional_id)
 
 
-def _owed(node: Node, entry: Entry) -> str:
-    """The markers that are missing, in words; nothing if none is."""
+def _owing(node: Node, entry: Entry) -> list[str]:
+    """The partitions that lack the marker."""
     shard = node.coordinators.transactional(entry.transactional_id)
     owing = () if isinstance(shard, Refused) else shard.machine.owing(entry.transactional_id)
-    return f"its marker in {listed([f'{topic}-{index}' for topic, index in owing])}" if owing else ""
-
-
-def _ends(entry: Entry, at: int | None, now: int, owed: str) -> str:
-    if entry.state in PREPARED:
-        return "" if owed else "its last record is being written"
-    if at is None:
-        return "it has no timeout, so that its producer alone ends it"
-    return f"if its producer does not end it, the coordinator aborts it {in_time(at, now)}"
+    return [f"{topic}-{index}" for topic, index in owing]
 
 
 def _by_rules(kept: list[Kept]) -> str:
@@ -107,9 +112,8 @@ def lagging_partitions(scene: Scene) -> Iterator[Reason]:
 
 def _lagging(scene: Scene, node: Node, partition: Partition) -> Reason:
     name = f"{partition.topic}-{partition.index}"
-    at, until = partition.last_stable_offset, partition.high_watermark
-    why, since, holders, ends, remedies = _holding_back(scene, partition)
-    sentence = f"Consumers (read_committed) of {plain(name)} stop at offset {at} of {until}: {why}."
+    why, since, holders, ends = _holding_back(scene, partition)
+    sentence = consumers_stop(name, partition.last_stable_offset, partition.high_watermark, why)
     return Reason(
         about="partition",
         name=name,
@@ -128,26 +132,16 @@ def _holding_back(scene: Scene, partition: Partition) -> tuple[str, int | None, 
     first = min(state.ongoing, default=None)
     ended = next((each for each in state.unreplicated if each.first_offset == at), None)
     if first is None or (ended is not None and first > at):
-        ends = "the replicas in sync acknowledge the marker"
-        return "a marker is written there, and not every replica in sync has it", None, [], ends, []
+        return MARKER_UNREPLICATED, None, [], "the replicas in sync acknowledge the marker"
     producer_id = state.ongoing[first]
     found = scene.holder_of(producer_id, partition.topic, partition.index)
     if found is None:
-        holder = Holder(about="producer", name=str(producer_id))
-        why = f"producer {producer_id} has a transaction open there that no coordinator knows, so that it hangs"
-        return why, None, [holder], OPERATOR, []
+        return hangs_there(producer_id), None, [Holder(about="producer", name=str(producer_id))], OPERATOR
     node, entry = found
-    who, since = plain(entry.transactional_id), _since(entry)
-    kept = scene.kept_of(entry)
-    by_rules = _by_rules(kept)
+    of, kept = _facts(node, entry), scene.kept_of(entry)
     holders = [Holder(about="transaction", name=entry.transactional_id), *_rules(kept)]
-    opened = f"since {clock(since)} ({ago(scene.now - since)})"
-    if entry.state in PREPARED:
-        why = f"{who} is {entry.state.title}, and its marker is not written there yet"
-        why += f"; {by_rules}" if by_rules else ""
-        return why, since, holders, "its marker is written", of_kept(kept, scene.now)
-    aborted = aborted_at(node, entry)
-    ends = _ends(entry, aborted, scene.now, "")
-    parts = [part for part in (f"{who} is open there {opened}", by_rules, ends) if part]
-    remedies = [*of_kept(kept, scene.now), *advance(aborted, scene.now)]
-    return "; ".join(parts), since, holders, ends, remedies
+    if of.ends:
+        return marker_is_missing(of, by_rules=_by_rules(kept)), of.since_ms, holders, "its marker is written"
+    newest = state.producers[producer_id].last_timestamp
+    why = open_there(of, scene.now, newest_ms=newest, by_rules=_by_rules(kept))
+    return why, of.since_ms, holders, ends_by_itself(of, scene.now)

@@ -1,0 +1,89 @@
+"""What holds up a partition or a transaction, in words.
+
+Times are milliseconds since 1970, by the clock of whoever looks.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from odradek.stuck.words import ago, clock, in_time, listed, plain
+
+__all__ = [
+    "MARKER_UNREPLICATED",
+    "OpenTransaction",
+    "consumers_stop",
+    "ends_by_itself",
+    "hangs_there",
+    "is_not_at_rest",
+    "marker_is_missing",
+    "markers_in",
+    "open_there",
+]
+
+MARKER_UNREPLICATED = "a marker is written there, and not every replica in sync has it"
+LAST_RECORD = "its last record is being written"
+
+
+class OpenTransaction(Struct, frozen=True, kw_only=True):
+    """What a coordinator says of a transaction that is open or ending."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    """Kafka's name of it."""
+    ends: bool
+    """Whether it is decided, so that only its markers are missing."""
+    since_ms: int
+    aborted_at_ms: int | None = None
+    """When the coordinator aborts it; None where it does not."""
+    partitions: tuple[str, ...] = ()
+    """As `TOPIC-INDEX`."""
+
+
+def consumers_stop(partition: str, at: int, until: int, why: str) -> str:
+    """Where read_committed consumers of a partition stop; `until` is its high watermark."""
+    return f"Consumers (read_committed) of {plain(partition)} stop at offset {at} of {until}: {why}."
+
+
+def open_there(of: OpenTransaction, now: int, *, newest_ms: int = -1, by_rules: str = "") -> str:
+    """A transaction that is open in a partition, in which its newest record has this timestamp; -1: not known."""
+    since = f"{plain(of.transactional_id)} is open there since {clock(of.since_ms)} ({ago(now - of.since_ms)})"
+    newest = "" if newest_ms < 0 else f"its newest record there is {ago(now - newest_ms)} old"
+    return "; ".join(part for part in (since, newest, by_rules, ends_by_itself(of, now)) if part)
+
+
+def marker_is_missing(of: OpenTransaction, *, by_rules: str = "") -> str:
+    """A transaction that is decided, whose marker is not in the partition."""
+    why = f"{plain(of.transactional_id)} is {of.state}, and its marker is not written there yet"
+    return f"{why}; {by_rules}" if by_rules else why
+
+
+def hangs_there(producer_id: int) -> str:
+    """A transaction that only its partition knows."""
+    return f"producer {producer_id} has a transaction open there that no coordinator knows, so that it hangs"
+
+
+def is_not_at_rest(of: OpenTransaction, broker: int, now: int, *, owed: str = "", by_rules: str = "") -> str:
+    """A transaction at its coordinator; `owed` is what it waits for, such as `markers_in` some partitions."""
+    at = f", {listed(list(of.partitions))}" if of.partitions else ", no partition yet"
+    what = f"Transaction {plain(of.transactional_id)} is {of.state} for {ago(now - of.since_ms)} at broker {broker}"
+    what += f" (producer {of.producer_id}, epoch {of.producer_epoch}{at})"
+    waits = f"it waits for {owed}" if owed else ""
+    ends = "" if owed and of.ends else ends_by_itself(of, now)
+    return f"{what}: {'; '.join(part for part in (waits, by_rules, ends) if part)}."
+
+
+def markers_in(partitions: list[str]) -> str:
+    """The markers that are missing there; nothing if none is."""
+    return f"its marker in {listed(partitions)}" if partitions else ""
+
+
+def ends_by_itself(of: OpenTransaction, now: int) -> str:
+    """What ends a transaction if nobody does anything else."""
+    if of.ends:
+        return LAST_RECORD
+    if of.aborted_at_ms is None:
+        return "it has no timeout, so that its producer alone ends it"
+    return f"if its producer does not end it, the coordinator aborts it {in_time(of.aborted_at_ms, now)}"
