@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from odradek.show.history import ANSWERS, History, Step
 
 __all__ = ["mermaid"]
 
-UNSAFE = str.maketrans({";": ",", "#": " ", "<": "‹", ">": "›", '"': "'", "\n": " ", "\r": " "})
+UNSAFE = str.maketrans({";": ",", "#": " ", "<": "‹", ">": "›", '"': "'"})
 """A semicolon ends a statement, a number sign begins an entity, and some viewers read tags."""
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+"""Among them is all that ends a line."""
+WORDS = re.compile(r"(?<=%)(?=%)|(?<=wrap)(?=:)", re.IGNORECASE)
+"""Within `%%{` a text could configure the viewer, and `wrap:` before a text is a setting: a space takes them apart."""
 
 
 def mermaid(history: History) -> str:
@@ -20,7 +26,7 @@ def mermaid(history: History) -> str:
 
 
 def _safe(text: str) -> str:
-    return text.translate(UNSAFE)
+    return WORDS.sub(" ", UNPRINTABLE.sub(" ", text.translate(UNSAFE)))
 
 
 def _line(step: Step) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from html import escape
 
 from odradek.show.history import ANSWERS, History, Step
+from odradek.stuck.words import plain
 
 __all__ = ["drawn"]
 
 LANE_WIDTH, ROW_HEIGHT, TOP, MARGIN, NOTE_WIDTH = 264, 34, 64, 16, 256
+TITLE_MAX, NAME_MAX, ABOUT_MAX = 200, 28, 36
 STYLE = """
 .page{fill:#ffffff}.lane{stroke:#b8c0cc;stroke-width:1}.head{fill:#eef2f7;stroke:#b8c0cc}
 text{font:13px system-ui,-apple-system,'Segoe UI',sans-serif;fill:#1f2933}
@@ -26,11 +28,11 @@ def drawn(history: History) -> str:
     """The picture of a history. Every text of a client is text in it, never markup."""
     width = 2 * MARGIN + LANE_WIDTH * len(history.lanes)
     height = TOP + ROW_HEIGHT * (len(history.steps) + 1) + MARGIN
-    title = f"The transaction of {history.transactions[0]}"
+    title = _text(f"The transaction of {history.transactions[0]}", TITLE_MAX)
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(title)}">',
-        f"<title>{escape(title)}</title><style>{STYLE}</style>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{title}">',
+        f"<title>{title}</title><style>{STYLE}</style>",
         f'<rect class="page" width="{width}" height="{height}" rx="8"/>',
         *_heads(history, height),
     ]
@@ -49,12 +51,13 @@ def _heads(history: History, height: int) -> Iterator[str]:
         x = _x(index)
         yield f'<line class="lane" x1="{x}" y1="{TOP}" x2="{x}" y2="{height - MARGIN}"/>'
         yield f'<rect class="head" x="{x - 105}" y="14" width="210" height="{TOP - 18}" rx="6"/>'
-        yield f'<text class="name" x="{x}" y="34" text-anchor="middle">{escape(lane.name)}</text>'
-        yield f'<text class="small" x="{x}" y="51" text-anchor="middle">{escape(_short(lane.about))}</text>'
+        yield f'<text class="name" x="{x}" y="34" text-anchor="middle">{_text(lane.name, NAME_MAX)}</text>'
+        yield f'<text class="small" x="{x}" y="51" text-anchor="middle">{_text(lane.about, ABOUT_MAX)}</text>'
 
 
-def _short(text: str, most: int = 36) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _text(text: str, most: int) -> str:
+    """A text without what XML has no form for, such as a zero byte."""
+    return escape(plain(text, most))
 
 
 def _arrow(step: Step, y: int) -> Iterator[str]:
@@ -64,10 +67,10 @@ def _arrow(step: Step, y: int) -> Iterator[str]:
     tip = "tip-refused" if step.error else "tip"
     yield f'<line class="arrow{look}" x1="{start}" y1="{y}" x2="{end - 7 * back}" y2="{y}"/>'
     yield f'<path class="{tip}" d="M{end} {y}l{-9 * back} -4.5v9z"/>'
-    yield f'<text x="{(start + end) // 2}" y="{y - 6}" text-anchor="middle">{escape(_short(step.text, 60))}</text>'
+    yield f'<text x="{(start + end) // 2}" y="{y - 6}" text-anchor="middle">{_text(step.text, 60)}</text>'
 
 
 def _note(step: Step, y: int) -> Iterator[str]:
     x = _x(step.source)
     yield f'<rect class="note" x="{x - NOTE_WIDTH // 2}" y="{y - 16}" width="{NOTE_WIDTH}" height="24" rx="4"/>'
-    yield f'<text class="small" x="{x}" y="{y}" text-anchor="middle">{escape(_short(step.text, 44))}</text>'
+    yield f'<text class="small" x="{x}" y="{y}" text-anchor="middle">{_text(step.text, 44)}</text>'

@@ -1,0 +1,44 @@
+"""What a history is written as, to be read elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from odradek.show.history import History
+from odradek.show.mermaid import mermaid
+from odradek.show.perfetto import perfetto
+from odradek.show.shiviz import shiviz
+from odradek.show.svg import drawn
+from odradek.show.transaction import of_transaction, only
+
+__all__ = ["FORMS", "Form"]
+
+
+class Form(Struct, frozen=True):
+    """A form of a history."""
+
+    ending: str
+    """Of the name of a file that has it."""
+    media_type: str
+    write: Callable[[History, str | None], str | bytes]
+    """Of a transactional id, or of what the form shows without one. Raises UsageError where there is nothing of it."""
+
+
+def _all(history: History, transactional_id: str | None) -> History:
+    """The steps of a transactional id, or all."""
+    return history if transactional_id is None else only(history, transactional_id)
+
+
+TEXT = "text/plain; charset=utf-8"
+FORMS: Mapping[str, Form] = MappingProxyType(
+    {
+        "svg": Form(".svg", "image/svg+xml", lambda history, tid: drawn(of_transaction(history, tid))),
+        "mermaid": Form(".mmd", TEXT, lambda history, tid: mermaid(of_transaction(history, tid))),
+        "shiviz": Form(".shiviz", TEXT, lambda history, tid: shiviz(_all(history, tid))),
+        "perfetto": Form(".pftrace", "application/x-protobuf", lambda history, tid: perfetto(_all(history, tid))),
+    }
+)
+"""By their names. A picture shows one transaction; logs have all of them where none is named."""

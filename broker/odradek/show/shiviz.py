@@ -1,0 +1,102 @@
+"""A history as a log for ShiViz (https://bestchai.bitbucket.io/shiviz/), which draws who can have known of what.
+
+The file is as ShiViz documents it for an upload: a line with the regular expression of an event, a line with that of
+what stands between two executions (empty for one), then two lines for each event. Its hosts are what runs: clients and
+brokers. What happens at a coordinator or in a partition happens at the broker that told it.
+
+Only brokers tell events, so a client's send stands directly before its receipt, and its receipt of an answer directly
+behind the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from odradek.show.history import History, Lane, Step
+from odradek.stuck.words import plain
+
+__all__ = ["DELIMITER", "EXPRESSION", "shiviz"]
+
+EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
+"""The one that ShiViz takes where a log names none."""
+DELIMITER = r"=== (?<trace>.*) ==="
+"""What stands between executions, with the name of each."""
+MESSAGES = frozenset({"request", "response"})
+UNSAFE = re.compile(r'[\s"\\{}]')
+"""A host ends at a space, and its name is a key of JSON."""
+BRACES = str.maketrans("{}", "()")
+"""An event that ends in braces could be taken for the line with its host and clock."""
+LINE_MAX = 500
+
+Clock = dict[str, int]
+
+
+def shiviz(*histories: History) -> str:
+    """The log of one run, or of several that ShiViz compares.
+
+    Each event increments its host's entry of the clock; a receipt has seen what its sender had.
+    """
+    lines = [EXPRESSION, DELIMITER if len(histories) > 1 else ""]
+    for history in histories:
+        if len(histories) > 1:
+            lines.append(f"=== {_line(history.title)} ===")
+        for event, host, clock in _Telling(history).events():
+            lines += [_line(event), f"{host} {msgspec.json.encode(clock).decode()}"]
+    return "\n".join(lines) + "\n"
+
+
+def _line(text: str) -> str:
+    return plain(text.translate(BRACES), LINE_MAX)
+
+
+class _Telling:
+    """The clocks as they are now."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.hosts = _hosts(history.lanes)
+        self.clocks: dict[str, Clock] = {}
+
+    def events(self) -> Iterator[tuple[str, str, Clock]]:
+        """Each event, its host and its clock, in an order in which a send stands before its receipt."""
+        for step in self.history.steps:
+            sender, receiver = self.ends(step)
+            if sender == receiver:
+                yield step.text, receiver, self.tick(receiver)
+                continue
+            sent = self.tick(sender)
+            yield f"sends {step.text}", sender, sent
+            yield f"receives {step.text}", receiver, self.tick(receiver, sent)
+
+    def ends(self, step: Step) -> tuple[str, str]:
+        """Which host sends, and which one receives; the same twice for what no message brings about."""
+        if step.kind not in MESSAGES:
+            here = f"broker:{step.node}"
+            return here, here
+        return self.hosts[step.source], self.hosts[step.target]
+
+    def tick(self, host: str, seen: Clock | None = None) -> Clock:
+        clock = self.clocks.setdefault(host, {})
+        for other, count in (seen or {}).items():
+            clock[other] = max(count, clock.get(other, 0))
+        clock[host] = clock.get(host, 0) + 1
+        return dict(clock)
+
+
+def _hosts(lanes: tuple[Lane, ...]) -> list[str]:
+    """For each lane the host that it is, or is at; two clients whose names differ in spaces alone stay two hosts."""
+    hosts: list[str] = []
+    for lane in lanes:
+        if lane.kind != "client":
+            hosts.append(f"broker:{lane.key.partition(':')[2]}")
+            continue
+        name = wanted = UNSAFE.sub("_", plain(lane.key))
+        number = 1
+        while name in hosts:
+            number += 1
+            name = f"{wanted}_{number}"
+        hosts.append(name)
+    return hosts
