@@ -36,14 +36,14 @@ ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", 0x2028: "\\u2028", 0x2029: 
 def document(data: bytes) -> str:
     """The HTML file with this JSON as its data."""
     page = file("index.html").decode()
-    [sheet], [main] = STYLE_SHEET.findall(page), MAIN_SCRIPT.findall(page)
-    style, script = f"\n{file(sheet).decode()}", f"\n{bundled(main)}"
+    sheets, [main] = STYLE_SHEET.findall(page), MAIN_SCRIPT.findall(page)
+    style, script = "".join(f"\n{file(sheet).decode()}" for sheet in sheets), f"\n{bundled(main)}"
     policy = POLICY.format(script=_hash(script), style=_hash(style))
     head = f'<head>\n<meta http-equiv="Content-Security-Policy" content="{policy}">'
     inlined = f'<script type="application/json" id="data">{data.decode().translate(ESCAPES)}</script>\n'
     inlined += f'<script type="module">{script}</script>'
     page = page.replace("<head>", head, 1)
-    page = STYLE_SHEET.sub(lambda _: f"<style>{style}</style>", page)
+    page = STYLE_SHEET.sub(lambda found: f"<style>{style}</style>" if found[1] == sheets[0] else "", page)
     return MAIN_SCRIPT.sub(lambda _: inlined, page)
 
 

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from odradek.commands import Argument, Commands, Option
 from odradek.show.difference import Difference, difference
 from odradek.show.events import Fields
+from odradek.show.exports import FORMS as EXPORTS
+from odradek.show.exports import Form
 from odradek.show.history import History, history_of
-from odradek.show.mermaid import mermaid
-from odradek.show.svg import drawn
-from odradek.show.transaction import of_transaction, only
+from odradek.show.transaction import only
 from odradek.show.window import EVENTS_MAX, read_window
 from odradek.usage import UsageError
 
@@ -35,11 +35,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     transaction: str | None = None
     """The transactional id that was asked for."""
 
-    @property
-    def picture(self) -> History:
-        """One transaction, as the forms show it that have room for no more."""
-        return of_transaction(self.histories[0], self.transaction)
-
 
 def _page(shown: Shown) -> str:
     from odradek.page.document import document  # pictures need none of it
@@ -47,12 +42,12 @@ def _page(shown: Shown) -> str:
     return document(msgspec.json.encode(shown))
 
 
+def _export(form: Form) -> Callable[[Shown], str | bytes]:
+    return lambda shown: form.write(shown.histories, shown.transaction)
+
+
 FORMS: Mapping[str, Callable[[Shown], str | bytes]] = MappingProxyType(
-    {
-        ".html": _page,
-        ".svg": lambda shown: drawn(shown.picture),
-        ".mmd": lambda shown: mermaid(shown.picture),
-    }
+    {".html": _page} | {form.ending: _export(form) for form in EXPORTS.values()}
 )
 """What writes a file, by the end of its name."""
 
@@ -69,7 +64,8 @@ def show(
         Option(
             short="-o",
             metavar="OUT",
-            help="What to write: NAME.html, or one transaction as NAME.svg or NAME.mmd (Mermaid). Else FILE.html.",
+            help="What to write: NAME.html; one transaction as NAME.svg or NAME.mmd (Mermaid); a log as NAME.shiviz "
+            "or NAME.pftrace (Perfetto). Else FILE.html.",
         ),
     ] = None,
     open_it: Annotated[bool, Option(name="--open", help="Open it in a browser.")] = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -18,12 +18,12 @@ __all__ = ["FORMS", "Form"]
 
 
 class Form(Struct, frozen=True):
-    """A form of a history."""
+    """A form of histories."""
 
     ending: str
     """Of the name of a file that has it."""
     media_type: str
-    write: Callable[[History, str | None], str | bytes]
+    write: Callable[[Sequence[History], str | None], str | bytes]
     """Of a transactional id, or of what the form shows without one. Raises UsageError where there is nothing of it."""
 
 
@@ -35,10 +35,13 @@ def _all(history: History, transactional_id: str | None) -> History:
 TEXT = "text/plain; charset=utf-8"
 FORMS: Mapping[str, Form] = MappingProxyType(
     {
-        "svg": Form(".svg", "image/svg+xml", lambda history, tid: drawn(of_transaction(history, tid))),
-        "mermaid": Form(".mmd", TEXT, lambda history, tid: mermaid(of_transaction(history, tid))),
-        "shiviz": Form(".shiviz", TEXT, lambda history, tid: shiviz(_all(history, tid))),
-        "perfetto": Form(".pftrace", "application/x-protobuf", lambda history, tid: perfetto(_all(history, tid))),
+        "svg": Form(".svg", "image/svg+xml", lambda runs, tid: drawn(of_transaction(runs[0], tid))),
+        "mermaid": Form(".mmd", TEXT, lambda runs, tid: mermaid(of_transaction(runs[0], tid))),
+        "shiviz": Form(".shiviz", TEXT, lambda runs, tid: shiviz(*(_all(run, tid) for run in runs))),
+        "perfetto": Form(".pftrace", "application/x-protobuf", lambda runs, tid: perfetto(_all(runs[0], tid))),
     }
 )
-"""By their names. A picture shows one transaction; logs have all of them where none is named."""
+"""By their names. A picture shows one transaction; logs have all of them where none is named.
+
+ShiViz compares two runs; the others have room for the first one.
+"""
