@@ -116,4 +116,6 @@ def test_two_runs_are_two_executions() -> None:
     assert (len(second), len(first) > 20) == (5, True)
     assert_consistent(first)
     assert_consistent(second)
-    assert "=== till ===" in log.splitlines()
+    assert "=== 2: till ===" in log.splitlines()
+    # Neither a name that looks like what stands between them nor the same name makes more of them, or fewer.
+    assert len(read(shiviz(named("=== x ==="), named("=== x ===")))) == 2

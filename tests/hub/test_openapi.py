@@ -62,8 +62,11 @@ def test_what_is_answered_is_what_it_says(hub: HubClient, openapi: dict[str, Any
     for path, calls in openapi["paths"].items():
         if "get" not in calls or "{group}" in path:
             continue
+        content = calls["get"]["responses"]["200"]["content"]
+        if "application/json" not in content:
+            continue
         answer = hub.call("GET", path.format(**values))
-        schema = calls["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        schema = content["application/json"]["schema"]
         Draft202012Validator({**schema, "components": openapi["components"]}).validate(answer)
         checked += 1
     assert checked > 10

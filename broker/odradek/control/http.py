@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from odradek.control.conditions import TookTooLong
-from odradek.control.endpoints.asked import Asked, Endpoint
+from odradek.control.endpoints.asked import Asked, Endpoint, File
 from odradek.control.endpoints.events import kinds_of, seq_of
 from odradek.control.endpoints.state import truth_of
 from odradek.control.endpoints.table import ENDPOINTS
@@ -96,6 +96,12 @@ def _answer(status: int, value: object, media_type: str = JSON) -> Response:
     if value is None:
         return Response(status_code=status)
     return Response(msgspec.json.encode(value, enc_hook=_plain), status_code=status, media_type=media_type)
+
+
+def _file(made: File) -> Response:
+    """A file to be saved: a browser must not run one as a page of the hub."""
+    headers = {"content-disposition": f'attachment; filename="{made.name}"', "x-content-type-options": "nosniff"}
+    return Response(made.content, media_type=made.media_type, headers=headers)
 
 
 def _plain(value: object) -> object:
@@ -224,7 +230,7 @@ class _Calls:
                 if endpoint.path.endswith("/wait")
                 else (await endpoint.run(asked))
             )
-        return _answer(endpoint.status, value)
+        return _file(value) if isinstance(value, File) else _answer(endpoint.status, value)
 
 
 class _Front(_Calls):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from odradek import __version__
-from odradek.control.endpoints.asked import Endpoint
+from odradek.control.endpoints.asked import Endpoint, File
 from odradek.control.endpoints.table import ENDPOINTS
 from odradek.control.messages.common import Problem
 from odradek.control.plan import Plan
@@ -24,7 +24,7 @@ def document() -> dict[str, Any]:
     """The document, as OpenAPI 3.1 has it."""
     kinds: list[Any] = [Problem, Rule, list[Rule], Plan]
     for endpoint in ENDPOINTS:
-        kinds += [kind for kind in (endpoint.body, endpoint.answer) if kind not in (None, type(None), Any)]
+        kinds += [kind for kind in (endpoint.body, endpoint.answer) if kind not in (None, type(None), Any, File)]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=REF)
     by_kind = {str(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
     either = {"oneOf": [by_kind[str(kind)] for kind in (Rule, list[Rule], Plan)]}
@@ -88,7 +88,9 @@ def _operation(endpoint: Endpoint, by_kind: dict[str, Any], either: dict[str, An
         for each in endpoint.query
     ]
     answer: dict[str, Any] = {"description": endpoint.about}
-    if endpoint.answer not in (None, type(None)):
+    if endpoint.answer is File:
+        answer["content"] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    elif endpoint.answer not in (None, type(None)):
         answer["content"] = {"application/json": {"schema": by_kind[str(endpoint.answer)]}}
         if any(each.name == "follow" for each in endpoint.query):
             answer["content"]["text/event-stream"] = {"schema": {"type": "string"}}

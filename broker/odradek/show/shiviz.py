@@ -23,7 +23,7 @@ __all__ = ["DELIMITER", "EXPRESSION", "shiviz"]
 EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
 """The one that ShiViz takes where a log names none."""
 DELIMITER = r"=== (?<trace>.*) ==="
-"""What stands between executions, with the name of each."""
+"""What stands before each of several executions, with its name; two of one name would be one."""
 MESSAGES = frozenset({"request", "response"})
 UNSAFE = re.compile(r'[\s"\\{}]')
 """A host ends at a space, and its name is a key of JSON."""
@@ -40,16 +40,16 @@ def shiviz(*histories: History) -> str:
     Each event increments its host's entry of the clock; a receipt has seen what its sender had.
     """
     lines = [EXPRESSION, DELIMITER if len(histories) > 1 else ""]
-    for history in histories:
+    for number, history in enumerate(histories, 1):
         if len(histories) > 1:
-            lines.append(f"=== {_line(history.title)} ===")
+            lines.append(f"=== {number}: {_line(history.title)} ===")
         for event, host, clock in _Telling(history).events():
             lines += [_line(event), f"{host} {msgspec.json.encode(clock).decode()}"]
     return "\n".join(lines) + "\n"
 
 
 def _line(text: str) -> str:
-    return plain(text.translate(BRACES), LINE_MAX)
+    return plain(text.translate(BRACES).replace("===", "= ="), LINE_MAX)
 
 
 class _Telling:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from odradek.control.hub import Hosted, Hub
 
-__all__ = ["Asked", "Endpoint", "Parameter"]
+__all__ = ["Asked", "Endpoint", "File", "Parameter"]
 
 
 class Asked(Struct, frozen=True):
@@ -40,6 +40,15 @@ class Asked(Struct, frozen=True):
         if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= most:
             raise ValueError(f"{name} is a number from 1 to {most}, not {text}")
         return int(text)
+
+
+class File(Struct, frozen=True):
+    """An answer that is no JSON: a browser is to save it."""
+
+    content: bytes
+    media_type: str
+    name: str
+    """ASCII letters, digits, `_`, `.` and `-` alone."""
 
 
 class Parameter(Struct, frozen=True):

@@ -35,6 +35,7 @@ from odradek.control.endpoints.deeds import (
     stop_broker,
 )
 from odradek.control.endpoints.events import list_events, list_lines, wait
+from odradek.control.endpoints.exports import export
 from odradek.control.endpoints.history import show_history
 from odradek.control.endpoints.rules import (
     add_rules,
@@ -94,6 +95,13 @@ HISTORY_QUERY = (
     Parameter("before", "Those before this number.", "integer"),
 )
 
+EXPORT_QUERY = (
+    Parameter(
+        "transaction",
+        "Of this transactional id. Else pictures are of the one whose transaction ended last, the rest is of all.",
+    ),
+)
+
 TELEMETRY_QUERY = (
     Parameter("metric", "Pushes with a metric whose name begins so, and of each only those metrics."),
     Parameter("client_id", "Of this client."),
@@ -133,6 +141,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _row("GET", CLUSTER + "/events", list_events, query=EVENTS_QUERY),
     _row("GET", CLUSTER + "/events/lines", list_lines),
     _row("GET", CLUSTER + "/history", show_history, query=HISTORY_QUERY),
+    _row("GET", CLUSTER + "/exports/{form}", export, query=EXPORT_QUERY),
     _row("GET", CLUSTER + "/why", show_why, query=WHY_QUERY),
     _row("GET", CLUSTER + "/brokers", list_brokers),
     _row("GET", CLUSTER + "/transactions", list_transactions),

@@ -44,10 +44,22 @@ class Hub {
 
   /** The answer as data; null for one without content. Throws Refused. Asks for the token where the hub wants one. */
   async call(method, path, body) {
+    const answer = await this.#answered(method, path, body);
+    return answer.status === 204 ? null : answer.json();
+  }
+
+  /** A file that the hub makes: {blob, name}. Throws Refused. */
+  async file(path) {
+    const answer = await this.#answered("GET", path);
+    const [, name] = /filename="([^"]*)"/.exec(answer.headers.get("content-disposition") ?? "") ?? [null, "odradek"];
+    return { blob: await answer.blob(), name };
+  }
+
+  async #answered(method, path, body) {
     for (;;) {
       const token = sessionStorage.getItem(TOKEN);
       const answer = await this.#ask(method, path, body, token);
-      if (answer.ok) return answer.status === 204 ? null : answer.json();
+      if (answer.ok) return answer;
       if (answer.status !== UNAUTHORIZED || !(await this.#newToken(token))) throw await problem(answer);
     }
   }

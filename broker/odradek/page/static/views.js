@@ -2,6 +2,8 @@
 // A view is {name, title, offered(source), show(main, source, asked)}; show may return {leave(), asked(wanted)}.
 // A view that is `withoutCluster` is shown even if the hub runs no cluster.
 import { now } from "./now.js";
+import { take } from "./take.js";
+import { then } from "./then.js";
 import { why } from "./why.js";
 
-export const VIEWS = [now, why];
+export const VIEWS = [now, then, why, take];

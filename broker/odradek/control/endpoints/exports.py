@@ -1,0 +1,79 @@
+"""The newest events of a cluster in the forms that other programs read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from odradek.control.endpoints.asked import Asked, File
+from odradek.control.history import history
+from odradek.control.why import why
+from odradek.net.recent import EVENTS_MAX
+from odradek.show.exports import FORMS, Form
+from odradek.usage import UsageError
+
+if TYPE_CHECKING:
+    from odradek.show.history import History
+
+__all__ = ["export"]
+
+Maker: TypeAlias = "Callable[[Asked, str | None], str | bytes]"
+UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
+NAME_MAX = 80
+
+
+def _history(asked: Asked, transactional_id: str | None) -> History:
+    hosted = asked.hosted
+    return history(hosted.events, hosted.id, most=EVENTS_MAX, transactional_id=transactional_id)
+
+
+def _page(asked: Asked, transactional_id: str | None) -> str:
+    from odradek.page.document import document  # most hubs are never asked for it
+
+    hosted = asked.hosted
+    data = {
+        "histories": [_history(asked, transactional_id)],
+        "difference": None,
+        "why": why(hosted.running, hosted.events.recent),
+        "transaction": transactional_id,
+    }
+    return document(msgspec.json.encode(data))
+
+
+def _events(asked: Asked, transactional_id: str | None) -> bytes:
+    if transactional_id is not None:
+        raise ValueError("an event file has all events: leave transaction out")
+    return b"".join(line + b"\n" for line in asked.hosted.events.recent.lines())
+
+
+def _of(form: Form) -> Maker:
+    return lambda asked, tid: form.write([_history(asked, tid)], tid)
+
+
+MAKERS: Mapping[str, tuple[str, str, Maker]] = MappingProxyType(
+    {
+        "html": (".html", "text/html; charset=utf-8", _page),
+        "events": (".jsonl", "application/jsonl", _events),
+        **{name: (form.ending, form.media_type, _of(form)) for name, form in FORMS.items()},
+    }
+)
+"""By the name of the form: how the name of its file ends, its media type, and what makes it."""
+
+
+async def export(asked: Asked) -> File:
+    """The events that are kept in another form, as a file: html, events, svg, mermaid, shiviz or perfetto."""
+    form, transactional_id = asked.path["form"], asked.query.get("transaction")
+    if form not in MAKERS:
+        raise LookupError(f"there is no form {form}: there is {', '.join(MAKERS)}")
+    ending, media_type, make = MAKERS[form]
+    try:
+        content = make(asked, transactional_id)
+    except UsageError as error:
+        raise LookupError(str(error)) from None
+    words = [asked.hosted.id, *([transactional_id] if transactional_id else [])]
+    name = "-".join(UNSAFE.sub("_", word)[:NAME_MAX] for word in words)
+    return File(content if isinstance(content, bytes) else content.encode(), media_type, f"{name}{ending}")
