@@ -38,7 +38,7 @@ def event_lines(run: Run) -> Iterator[bytes]:
             "node": node,
             "kind": fact.kind,
         }
-        yield event_line(event | fact.fields) + b"\n"
+        yield event_line(event | fact.fields | fact.body) + b"\n"
 
 
 def write_events(path: Path, run: Run) -> None:
