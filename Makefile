@@ -100,9 +100,6 @@ matrix matrix-full: $(VENV)/installed-dev $(GENERATED)
 kafka-tests: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.kafka $(ARGS)
 
-pictures: $(VENV)/installed-dev $(GENERATED)
-	@$(BIN)/python -m tests.pictures
-
 oracle: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.oracle compare $(ARGS)
 
@@ -139,6 +136,11 @@ pipeline-test: $(PIPELINE)/installed $(PIPELINE_JARS) $(GENERATED)
 
 bench-audit: $(PIPELINE)/installed $(GENERATED)
 	$(PIPELINE)/bin/python -m bench.audit_scale $(ARGS)
+
+# Those of transactions and of the page come from simulated clusters and a hub, those of the audit from its demo.
+pictures: $(VENV)/installed-dev $(PIPELINE)/installed $(GENERATED)
+	@$(BIN)/python -m tests.pictures
+	@$(PIPELINE)/bin/python -m odradek_pipeline.demo --out build/audit-demo --pictures docs/pictures
 
 audit-demo: $(PIPELINE)/installed $(GENERATED)
 	$(PIPELINE)/bin/python -m odradek_pipeline.demo --out build/audit-demo $(ARGS)

@@ -25,7 +25,7 @@ from odradek.usage import READY
 from odradek.wire.errors import ErrorCode
 from odradek_pipeline.jobs.audit_events import audit_events
 from odradek_pipeline.jobs.report import write_report
-from odradek_pipeline.pictures import lso_lag
+from odradek_pipeline.pictures import lso_lag, standing_alone
 from odradek_pipeline.raw_produce import produce_raw
 from odradek_pipeline.result import Result, write_result
 
@@ -108,7 +108,9 @@ def main() -> None:
     """Both levels, their audits and reports."""
     parser = argparse.ArgumentParser(description="The KIP-890 picture.")
     parser.add_argument("--out", type=Path, default=Path("audit-demo"))
-    out: Path = parser.parse_args().out
+    parser.add_argument("--pictures", type=Path, help="a folder for kip-890-level-0.svg and kip-890-level-2.svg")
+    asked = parser.parse_args()
+    out: Path = asked.out
     results: dict[str, Result] = {}
     for name, options in LEVELS.items():
         folder = out / name
@@ -120,7 +122,11 @@ def main() -> None:
         result.facts["late_produce"] = answer.name
         write_result(result, folder)
         write_report(folder)
-        (folder / "lso.svg").write_text(lso_lag(folder) or "")
+        picture = lso_lag(folder) or ""
+        (folder / "lso.svg").write_text(picture)
+        if asked.pictures is not None:
+            level = options[options.index("--transaction-version") + 1]
+            (asked.pictures / f"kip-890-level-{level}.svg").write_text(standing_alone(picture))
         results[name] = result
         print(
             f"{name}: the late produce was answered {answer.name}; anomalies: {result.counts() or 'none'}; "

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-__all__ = ["pictures_of"]
+__all__ = ["lso_lag", "pictures_of", "standing_alone"]
 
 _COLOURS = {
     "commit": "#1a7f37",
@@ -22,6 +22,11 @@ _COLOURS = {
     "accepted": "#1a7f37",
     "refused": "#b00020",
 }
+_ALONE = (
+    "svg{color:#1f2933}text{fill:currentColor}.page{fill:#ffffff}"
+    "@media (prefers-color-scheme:dark){svg{color:#e4e9f0}.page{fill:#11161d}"
+    'text[style*="#b00020"]{fill:#ff8a80!important}path[style*="stroke: #0969da"]{stroke:#6db3f2!important}}'
+)
 _NS, _MS = 1e9, 1e6
 TELLING = 20
 """Of fewer transactions, verifications or polls a picture tells nothing that a table or a sentence does not."""
@@ -56,6 +61,12 @@ def _svg(figure: Figure) -> str:
     text = out.getvalue()
     # Ink is that of the page, which may be dark.
     return text[text.index("<svg") :].replace("#000000", "currentColor")
+
+
+def standing_alone(picture: str) -> str:
+    """A picture as a file of its own, for pages that have no ink for it: light or dark as its reader's system is."""
+    head, rest = picture.split(">", 1)
+    return f'{head}><style>{_ALONE}</style><rect class="page" width="100%" height="100%"/>{rest}'
 
 
 def _start(audit: Path) -> int:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from tests.exports.histories import hostile_texts, named, two_transactions
+from tests.pictures import PICTURES
 
 from odradek.show.svg import drawn
 from odradek.show.transaction import of_transaction
@@ -33,6 +36,13 @@ def test_no_name_is_markup_in_it() -> None:
         tree = ElementTree.fromstring(drawn(named(text)))
         tags = {element.tag for element in tree.iter()}
         assert tags == {f"{SVG}{tag}" for tag in ("svg", "title", "style", "rect", "line", "path", "text")}, text
+
+
+@pytest.mark.parametrize("path", sorted(PICTURES.glob("*.svg")), ids=lambda path: path.stem)
+def test_pictures_of_the_docs_are_for_both_schemes(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    ElementTree.fromstring(text)
+    assert "prefers-color-scheme:dark" in text
 
 
 def test_it_is_dark_where_its_reader_is_and_loads_nothing() -> None:

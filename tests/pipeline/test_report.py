@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pandas as pd
 from tests.pipeline.corpus.__main__ import audited, unpack
@@ -18,7 +19,7 @@ from odradek_pipeline.finding_words import MEANINGS, sentences_of
 from odradek_pipeline.jobs.audit_events import audit_events
 from odradek_pipeline.jobs.audit_history import audit_history
 from odradek_pipeline.jobs.report import write_report
-from odradek_pipeline.pictures import pictures_of
+from odradek_pipeline.pictures import pictures_of, standing_alone
 from odradek_pipeline.result import Result, Severity, anomalies_frame, anomaly, write_result
 from odradek_pipeline.wording import counted, listed, number, size, span, table_of, time_of
 
@@ -107,6 +108,15 @@ def test_names_in_pictures_are_text_and_not_mathematics(tmp_path: Path) -> None:
     assert not re.search(r"<script|<img", picture)
     assert "&lt;script&gt;" in picture
     assert "#000000" not in picture, "ink is that of the page"
+
+
+def test_a_picture_of_its_own_has_ink_and_paper_for_both_schemes() -> None:
+    tree = ElementTree.fromstring(
+        standing_alone('<svg xmlns="http://www.w3.org/2000/svg" width="1"><text>x</text></svg>')
+    )
+    style, paper, text = tree
+    assert "prefers-color-scheme:dark" in (style.text or "")
+    assert ("page", "x", "1") == (paper.get("class"), text.text, tree.get("width"))
 
 
 def test_five_hundred_incidents(tmp_path: Path) -> None:
