@@ -1,4 +1,7 @@
-"""Makes the pictures of the README: `make pictures`. The cluster is simulated, so a picture is the same each time."""
+"""Makes the pictures of README and docs: `make pictures`.
+
+The cluster of a transaction is simulated, so that its picture is the same each time.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,12 @@ def events_of(cluster: Cluster) -> list[Event]:
 
 
 def main() -> None:
-    """Write them."""
+    """Write them; those of the page where there is a browser."""
+    from tests.page.pictures import draw
+
     TRANSACTION.write_text(transaction(), encoding="utf-8")
-    print(TRANSACTION)
+    for path in (TRANSACTION, *draw(PICTURES)):
+        print(path)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ async def test_it_is_dark_where_its_reader_is(page: Page) -> None:
     await page.set_content(drawn(of_transaction(two_transactions(), "x")))
     inks = {}
     for scheme in ("light", "dark"):
-        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        await page.emulate_media(color_scheme=scheme)
         inks[scheme] = await page.evaluate(INKS)
     assert all(one != other for one, other in zip(inks["light"], inks["dark"], strict=True))
 

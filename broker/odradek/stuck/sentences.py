@@ -23,6 +23,8 @@ __all__ = [
 
 MARKER_UNREPLICATED = "a marker is written there, and not every replica in sync has it"
 LAST_RECORD = "its last record is being written"
+CLOCKS_APART_MS = 3_600_000
+"""The timestamp of a record is its application's: one that is this much older than the transaction is no time of it."""
 
 
 class OpenTransaction(Struct, frozen=True, kw_only=True):
@@ -50,7 +52,8 @@ def consumers_stop(partition: str, at: int, until: int, why: str) -> str:
 def open_there(of: OpenTransaction, now: int, *, newest_ms: int = -1, by_rules: str = "") -> str:
     """A transaction that is open in a partition, in which its newest record has this timestamp; -1: not known."""
     since = f"{plain(of.transactional_id)} is open there since {clock(of.since_ms)} ({ago(now - of.since_ms)})"
-    newest = "" if newest_ms < 0 else f"its newest record there is {ago(now - newest_ms)} old"
+    is_of_it = newest_ms >= of.since_ms - CLOCKS_APART_MS
+    newest = f"its newest record there is {ago(now - newest_ms)} old" if is_of_it else ""
     return "; ".join(part for part in (since, newest, by_rules, ends_by_itself(of, now)) if part)
 
 

@@ -65,8 +65,14 @@ def test_rules_are_named_before_what_ends_it() -> None:
     assert markers_in([]) == ""
 
 
-def test_an_unknown_time_of_the_newest_record_is_left_out() -> None:
-    assert "newest record" not in open_there(till(), NOW, newest_ms=-1)
+@pytest.mark.parametrize("newest_ms", [-1, 0, BEGAN - 24 * 3_600_000])
+def test_a_time_of_the_newest_record_that_says_nothing_is_left_out(newest_ms: int) -> None:
+    assert "newest record" not in open_there(till(), NOW, newest_ms=newest_ms)
+
+
+def test_a_record_may_be_older_than_its_transaction() -> None:
+    """A client makes it before the coordinator has heard of the transaction."""
+    assert "its newest record there is 61.1 s old" in open_there(till(), NOW, newest_ms=BEGAN - 100)
 
 
 def test_names_stay_on_their_line() -> None:
