@@ -69,6 +69,8 @@ def test_times_are_virtual_and_events_are_numbered() -> None:
     assert [each["seq"] for each in told] == list(range(1, len(told) + 1))
     assert all(one["wall_ns"] <= other["wall_ns"] for one, other in pairwise(told))
     assert {each["wall_ns"] - each["ts_ns"] for each in told} == {1_700_000_000_000 * 1_000_000}
+    [begun] = [each for each in told if each["kind"] == "request" and each["api"] == "INIT_PRODUCER_ID"][:1]
+    assert (begun["client_id"], begun["body"]["transactionalId"]) == ("p0", "a")
     assert told[-1]["ts_ns"] // 1_000_000 <= played.world.now - 1_700_000_000_000
 
 

@@ -79,11 +79,12 @@ class _Telling:
         return self.hosts[step.source], self.hosts[step.target]
 
     def tick(self, host: str, seen: Clock | None = None) -> Clock:
+        """The clock of a host at its next event; the one after that changes it."""
         clock = self.clocks.setdefault(host, {})
         for other, count in (seen or {}).items():
             clock[other] = max(count, clock.get(other, 0))
         clock[host] = clock.get(host, 0) + 1
-        return dict(clock)
+        return clock
 
 
 def _hosts(lanes: tuple[Lane, ...]) -> list[str]:
