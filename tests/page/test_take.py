@@ -90,6 +90,14 @@ async def test_a_file_names_the_commands(pages: Pages) -> None:
     assert {word[-1] for word in words} == {f"what went wrong.jsonl{form.ending}" for form in FORMS.values()}
 
 
+async def test_two_runs_are_for_what_compares_them(pages: Pages) -> None:
+    runs = [to_builtins(two_transactions()) | {"title": title} for title in ("bad.jsonl", "good.jsonl")]
+    page = await pages.of_file({"histories": runs}, "#take")
+    await expect(page.locator('tr[data-form="svg"] code')).to_have_text("odradek show bad.jsonl -o bad.jsonl.svg")
+    both = "odradek show bad.jsonl good.jsonl -o bad.jsonl.shiviz"
+    await expect(page.locator('tr[data-form="shiviz"] code')).to_have_text(both)
+
+
 async def test_it_can_be_read_and_heard(pages: Pages, hub: HubClient, kitchen: str) -> None:
     page = await pages.live(hub.url, f"#take&cluster={kitchen}", width=800)
     await expect(page.get_by_role("button", name="Download: Perfetto")).to_be_visible()

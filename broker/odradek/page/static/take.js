@@ -9,7 +9,7 @@ const FORMS = [
   { form: "html", ending: ".html", title: "Page", about: ["This page with its events in one file: it opens in any browser, without a network."] },
   { form: "svg", ending: ".svg", title: "Picture", about: ["One transaction as an SVG, for a document."] },
   { form: "mermaid", ending: ".mmd", title: "Mermaid", about: ["One transaction as the text of a diagram, which code hosts draw in Markdown."] },
-  { form: "shiviz", ending: ".shiviz", title: "ShiViz", about: ["A log with vector clocks: who can have known of what. Open it in ", link(SHIVIZ), "."] },
+  { form: "shiviz", ending: ".shiviz", title: "ShiViz", about: ["A log with vector clocks: who can have known of what. Open it in ", link(SHIVIZ), "."], compares: true },
   { form: "perfetto", ending: ".pftrace", title: "Perfetto", about: ["A trace with slices, arrows and counters. Open it in ", link(PERFETTO), "."] },
   { form: "events", ending: ".jsonl", title: "Events", about: ["All events that are kept, as an event file: for ", code("odradek show"), ", ", code("odradek sim check"), " or a report of a bug."], whole: true },
 ];
@@ -53,7 +53,7 @@ class FromHub {
     this.said = element("p", { class: "trouble", role: "alert", hidden: true });
     this.node = element("section", { class: "taking" },
       element("h2", {}, "Take it along"),
-      element("p", {}, "The newest events that the hub keeps of this cluster. A picture shows one transaction: this one, or the one that ended last."),
+      element("p", {}, "The newest events that the hub keeps of this cluster; name a transactional id to take its events alone. Without a name a picture shows the transaction that ended last."),
       element("p", {}, element("label", { for: "take-id" }, "Transactional id "), this.id, known),
       this.said,
       rows((form) => element("button", { "aria-label": `Download: ${form.title}`, click: (event) => this.save(form, event.currentTarget) }, `Download ${form.ending}`)));
@@ -90,15 +90,15 @@ class FromFile {
   constructor(source) {
     const names = source.data.histories.map(({ title }) => title);
     const id = source.data.transaction ?? null;
-    const files = names.map(quoted).join(" ");
+    const files = (compares) => (compares ? names : names.slice(0, 1)).map(quoted).join(" ");
     const only = id === null ? "" : ` --transaction ${quoted(id)}`;
     this.node = element("section", { class: "taking" },
       element("h2", {}, "Take it along"),
       element("p", {}, "This page is a file already: send it to whoever is to see it. The other forms are made of the event file by these commands."),
-      rows(({ form, ending, whole }) => {
+      rows(({ form, ending, whole, compares }) => {
         if (form === "html") return element("span", {}, "this file");
         if (whole) return element("span", {}, names.flatMap((name, at) => [at ? " and " : "", element("code", {}, name)]));
-        return element("code", { tabindex: 0 }, `odradek show ${files}${only} -o ${quoted(`${names[0]}${ending}`)}`);
+        return element("code", { tabindex: 0 }, `odradek show ${files(compares)}${only} -o ${quoted(`${names[0]}${ending}`)}`);
       }));
   }
 }
