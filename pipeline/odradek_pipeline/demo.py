@@ -124,7 +124,7 @@ def main() -> None:
         write_report(folder)
         picture = lso_lag(folder) or ""
         (folder / "lso.svg").write_text(picture)
-        if asked.pictures is not None:
+        if asked.pictures is not None and picture:
             level = options[options.index("--transaction-version") + 1]
             (asked.pictures / f"kip-890-level-{level}.svg").write_text(standing_alone(picture))
         results[name] = result

@@ -52,7 +52,7 @@ def consumers_stop(partition: str, at: int, until: int, why: str) -> str:
 def open_there(of: OpenTransaction, now: int, *, newest_ms: int = -1, by_rules: str = "") -> str:
     """A transaction that is open in a partition, in which its newest record has this timestamp; -1: not known."""
     since = f"{plain(of.transactional_id)} is open there since {clock(of.since_ms)} ({ago(now - of.since_ms)})"
-    is_of_it = newest_ms >= of.since_ms - CLOCKS_APART_MS
+    is_of_it = newest_ms >= max(0, of.since_ms - CLOCKS_APART_MS)
     newest = f"its newest record there is {ago(now - newest_ms)} old" if is_of_it else ""
     return "; ".join(part for part in (since, newest, by_rules, ends_by_itself(of, now)) if part)
 

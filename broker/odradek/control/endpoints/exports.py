@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["export"]
 
-Maker: TypeAlias = "Callable[[Asked, str | None], str | bytes]"
+Written: TypeAlias = str | bytes
+Maker: TypeAlias = "Callable[[Asked, str | None], Callable[[], Written]]"
+"""Reads the cluster in its event loop; what it returns writes the form on another thread, while the brokers go on."""
 UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
 NAME_MAX = 80
 
@@ -31,7 +35,7 @@ def _history(asked: Asked, transactional_id: str | None) -> History:
     return history(hosted.events, hosted.id, most=EVENTS_MAX, transactional_id=transactional_id)
 
 
-def _page(asked: Asked, transactional_id: str | None) -> str:
+def _page(asked: Asked, transactional_id: str | None) -> Callable[[], Written]:
     from odradek.page.document import document  # most hubs are never asked for it
 
     hosted = asked.hosted
@@ -41,17 +45,18 @@ def _page(asked: Asked, transactional_id: str | None) -> str:
         "why": why(hosted.running, hosted.events.recent),
         "transaction": transactional_id,
     }
-    return document(msgspec.json.encode(data))
+    return lambda: document(msgspec.json.encode(data))
 
 
-def _events(asked: Asked, transactional_id: str | None) -> bytes:
+def _events(asked: Asked, transactional_id: str | None) -> Callable[[], Written]:
     if transactional_id is not None:
         raise ValueError("an event file has all events: leave transaction out")
-    return b"".join(line + b"\n" for line in asked.hosted.events.recent.lines())
+    lines = list(asked.hosted.events.recent.lines())
+    return lambda: b"".join(line + b"\n" for line in lines)
 
 
 def _of(form: Form) -> Maker:
-    return lambda asked, tid: form.write([_history(asked, tid)], tid)
+    return lambda asked, tid: partial(form.write, [_history(asked, tid)], tid)
 
 
 MAKERS: Mapping[str, tuple[str, str, Maker]] = MappingProxyType(
@@ -71,7 +76,7 @@ async def export(asked: Asked) -> File:
         raise LookupError(f"there is no form {form}: there is {', '.join(MAKERS)}")
     ending, media_type, make = MAKERS[form]
     try:
-        content = make(asked, transactional_id)
+        content = await asyncio.to_thread(make(asked, transactional_id))
     except UsageError as error:
         raise LookupError(str(error)) from None
     words = [asked.hosted.id, *([transactional_id] if transactional_id else [])]
