@@ -19,6 +19,7 @@
 #   make bench-audit    the audit of logs from 1 to 10 GB, on one and two executors (see bench/README.md)
 #   make audit-demo     KIP-890 in one picture: audits of a late produce, at level 0 and at level 2
 #   make pictures  draw the pictures of README and docs anew
+#   make lessons   record the plays of the stories anew (docs/stories/README.md)
 #   make image-test  builds the image with Buildah and tries it (Debian's packages; as root)
 #   make dist      wheel and sdist, in dist/
 #   make release   all that a release consists of, in dist/, and its notes (TAG=v0.1.0: refuses another version)
@@ -34,7 +35,7 @@ GENERATOR := $(wildcard broker/odradek/wire/*.py)
 GENERATED := broker/odradek/wire/messages/__init__.py
 
 .DEFAULT_GOAL := run
-.PHONY: run pictures demo dist test chromium test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test release clean
+.PHONY: run pictures lessons demo dist test chromium test-nightly sim-mutants sim-nightly check format bench bench-audit matrix matrix-full kafka-tests oracle pipeline-test pipeline-jars audit-demo image-test release clean
 
 run: $(VENV)/installed $(GENERATED)
 	@exec $(BIN)/odradek serve $(ARGS)
@@ -99,6 +100,9 @@ matrix matrix-full: $(VENV)/installed-dev $(GENERATED)
 
 kafka-tests: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.kafka $(ARGS)
+
+lessons: $(VENV)/installed-dev $(GENERATED)
+	@$(BIN)/python -m tests.lessons.record
 
 oracle: $(VENV)/installed-dev $(GENERATED)
 	$(BIN)/python -m tests.oracle compare $(ARGS)

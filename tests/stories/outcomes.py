@@ -1,25 +1,26 @@
 """What each client does in each story: as data, as tables in the docs, and as what the tests expect.
 
-`python -m tests.stories.outcomes` writes the tables of `docs/stories` anew.
+`python -m tests.stories.outcomes` writes the tables of `docs/stories` anew, and what its pages have of the lessons.
 """
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, convert
+from odradek.page.lessons import CLIENTS, StoryOutcomes, lesson_names, outcomes, read_lesson
 
-__all__ = ["CLIENTS", "OUTCOMES", "Outcome", "Real", "load", "page", "readme"]
+__all__ = ["CLIENTS", "OUTCOMES", "load", "page", "readme", "write"]
 
 DOCS = Path(__file__).parents[2] / "docs" / "stories"
-OUTCOMES = DOCS / "outcomes.json"
-CLIENTS = {"java": "kafka-clients 4.4.0", "confluent-kafka": "confluent-kafka 2.16", "franz-go": "franz-go 1.22"}
-"""The families, and what the docs call them."""
+OUTCOMES = DOCS.parents[1] / "broker" / "odradek" / "page" / "stories" / "outcomes.json"
 HAS_NONE = "-"
 """In the place of an outcome, where a client has no groups of the kind that a story is about."""
+STEP_BY_STEP = (
+    "Step by step: `odradek show --story {0} --open`, or `#story={0}` on the [page](README.md#step-by-step) of a hub."
+)
+"""Below the source of each page."""
 ON_THE_WIRE = "what the plan does, on the wire"
 PROVOKED = {
     "broker-restarts-with-pending-markers": "what the plan does, on the wire; SIGKILL to the broker, and a new start",
@@ -30,41 +31,12 @@ PROVOKED = {
 """How a story came about on a real broker, where it is not as usual."""
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
-    """What one client does."""
-
-    outcome: str
-    """`survives`, `aborts`, `ends`, `defended` or `hangs`."""
-    how: str = ""
-    or_else: str | None = None
-    """What comes out from time to time instead: it is a race."""
-
-    @property
-    def possible(self) -> set[str | None]:
-        """What a test may find."""
-        return {self.outcome, self.or_else or self.outcome}
-
-
-class Real(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same on a real broker, Apache Kafka 4.4.0: what each client did, or why the story cannot be played there."""
-
-    outcomes: dict[str, str] = {}
-    why_not: str = ""
-
-
-class Played(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One story."""
-
-    clients: dict[str, Outcome]
-    real: Real
-
-
-def load() -> dict[str, Played]:
+def load() -> Mapping[str, StoryOutcomes]:
     """By the names of the stories."""
-    return convert(json.loads(OUTCOMES.read_text()), dict[str, Played])
+    return outcomes()
 
 
-def readme(text: str, stories: dict[str, Played]) -> str:
+def readme(text: str, stories: Mapping[str, StoryOutcomes]) -> str:
     """The overview, with its two tables as the data have them."""
     odradek = _table(
         ["story", *CLIENTS.values()],
@@ -97,8 +69,8 @@ def readme(text: str, stories: dict[str, Played]) -> str:
     return _between(text, "not real", not_there)
 
 
-def page(name: str, text: str, story: Played) -> str:
-    """A story's page, with what clients do as the data have it."""
+def page(name: str, text: str, story: StoryOutcomes) -> str:
+    """A story's page, with what clients do as the data have it, and what its lesson says."""
     rows = [
         [CLIENTS[each], _told(done.outcome, done.how), story.real.outcomes.get(each, "not played")]
         for each, done in story.clients.items()
@@ -107,9 +79,31 @@ def page(name: str, text: str, story: Played) -> str:
     if story.real.outcomes:
         real = f"Provoked there by {PROVOKED.get(name, ON_THE_WIRE)}: `python -m tests.stories.real {name}`"
     table = _table(["client", "here", "on Apache Kafka 4.4.0"], rows)
-    body = f"{table}\n\n{real}."
-    head, _, _ = text.partition("## What clients do\n")
-    return f"{head}## What clients do\n\n{body}\n"
+    lesson = read_lesson(name)
+    opens = STEP_BY_STEP.format(name)
+    text = re.sub(r"\n(Source: .*\n)(?:Step by step: .*\n)?", lambda found: f"\n{found[1]}{opens}\n", text)
+    played = f'`odradek serve --story {name}`, or `Cluster(story="{name}")` in a test; then: {_linked(lesson.play)}'
+    head, _, _ = text.partition("## To play it\n")
+    return f"""{head}## To play it
+
+{played}
+
+## To survive
+
+{lesson.survive}
+
+## What clients do
+
+{table}
+
+{real}.
+"""
+
+
+def _linked(play: str) -> str:
+    """The names of other stories as links to their pages, and the beginning as after a colon."""
+    play = play[0].lower() + play[1:]
+    return re.sub("|".join(lesson_names()), lambda found: f"[{found[0]}]({found[0]}.md)", play)
 
 
 def _told(outcome: str, how: str) -> str:
@@ -133,7 +127,7 @@ def _between(text: str, name: str, body: str) -> str:
 
 def write() -> None:
     """All pages anew."""
-    stories: dict[str, Any] = load()
+    stories = load()
     overview = DOCS / "README.md"
     overview.write_text(readme(overview.read_text(), stories))
     for name, story in stories.items():

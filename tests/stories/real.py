@@ -3,8 +3,8 @@
     python -m tests.stories.real                                   # all that can be played there, about fifteen minutes
     python -m tests.stories.real late-produce-after-abort --family java
 
-It needs Java and Maven, for the broker and the clients. The outcomes go into `docs/stories/outcomes.json`, and from
-there into the pages (`python -m tests.stories.outcomes`).
+It needs Java and Maven, for the broker and the clients. The outcomes go into
+`broker/odradek/page/stories/outcomes.json`, and from there into the pages (`python -m tests.stories.outcomes`).
 """
 
 from __future__ import annotations

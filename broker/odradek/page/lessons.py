@@ -1,0 +1,283 @@
+"""The stories as lessons: what happens, step by step, and which message is the guilty one.
+
+Each story has two files in `stories/`: NAME.toml is its lesson, NAME.jsonl has the events of a play (docs/events.md).
+A step of a lesson names its event by kind and fields; `lesson_view` finds it in the recording.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from odradek.show.events import Event, event_of
+from odradek.show.history import History, history_of
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+__all__ = [
+    "CLIENTS",
+    "MEANINGS",
+    "THEMES",
+    "ClientOutcome",
+    "Lesson",
+    "LessonRule",
+    "LessonStep",
+    "LessonView",
+    "Outcome",
+    "Real",
+    "StepView",
+    "StoryOutcomes",
+    "lesson_names",
+    "lesson_view",
+    "outcomes",
+    "placed",
+    "read_lesson",
+    "recorded_events",
+]
+
+THEMES = (
+    "Records that come late",
+    "Answers that get lost",
+    "Epochs and producer ids",
+    "Errors that mean: abort",
+    "Brokers that move",
+    "Groups",
+)
+"""In the order in which a reader meets them."""
+CLIENTS = {"java": "kafka-clients 4.4.0", "confluent-kafka": "confluent-kafka 2.16", "franz-go": "franz-go 1.22"}
+"""The families of clients, and the releases that have played the stories."""
+MEANINGS = {
+    "survives": "the application sees nothing of it",
+    "aborts": "it is told that the transaction is lost, aborts, and goes on with the same producer",
+    "ends": "it needs another producer",
+    "defended": "the broker refuses what would be wrong",
+    "hangs": "nobody can read on",
+    "again": "a record comes again, and says so",
+}
+"""What the word of an outcome says."""
+
+
+class LessonRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a KIP says about a step, in its own words or in ours; `quote` or `says` is empty."""
+
+    kip: str
+    section: str
+    quote: str = ""
+    """Word for word."""
+    says: str = ""
+    """In our words."""
+
+
+class LessonStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One step of a lesson."""
+
+    title: str
+    at: dict[str, str | int | bool]
+    """The kind and fields of its event: the first such event behind that of the step before. `node` is a broker."""
+    text: str
+    guilty: bool = False
+    """Whether this is the message that the reader is asked for."""
+    guilty_again: bool = False
+    """Whether it is the same message when it arrives: that is a right answer, too."""
+    rule: LessonRule | None = None
+
+
+class Guilty(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The question of a lesson."""
+
+    answer: str
+
+
+class Lesson(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A lesson, as its file has it."""
+
+    title: str
+    theme: str
+    scene: str
+    """Who takes part, and what they are about to do."""
+    symptom: str
+    """What somebody sees who does not know the cause."""
+    play: str
+    """What a client does on a cluster of the story, so that it comes about."""
+    survive: str
+    """What a client must do."""
+    guilty: Guilty
+    steps: tuple[LessonStep, ...]
+
+    @property
+    def guilty_step(self) -> int:
+        """The number of the guilty step, from 1."""
+        return 1 + next(index for index, step in enumerate(self.steps) if step.guilty)
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What one client does in a story."""
+
+    outcome: str
+    """One of MEANINGS."""
+    how: str = ""
+    or_else: str | None = None
+    """What comes out from time to time instead: it is a race."""
+
+    @property
+    def possible(self) -> set[str | None]:
+        """What a test may find."""
+        return {self.outcome, self.or_else or self.outcome}
+
+
+class Real(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same on a real broker, Apache Kafka 4.4.0: what each client did, or why the story cannot be played there."""
+
+    outcomes: dict[str, str] = {}
+    why_not: str = ""
+
+
+class StoryOutcomes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of one story, by client."""
+
+    clients: dict[str, Outcome]
+    real: Real
+
+
+# ---------------------------------------------------------------------- what the page gets
+
+
+class StepView(Struct, frozen=True, kw_only=True):
+    """A step, and its event in the history."""
+
+    seq: int
+    """The `seq` of the event."""
+    title: str
+    text: str
+    rule: LessonRule | None
+
+
+class ClientOutcome(Struct, frozen=True, kw_only=True):
+    """What a client does, here and on Apache Kafka 4.4.0 (empty where that was not played)."""
+
+    client: str
+    outcome: str
+    meaning: str
+    how: str
+    real: str
+
+
+class LessonView(Struct, frozen=True, kw_only=True):
+    """A whole lesson."""
+
+    name: str
+    theme: str
+    title: str
+    scene: str
+    symptom: str
+    steps: tuple[StepView, ...]
+    guilty: int
+    """The number of the guilty step, from 1."""
+    guilty_again: tuple[int, ...]
+    """The steps where the same message arrives: they are right answers, too."""
+    answer: str
+    """Why it is this one."""
+    play: str
+    survive: str
+    clients: tuple[ClientOutcome, ...]
+    docs: str
+    """The page of the story in the repository."""
+    history: History
+    """One play of it. It is simulated: the same each time."""
+
+
+def lesson_names() -> list[str]:
+    """The names of all lessons; each is the name of a story."""
+    ends = ".toml"
+    return sorted(each.name.removesuffix(ends) for each in _folder().iterdir() if each.name.endswith(ends))
+
+
+def read_lesson(name: str) -> Lesson:
+    """A lesson. Raises LookupError, a sentence, for one that there is not."""
+    if name not in lesson_names():
+        raise LookupError(f"There is no story {name}.")
+    return msgspec.convert(tomllib.loads(_text(f"{name}.toml")), Lesson)
+
+
+def recorded_events(name: str) -> list[Event]:
+    """The events of the play of a story."""
+    events = [event_of(line.encode()) for line in _text(f"{name}.jsonl").splitlines()]
+    return [event for event in events if event is not None]
+
+
+def placed(steps: Sequence[LessonStep], events: Sequence[Event]) -> list[Event]:
+    """The event of each step, in order. Raises LookupError, a sentence, for a step that has none."""
+    found: list[Event] = []
+    rest = iter(events)
+    for step in steps:
+        event = next((each for each in rest if _is(each, step.at)), None)
+        if event is None:
+            raise LookupError(f"No event is {step.at}, behind the steps before: {step.title!r}.")
+        found.append(event)
+    return found
+
+
+def _is(event: Event, at: Mapping[str, str | int | bool]) -> bool:
+    told = {"kind": event.kind, "node": event.node, **event.fields}
+    return all(told.get(field) == value for field, value in at.items())
+
+
+def outcomes() -> Mapping[str, StoryOutcomes]:
+    """What clients do in each story."""
+    return MappingProxyType(msgspec.json.decode(_text("outcomes.json"), type=dict[str, StoryOutcomes]))
+
+
+@cache
+def lesson_view(name: str) -> LessonView:
+    """A whole lesson, with its history. Raises LookupError, a sentence, for one that there is not."""
+    lesson, events = read_lesson(name), recorded_events(name)
+    places = placed(lesson.steps, events)
+    steps = tuple(
+        StepView(seq=event.seq, title=step.title, text=step.text, rule=step.rule)
+        for step, event in zip(lesson.steps, places, strict=True)
+    )
+    return LessonView(
+        name=name,
+        theme=lesson.theme,
+        title=lesson.title,
+        scene=lesson.scene,
+        symptom=lesson.symptom,
+        steps=steps,
+        guilty=lesson.guilty_step,
+        guilty_again=tuple(number for number, step in enumerate(lesson.steps, 1) if step.guilty_again),
+        answer=lesson.guilty.answer,
+        play=lesson.play,
+        survive=lesson.survive,
+        clients=_clients(outcomes()[name]),
+        docs=f"docs/stories/{name}.md",
+        history=history_of(events, title=name, note="A simulated play of the story; times are milliseconds."),
+    )
+
+
+def _clients(told: StoryOutcomes) -> tuple[ClientOutcome, ...]:
+    return tuple(
+        ClientOutcome(
+            client=CLIENTS[family],
+            outcome=done.outcome,
+            meaning=MEANINGS[done.outcome],
+            how=done.how,
+            real=told.real.outcomes.get(family, ""),
+        )
+        for family, done in told.clients.items()
+    )
+
+
+def _folder() -> Traversable:
+    return files(__package__).joinpath("stories")
+
+
+def _text(name: str) -> str:
+    return _folder().joinpath(name).read_text(encoding="utf-8")
