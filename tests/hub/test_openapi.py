@@ -57,7 +57,14 @@ def test_what_is_answered_is_what_it_says(hub: HubClient, openapi: dict[str, Any
     )
     till = Till(bootstrap)
     assert (0, 0, 0) == (till.add(), till.send(), till.end())
-    values = {"cluster": cluster, "rule": "r", "transactional_id": "till-1", "topic": "t", "partition": "0"}
+    values = {
+        "cluster": cluster,
+        "rule": "r",
+        "transactional_id": "till-1",
+        "topic": "t",
+        "partition": "0",
+        "story": "epoch-overflow",
+    }
     checked = 0
     for path, calls in openapi["paths"].items():
         if "get" not in calls or "{group}" in path:

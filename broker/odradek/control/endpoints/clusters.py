@@ -20,6 +20,7 @@ from odradek.control.state import (
     transaction_views,
 )
 from odradek.control.stories import names, read_story
+from odradek.page.lessons import THEMES, Lesson, LessonView, lesson_view, read_lesson
 
 __all__ = [
     "list_clusters",
@@ -31,6 +32,7 @@ __all__ = [
     "reset_cluster",
     "show_cluster",
     "show_now",
+    "show_story",
 ]
 
 SHOWN, SHOWN_MAX = 200, 10_000
@@ -55,7 +57,23 @@ async def list_stories(asked: Asked) -> list[StoryLine]:
 
 @cache
 def _stories() -> list[StoryLine]:
-    return [StoryLine(name=name, about=read_story(name).about or "") for name in names()]
+    return [_story_line(name, read_lesson(name)) for name in names()]
+
+
+def _story_line(name: str, lesson: Lesson) -> StoryLine:
+    return StoryLine(
+        name=name,
+        about=read_story(name).about or "",
+        chapter=THEMES.index(lesson.theme) + 1,
+        theme=lesson.theme,
+        title=lesson.title,
+        symptom=lesson.symptom,
+    )
+
+
+async def show_story(asked: Asked) -> LessonView:
+    """A story step by step: a play of it, what happens at each step and why, and what a client must do."""
+    return await asyncio.to_thread(lesson_view, asked.path["story"])
 
 
 async def make_cluster(asked: Asked) -> ClusterMade:

@@ -16,6 +16,7 @@ from odradek.control.endpoints.clusters import (
     reset_cluster,
     show_cluster,
     show_now,
+    show_story,
 )
 from odradek.control.endpoints.deeds import (
     advertise,
@@ -124,6 +125,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _row("GET", "/", overview),
     _row("GET", "/clusters", list_clusters),
     _row("GET", "/stories", list_stories),
+    _row("GET", "/stories/{story}", show_story),
     _row("POST", "/clusters", make_cluster, body=NewCluster, status=201),
     _row("GET", CLUSTER, show_cluster),
     _row("GET", CLUSTER + "/now", show_now, query=NOW_QUERY),

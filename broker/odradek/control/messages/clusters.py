@@ -129,10 +129,16 @@ class BrokerView(View):
 
 
 class StoryLine(View):
-    """A story in a line: a cluster can be made of it."""
+    """A story in a line: a cluster can be made of it, and its lesson read."""
 
     name: str
     about: str
+    chapter: int
+    """Stories of one theme have the same number, from 1; a reader begins with the first."""
+    theme: str
+    title: str
+    symptom: str
+    """What somebody sees who does not know the cause."""
 
 
 class Overview(View):
