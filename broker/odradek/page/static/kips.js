@@ -21,6 +21,7 @@ const TITLES = {
   "KIP-994": "KIP-994: Minor Enhancements to ListTransactions and DescribeTransactions APIs",
   "KIP-1071": "KIP-1071: Streams Rebalance Protocol",
   "KIP-1152": "KIP-1152: Add transactional ID pattern filter to ListTransactions API",
+  "KIP-1251": "KIP-1251: Assignment epochs for consumer groups",
   "KIP-1228": "KIP-1228: Add Transaction Version to WriteTxnMarkersRequest",
 };
 /** A title with a slash has no address of its own. */
