@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated
@@ -52,10 +52,16 @@ FORMS: Mapping[str, Callable[[Shown], str | bytes]] = MappingProxyType(
 """What writes a file, by the end of its name."""
 
 
+def _story_names() -> Sequence[str]:
+    from odradek.page.lessons import lesson_names
+
+    return lesson_names()
+
+
 def show(
     file: Annotated[
-        Path, Argument(help="An event file: of `odradek serve --events`, a test, the simulator, the demo.")
-    ],
+        Path | None, Argument(help="An event file: of `odradek serve --events`, a test, the simulator, the demo.")
+    ] = None,
     other: Annotated[
         Path | None, Argument(metavar="FILE2", help="Another run: both are shown, and where they differ first.")
     ] = None,
@@ -81,11 +87,27 @@ def show(
         int | None, Option(metavar="SEQ", min=1, help="From the event of this number on, instead of the newest.")
     ] = None,
     events: Annotated[int, Option(min=1, help="So many events at most.")] = EVENTS_MAX,
+    story: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            names=_story_names,
+            help="In place of a file: a story step by step, as NAME.html; `odradek stories` lists them.",
+        ),
+    ] = None,
 ) -> None:
     """Show what happened from an event file: a page for a browser, or a transaction as a picture.
 
     The page is one file, which needs no network. Of a large file it has a window, and says what is left out.
     """
+    if story is not None:
+        path = _lesson(story, file, out)
+        print(path)
+        if open_it:
+            _open(path)
+        return
+    if file is None:
+        raise UsageError("Name an event file, or a story: odradek show FILE, odradek show --story NAME.")
     if out is not None and out.suffix not in FORMS:
         *others, last = FORMS
         raise UsageError(f"{out}: the name of what is written ends in {', '.join(others)} or {last}")
@@ -97,6 +119,23 @@ def show(
     print(path)
     if open_it:
         _open(path)
+
+
+def _lesson(story: str, file: Path | None, out: Path | None) -> Path:
+    """Write a story as a page."""
+    from odradek.page.document import document
+    from odradek.page.lessons import lesson_view
+
+    if file is not None:
+        raise UsageError("An event file or a story, not both.")
+    if out is not None and out.suffix != ".html":
+        raise UsageError(f"{out}: a story is written as NAME.html")
+    try:
+        lesson = lesson_view(story)
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from None
+    data = msgspec.json.encode({"histories": [], "difference": None, "why": None, "lesson": lesson})
+    return _written(out or Path(f"{story}.html"), document(data))
 
 
 def _shown(files: list[Path], transaction: str | None, first: int | None, most: int) -> Shown:

@@ -195,3 +195,34 @@ def test_a_page_loads_nothing(file: Path) -> None:
     assert re.findall(r"<script[^>]*src=", text) == []
     assert "default-src 'none'" in text
     assert "unsafe" not in text.partition('">')[0]
+
+
+def test_a_story_is_a_page_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "lesson.html"
+    show("--story", "late-produce-after-abort", "-o", page)
+    assert f"{page}\n" == capsys.readouterr().out
+    data = data_of(page)
+    assert [] == data["histories"]
+    lesson = data["lesson"]
+    assert "late-produce-after-abort" == lesson["name"]
+    assert {step["seq"] for step in lesson["steps"]} <= {step["seq"] for step in lesson["history"]["steps"]}
+
+
+def test_a_story_is_named_after_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    show("--story", "epoch-overflow")
+    assert ["epoch-overflow.html"] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), r"Name an event file, or a story"),
+        (("--story", "late-produce"), r"There is no story late-produce\."),
+        (("events.jsonl", "--story", "epoch-overflow"), r"An event file or a story, not both\."),
+        (("--story", "epoch-overflow", "-o", "story.svg"), r"story\.svg: a story is written as NAME\.html"),
+    ],
+)
+def test_what_cannot_be_shown_of_a_story(words: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        show(*words)
