@@ -87,6 +87,19 @@ def test_the_wheel_has_the_whole_folder_of_each_dialect(dist: Dist) -> None:
 
 @pytest.mark.slow
 @pytest.mark.builds
+def test_the_wheel_has_the_whole_page_with_its_stories(dist: Dist) -> None:
+    with zipfile.ZipFile(dist.wheel) as wheel:
+        names = set(wheel.namelist())
+    folder = ROOT / "broker"
+    files = {path for path in (folder / "odradek" / "page").rglob("*.*") if path.suffix != ".pyc"}
+    assert {"index.html", "story.js", "epoch-overflow.toml", "epoch-overflow.jsonl", "outcomes.json"} <= {
+        path.name for path in files
+    }
+    assert set() == {str(path.relative_to(folder)) for path in files} - names
+
+
+@pytest.mark.slow
+@pytest.mark.builds
 def test_the_sdist_has_the_sources_only(dist: Dist) -> None:
     with tarfile.open(dist.sdist) as sdist:
         names = [name.split("/", 1)[1] for name in sdist.getnames()]
