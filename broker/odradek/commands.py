@@ -174,7 +174,7 @@ class _Parser(argparse.ArgumentParser):
     def _unknown(self, word: str) -> NoReturn:
         if not word.startswith("-"):
             self.error(f"there is no place for {word}")
-        near = get_close_matches(word.partition("=")[0], self._option_string_actions, n=1)
+        near = get_close_matches(word.partition("=")[0], self._option_string_actions, n=1, cutoff=0.7)
         self.error(f"there is no option {word}" + (f", did you mean {near[0]}?" if near else ""))
 
 

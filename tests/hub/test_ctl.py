@@ -71,7 +71,7 @@ def test_what_is_no_time(text: str) -> None:
 def test_a_session(ctl: Ctl, hub: HubClient, tmp_path: Path) -> None:
     made_cluster = json.loads(ctl("make", "--topic", "t:2", "--set", "log.retention.ms=1000", "--id", "mine", "--json"))
     assert "mine" == made_cluster["id"]
-    assert "mine" in ctl("clusters")
+    assert re.search(r"^mine +[\d.:]+ +none$", ctl("clusters"), re.MULTILINE)  # its lease
 
     plan = tmp_path / "plan.yaml"
     plan.write_text("- {name: markers, match: {api: WRITE_TXN_MARKERS}, act: {hold: true}, expect: {hits: 1}}\n")
@@ -108,7 +108,8 @@ def test_a_session(ctl: Ctl, hub: HubClient, tmp_path: Path) -> None:
     assert "running" in ctl("resume", "1")
     assert "stopped" in ctl("stop", "1")
     assert "running" in ctl("start", "1")
-    ctl("move-leader", "t", "0", "--to", "1")
+    assert "1" in ctl("move-leader", "t", "0", "--to", "1")
+    assert "1" in ctl("move-leader", "t", "0")
     assert "1" in ctl("move-coordinator", "group", "g", "--to", "1")
     ctl("disconnect")
     till.close()
@@ -313,5 +314,7 @@ def test_what_is_wrong_is_a_sentence(ctl: Ctl, hub: HubClient, tmp_path: Path, m
         with pytest.raises(UsageError, match=r"A hub has a URL such as http://127.0.0.1:9644, and .* is none\."):
             ctl("clusters", "--hub", url)
     monkeypatch.setenv("ODRADEK_HUB", "http://127.0.0.1:1")
-    with pytest.raises(UsageError, match=r"No hub answers at http://127.0.0.1:1: .*refused"):
+    with pytest.raises(
+        UsageError, match=r"No hub answers at http://127.0.0.1:1: .*refused\. `odradek hub` starts one\."
+    ):
         ctl("clusters")

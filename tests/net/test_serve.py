@@ -171,8 +171,9 @@ def test_a_taken_port_is_one_sentence() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = taken.getsockname()[1]
-        assert f"odradek: Cannot listen on 127.0.0.1:{port}: Address already in use.\n" == refused("--port", str(port))
+        port, free = taken.getsockname()[1], "port 0 is any free one"
+        words = ("--port", str(port))
+        assert f"odradek: Cannot listen on 127.0.0.1:{port}: Address already in use; {free}.\n" == refused(*words)
 
 
 @pytest.mark.parametrize(

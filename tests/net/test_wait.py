@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from threading import Event
 
 import pytest
 from msgspec import Struct
+from tests.hub.helpers import Till
 from tests.unit.node.helpers import batch, produce_request
 
 from odradek.control.messages.state import GroupView
@@ -52,6 +54,21 @@ def test_a_transactional_id() -> None:
             cluster.wait(transaction={"id": "x", "state": "Ongoing"}, timeout_s=0.01)
 
 
+def test_a_state_that_is_over() -> None:
+    """It is told that the wait began too late, and when the state was there."""
+    with Cluster(topics=["t"]) as cluster:
+        with closing(Till(cluster.bootstrap)) as till:
+            assert (0, 0, 0) == (till.add(), till.send(), till.end())
+            cluster.wait(transaction={"id": "till-1", "state": "CompleteCommit"})
+        Till(cluster.bootstrap).close()  # which makes it Empty
+        cluster.wait(transaction={"id": "till-1", "state": "Empty"})
+        late = r"till-1 is in Empty, it came to CompleteCommit at [\d:.]{12} and left it\.$"
+        with pytest.raises(TimeoutError, match=late):
+            cluster.wait(transaction={"id": "till-1", "state": "CompleteCommit"}, timeout_s=0.01)
+        with pytest.raises(TimeoutError, match=r"till-1 is in Empty\.$"):
+            cluster.wait(transaction={"id": "till-1", "state": "Dead"}, timeout_s=0.01)
+
+
 CONSUMER = ConsumerGroupHeartbeatRequest(
     group_id="g", member_id="a", rebalance_timeout_ms=30_000, subscribed_topic_names=["t"], topic_partitions=[]
 )
@@ -82,8 +99,8 @@ def test_members_of_a_group_of_a_newer_protocol(request_: Struct, kind: str) -> 
     ("condition", "error", "text"),
     [
         ({}, ValueError, "nothing to wait for"),
-        ({"transaction": {"id": "x"}}, ValueError, "missing required field `state` - at `\\$.transaction`"),
-        ({"group": {"id": "g", "size": 1}}, ValueError, "unknown field `size`"),
+        ({"transaction": {"id": "x"}}, ValueError, r"transaction: The field state is missing\.$"),
+        ({"group": {"id": "g", "size": 1}}, ValueError, r"group.size: There is no field size here: there are id, st"),
         ({"rule": {"name": "nobody"}}, LookupError, "nobody"),
     ],
 )

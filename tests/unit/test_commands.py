@@ -103,6 +103,7 @@ def test_a_group_may_be_a_command_as_well(kitchen: Kitchen) -> None:
     [
         (["bake", "a", "--peaces", "4"], "There is no option --peaces, did you mean --pieces? (see kitchen bake"),
         (["bake", "a", "--piece", "4"], "There is no option --piece, did you mean --pieces?"),
+        (["bake", "a", "--sides", "4"], "There is no option --sides (see kitchen bake --help)."),
         (["bake", "a", "--zzz=4"], "There is no option --zzz=4 (see kitchen bake --help)."),
         (["bake", "a", "--pieces"], "--pieces: expected one argument (see kitchen bake --help)."),
         (["bake", "a", "--pieces", "many"], "--pieces: many is not a whole number (see kitchen bake --help)."),

@@ -78,9 +78,15 @@ class HubClient:
         except HTTPError as error:
             raise HubRefused(error.code, _problem(error.read())) from None
         except URLError as error:
-            raise HubUnreachable(f"No hub answers at {self.url}: {error.reason}.") from None
+            raise HubUnreachable(_unreachable(self.url, error.reason)) from None
         except (OSError, HTTPException, ValueError) as error:
-            raise HubUnreachable(f"No hub answers at {self.url}: {error}.") from None
+            raise HubUnreachable(_unreachable(self.url, error)) from None
+
+
+def _unreachable(url: str, reason: object) -> str:
+    if isinstance(reason, ConnectionRefusedError):
+        return f"No hub answers at {url}: the connection is refused. `odradek hub` starts one."
+    return f"No hub answers at {url}: {reason}."
 
 
 def path(*parts: str | int) -> str:

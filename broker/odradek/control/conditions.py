@@ -30,6 +30,7 @@ from odradek.control.state import (
 )
 from odradek.control.telemetry import matches, push_count, push_view, pushes
 from odradek.control.waits import ClusterGone, Condition, NotYet, TookTooLong, waits_of
+from odradek.control.why.words import clock
 from odradek.group.consumer.group import ConsumerGroupState
 from odradek.group.share.group import ShareGroupState
 from odradek.group.states import GroupState
@@ -40,7 +41,7 @@ from odradek.wording import counted, meant
 if TYPE_CHECKING:
     from odradek.control.events import EventRing
     from odradek.net.cluster import RunningCluster
-    from odradek.net.recent import Happened
+    from odradek.net.recent import Recent
     from odradek.node.telemetry.sink import Push
 
 __all__ = ["ClusterGone", "TookTooLong", "wait_for"]
@@ -57,8 +58,12 @@ GROUP_STATES = tuple(
 NAMED = "an event, a rule, a transaction, a partition, a group or telemetry"
 
 
-async def wait_for(body: WaitBody, cluster: RunningCluster, events: EventRing | None) -> Came:
+async def wait_for(
+    body: WaitBody, cluster: RunningCluster, events: EventRing | None, recent: Recent | None = None
+) -> Came:
     """Return when everything that is asked for is so.
+
+    `events` are those that can be waited for; `recent`, where there are any, tell of states that are over.
 
     Raises:
         ValueError: nothing is asked for, or a state or a kind of events that there is not.
@@ -68,7 +73,7 @@ async def wait_for(body: WaitBody, cluster: RunningCluster, events: EventRing | 
         TookTooLong: after `timeout_ms`.
     """
     _check_states(body)
-    conditions = _conditions(body, cluster, events)
+    conditions = _conditions(body, cluster, events, recent if events is None else events.recent)
     if not conditions:
         raise ValueError(f"There is nothing to wait for: name {NAMED}.")
     began = cluster.loop.time()
@@ -91,7 +96,9 @@ def _check_state(what: str, state: str, names: Sequence[str]) -> None:
         raise ValueError(f"There is no state {state} of {what}: {meant(state, names)}")
 
 
-def _conditions(body: WaitBody, cluster: RunningCluster, events: EventRing | None) -> list[Condition]:
+def _conditions(
+    body: WaitBody, cluster: RunningCluster, events: EventRing | None, recent: Recent | None
+) -> list[Condition]:
     found: list[Condition] = []
     if body.event is not None:
         assert events is not None, "who keeps no events is not asked for one"
@@ -99,7 +106,7 @@ def _conditions(body: WaitBody, cluster: RunningCluster, events: EventRing | Non
     if body.rule is not None:
         found.append(_Rule(body.rule, cluster))
     if body.transaction is not None:
-        found.append(_Transaction(body.transaction, cluster))
+        found.append(_Transaction(body.transaction, cluster, recent))
     if body.partition is not None:
         found.append(_Partition(body.partition, cluster))
     if body.group is not None:
@@ -195,10 +202,11 @@ class _Rule(Condition):
 class _Transaction(Condition):
     """Reads the state of the transactional id."""
 
-    def __init__(self, wanted: ForTransaction, cluster: RunningCluster) -> None:
+    def __init__(self, wanted: ForTransaction, cluster: RunningCluster, recent: Recent | None) -> None:
         super().__init__(("transaction", wanted.id))
         self._wanted = wanted
         self._cluster = cluster
+        self._recent = recent
 
     def read(self) -> str | None:
         return transaction_state(self._cluster, self._wanted.id)
@@ -212,8 +220,17 @@ class _Transaction(Condition):
     def lacking(self) -> NotYet:
         view = transaction_view(self._cluster, self._wanted.id)
         if view is None:
-            return NotYet(f"no coordinator knows {self._wanted.id}")
-        return NotYet(f"{self._wanted.id} is in {view.state}", view)
+            return NotYet(f"no coordinator knows {self._wanted.id}{self._passed()}")
+        return NotYet(f"{self._wanted.id} is in {view.state}{self._passed()}", view)
+
+    def _passed(self) -> str:
+        """Whether it was in the state before, and has left it: then the wait began too late."""
+        if self._recent is None:
+            return ""
+        wanted = {"transactional_id": self._wanted.id, "state_to": self._wanted.state}
+        changes = (each for each in self._recent.after(0) if each.fact.kind == "state_change")
+        came = [each.at_ms for each in changes if wanted.items() <= each.fact.fields.items()]
+        return f", it came to {self._wanted.state} at {clock(came[-1])} and left it" if came else ""
 
 
 def _forgotten(transactional_id: str) -> TransactionView:

@@ -40,7 +40,8 @@ class PlanError(ValueError):
     """
 
     def __init__(self, sentence: str, *, path: str, source: str, line: int | None, column: int | None) -> None:
-        where = f"{source}:{line}:{column}: {path}" if line is not None else f"{source}: {path}"
+        place = source if line is None else f"{source}:{line}:{column}"
+        where = place if path == "$" else f"{place}: {path}"
         super().__init__(f"{where}: {sentence}")
         self.sentence = sentence
         self.path = path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
 
@@ -101,4 +102,6 @@ def _bind(host: str, port: int) -> socket.socket:
 
 def _refused(host: str, port: int, error: OSError | OverflowError) -> ListenError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ListenError(f"Cannot listen on {host}:{port}: {reason.rstrip('.')}.")
+    is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+    instead = "; port 0 is any free one" if is_taken else ""
+    return ListenError(f"Cannot listen on {host}:{port}: {reason.rstrip('.')}{instead}.")

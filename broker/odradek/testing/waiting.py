@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from odradek.control.conditions import ClusterGone, TookTooLong, wait_for
 from odradek.control.messages.events import WaitBody
+from odradek.control.plan import PlanError, converted
+from odradek.testing.witness import RUNNING
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
@@ -37,10 +37,11 @@ def wait(cluster: RunningCluster, timeout_s: float, **conditions: Condition | No
     if not 0 <= timeout_s <= TIMEOUT_MAX_S:  # nor is it what is no number
         raise ValueError(f"A wait takes 0 to {TIMEOUT_MAX_S} seconds, not {timeout_s:g}.")
     try:
-        body = msgspec.convert({**asked, "timeout_ms": round(timeout_s * 1000)}, WaitBody)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"This cannot be waited for: {error}.") from None
-    waiting = wait_for(body, cluster, None)  # nobody keeps events here
+        body = converted({**asked, "timeout_ms": round(timeout_s * 1000)}, WaitBody)
+    except PlanError as error:
+        raise ValueError(f"This cannot be waited for: {error.path.removeprefix('$.')}: {error.sentence}") from None
+    # No event can be waited for here; those of the test tell of states that are over.
+    waiting = wait_for(body, cluster, None, RUNNING.get(cluster))
     try:
         came = asyncio.run_coroutine_threadsafe(waiting, cluster.loop).result()
     except TookTooLong as error:

@@ -47,13 +47,15 @@ def stop(
 def move_leader(
     topic: Annotated[str, Argument(help="The topic.")],
     partition: Annotated[int, Argument(help="The partition.")],
-    to: Annotated[int, Option(help="The broker that leads it from now on.")],
+    to: Annotated[int | None, Option(help="The broker; else the next one in sync.")] = None,
     unclean: Unclean = False,
     hub: Url = None,
     cluster: Cluster = None,
+    as_json: AsJson = False,
 ) -> None:
     """Have another broker lead a partition, or the same one in a new leader epoch."""
-    At(hub, cluster).post("partitions", topic, partition, "leader", body={"to": to, "unclean": unclean})
+    body = {"unclean": unclean} | ({} if to is None else {"to": to})
+    show_answer(At(hub, cluster).post("partitions", topic, partition, "leader", body=body), as_json, ("broker",))
 
 
 def move_coordinator(

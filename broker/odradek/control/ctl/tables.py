@@ -19,7 +19,10 @@ __all__ = [
     "table",
 ]
 
-CLUSTER_COLUMNS = ("id", "bootstrap", "lease_s")
+LEASE = "lease_s"
+ENDLESS = "none"
+"""In place of a lease of 0 seconds, which never ends."""
+CLUSTER_COLUMNS = ("id", "bootstrap", LEASE)
 BROKER_COLUMNS = ("id", "host", "port", "state", "fenced", "controller", "connections", "parked", "leads")
 RULE_COLUMNS = ("name", "matched", "hits", "held", "unmet")
 TRANSACTION_COLUMNS = (
@@ -52,7 +55,7 @@ def show_answer(answer: Any, as_json: bool, columns: Sequence[str]) -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Lines with the columns under one another; numbers to the right."""
-    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    cells = [[_cell_of(row, column) for column in columns] for row in rows]
     heads = [column.replace("_", " ").upper() for column in columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     numeric = [bool(cells) and all(row[at].lstrip("-").isdecimal() for row in cells) for at in range(len(columns))]
@@ -63,6 +66,10 @@ def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[str
         ).rstrip()
         for row in [heads, *cells]
     ]
+
+
+def _cell_of(row: Mapping[str, Any], column: str) -> str:
+    return ENDLESS if column == LEASE and not row[LEASE] else _cell(row.get(column))
 
 
 def _cell(value: Any) -> str:

@@ -47,7 +47,7 @@ class _Checked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
                 words = checks.words_of(kind)
                 may_be = f": it is one of {', '.join(words)}" if words else ""
                 said = str(error).replace("`", "")
-                raise RuleError(_outside(type(self), name), f"{said}{may_be}.") from None
+                raise RuleError(_outside(type(self), name), f"{name}: {said}{may_be}.") from None
 
 
 class Match(_Checked, frozen=True, kw_only=True, rename={"sender": "from"}):

@@ -19,6 +19,9 @@ _GROUPS = {
     if name not in ("api", "reply")
 }
 
+_INSIDE = {"from": "sender"}
+"""Fields of a plan that have another name in Python."""
+
 
 def rule(
     api: str | ApiKey | list[str] | list[ApiKey] = ANY,
@@ -40,7 +43,7 @@ def rule(
     for field, value in fields.items():
         group = _GROUPS.get(field)
         if group is None:
-            near = get_close_matches(field, _GROUPS, 1)
+            near = [_INSIDE[field]] if field in _INSIDE else get_close_matches(field, _GROUPS, 1)
             meant = f"; did you mean {near[0]}?" if near else f": a rule has {', '.join(_GROUPS)}."
             raise RuleError(field, f"A rule has no field {field}{meant}")
         groups[group][field] = value
@@ -87,4 +90,6 @@ def _expectation(expect: object) -> Any:
         if unknown:
             raise RuleError("expect", "An expectation is one of hits: N and at_least: N, or the word none.")
         return Expect(**expect)
-    return expect
+    if expect is None or expect == "none" or isinstance(expect, Expect):
+        return expect
+    raise RuleError("expect", f"What is expected is a number of hits, hits: N, at_least: N or none, not {expect!r}.")

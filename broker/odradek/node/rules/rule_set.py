@@ -164,7 +164,8 @@ class RuleSet:
 
     def verify(self) -> list[str]:
         """A sentence for each rule whose expectation is not met, those that were removed included."""
-        return [unmet for armed in (*self._over, *self._armed) if (unmet := armed.unmet) is not None]
+        over = [f"{unmet} The rule was removed." for armed in self._over if (unmet := armed.unmet) is not None]
+        return over + [unmet for armed in self._armed if (unmet := armed.unmet) is not None]
 
     def complaints(self) -> list[str]:
         """The same, and a sentence for each thing that could not be done."""

@@ -46,6 +46,7 @@ def test_how_often_it_is_hit_follows_from_what_it_does() -> None:
     ({"api": "VOTE", "hold": True}, "api", "Nobody here serves VOTE, so that no request would match"),
     ({"api": [], "hold": True}, "api", "A list of APIs holds at least one."),
     ({"api": 3, "hold": True}, "api", "Expected str | array, got int."),
+    ({"api": "END_TXN", "from": "client", "hold": True}, "from", "A rule has no field from; did you mean sender?"),
     ({"api": "END_TXN", "hodl": True}, "hodl", "A rule has no field hodl; did you mean hold?"),
     ({"api": "END_TXN"}, "act", "This rule does nothing: give it an act, a then"),
     ({"api": "END_TXN", "topic": "t", "hold": True}, "topic", "END_TXN carries no topic: it carries transactional_id"),
@@ -66,7 +67,7 @@ def test_how_often_it_is_hit_follows_from_what_it_does() -> None:
     ({"api": "END_TXN", "hold": True, "skip": -1}, "skip", "skip is 0 or more, not -1."),
     ({"api": "END_TXN", "hold": True, "probability": 0.0}, "probability", "above 0 and at most 1, not 0."),
     ({"api": "END_TXN", "delay_ms": -5}, "delay_ms", "delay_ms is 0 or more, not -5."),
-    ({"api": "END_TXN", "delay_ms": "5"}, "delay_ms", "Expected int, got str."),
+    ({"api": "END_TXN", "delay_ms": "5"}, "delay_ms", "delay_ms: Expected int, got str."),
     ({"api": "END_TXN", "hold": 1}, "hold", "Expected bool, got int."),
     ({"api": "END_TXN", "disconnect": True}, "disconnect", "got bool: it is one of before, after."),
     ({"api": "END_TXN", "reply": 3}, "reply", "Expected object | null, got int."),
@@ -81,7 +82,7 @@ def test_how_often_it_is_hit_follows_from_what_it_does() -> None:
     ({"api": "END_TXN", "hold": True, "expect": 2}, "expect", "It expects 2 hits, and times allows 1 hit only."),
     ({"api": "END_TXN", "expect": -1}, "hits", "hits is 0 or more"),
     ({"api": "END_TXN", "expect": {"hit": 1}}, "expect", "An expectation is one of hits: N and at_least: N"),
-    ({"api": "END_TXN", "expect": "some"}, "expect", "Invalid"),
+    ({"api": "END_TXN", "expect": "some"}, "expect", "a number of hits, hits: N, at_least: N or none, not 'some'."),
     ({"api": "END_TXN", "then": [{}]}, "", "A step is one thing of release, remove, move_leader"),
     ({"api": "END_TXN", "then": [{"release": "a", "remove": "b"}]}, "", "not release and remove."),
     ({"api": "END_TXN", "then": [{"advance_ms": -1}]}, "advance_ms", "advance_ms is 0 or more"),
@@ -112,7 +113,7 @@ def test_what_makes_no_rule(wrong: dict[str, Any], field: str, sentence: str) ->
 
 
 def test_the_parts_are_checked_as_well() -> None:
-    with pytest.raises(RuleError, match="Expected int, got str"):
+    with pytest.raises(RuleError, match="skip: Expected int, got str"):
         When(skip="1")  # type: ignore[arg-type]
     with pytest.raises(RuleError, match="one of hits: N and at_least: N"):
         Expect(hits=1, at_least=1)
