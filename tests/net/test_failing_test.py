@@ -92,6 +92,18 @@ def play(folder: Path, tests: str, *options: str, env: dict[str, str] | None = N
     return Played(done, events)
 
 
+UNNAMED = """
+def test_it(kafka_cluster):
+    forgets_to_release(kafka_cluster, name=None)
+"""
+
+
+def test_a_rule_without_a_name_is_told_by_its_line(tmp_path: Path) -> None:
+    played = play(tmp_path, UNNAMED)
+    line = (tmp_path / "test_it.py").read_text().split("add_rule")[0].count("\n") + 1
+    assert played.sections[0][0].startswith(f"Rule rule-1 (test_it.py:{line}) holds END_TXN v3 of till at broker 1")
+
+
 # ---------------------------------------------------------------------- the section
 
 FAILING = """

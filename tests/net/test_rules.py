@@ -95,7 +95,8 @@ def test_a_plan_is_read_from_a_file(tmp_path: Path) -> None:
 def test_waiting_says_what_is_missing() -> None:
     with Cluster() as cluster:
         armed = cluster.add_rule(rule("METADATA", hold=True, expect=1))
-        with pytest.raises(TimeoutError, match=r"not true after 0.05 s. Rule rule-1 expects 1 hit and had 0 hits"):
+        unmet = r"not true after 0.05 s. Rule rule-1 \(test_rules.py:\d+\) expects 1 hit and had 0 hits"
+        with pytest.raises(TimeoutError, match=unmet):
             cluster.wait_for(lambda: armed.held, timeout_s=0.05)
         cluster.remove_rule(armed)
         with pytest.raises(AssertionError, match="Rule rule-1"):

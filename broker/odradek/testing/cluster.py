@@ -27,7 +27,7 @@ from odradek.releases import Release
 from odradek.testing import proof, witness
 from odradek.testing.arguments import checked, checked_topics, checked_types
 from odradek.testing.beside import Beside
-from odradek.testing.entered import Entered
+from odradek.testing.entered import Entered, place
 from odradek.testing.loops import in_loop, runs_here
 
 if TYPE_CHECKING:
@@ -274,7 +274,12 @@ class Cluster:
     def add_rules(self, rules: Iterable[Rule] | str | PathLike[str]) -> list[Armed]:
         """Apply several rules, or those of the plan at this path: all of them or none."""
         read = proof.rules_of(rules)
-        return self._call(lambda: proof.add_rules(self._running, read))
+        made = self._call(lambda: proof.add_rules(self._running, read))
+        file, line = place()
+        for armed in made:
+            if armed.rule.name is None:
+                armed.added_at = f"{Path(file).name}:{line}"
+        return made
 
     @checked
     def remove_rule(self, armed: Armed) -> None:

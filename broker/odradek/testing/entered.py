@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 
-__all__ = ["Entered"]
+__all__ = ["Entered", "place"]
 
 NEVER_LEFT = "The Cluster that was entered here was never left; it has ended with the interpreter."
 FORKED = (
@@ -24,7 +24,7 @@ class Entered:
 
     def __init__(self, end: Callable[[], None] | None = None) -> None:
         self.end = end
-        self.file, self.line = _place()
+        self.file, self.line = place()
         self._process = os.getpid()
         if end is not None:
             _TO_END[self] = None
@@ -47,8 +47,8 @@ class Entered:
 _TO_END: dict[Entered, None] = {}
 
 
-def _place() -> tuple[str, int]:
-    """The file and the line of the test that enters a cluster."""
+def place() -> tuple[str, int]:
+    """The file and the line of the test that enters a cluster, or asks one for something."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(NOT_THE_TESTS):
         frame = frame.f_back

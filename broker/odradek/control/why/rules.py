@@ -45,12 +45,11 @@ def _keeping(name: str, kept: list[Kept], now: int) -> Reason:
         "delayed": (f"the rule lets {{each}} go on {in_time(until, now)}", f"its time comes, {in_time(until, now)}"),
     }[first.how]
     more = f", and {len(kept) - 1} more" if len(kept) > 1 else ""
-    took = ago(now - first.since_ms)
+    deed = VERBS[first.how].format(request=shown(first.request), took=ago(now - first.since_ms))
     return Reason(
         about="rule",
         name=name,
-        sentence=f"Rule {plain(name)} {VERBS[first.how].format(request=shown(first.request), took=took)}{more}: "
-        f"{said.format(each=each)}.",
+        sentence=f"Rule {plain(first.armed.title)} {deed}{more}: {said.format(each=each)}.",
         stuck=True,
         since_ms=first.since_ms,
         held_by=[],
@@ -79,7 +78,7 @@ def _hit(armed: Armed, now: int) -> str:
     times = "one request" if armed.hits == 1 else counted(armed.hits, "request")
     last = next((each for each in reversed(armed.requests) if each.passed is None), None)
     request = "" if last is None else f", the last {ago(now - last.at_ms)} ago: {shown(last)}"
-    return f"Rule {plain(armed.name)} {_did(armed.rule.act)} {times}{request}."
+    return f"Rule {plain(armed.title)} {_did(armed.rule.act)} {times}{request}."
 
 
 def _did(act: Act) -> str:
@@ -105,4 +104,4 @@ def _not_hit(armed: Armed) -> str:
     why = "" if last is None else f", the last one passed because of {last}"
     near = armed.near_misses[-1] if armed.near_misses else None
     nearest = "" if near is None else f" Nearest: {near}."
-    return plain(f"Rule {armed.name} has hit no request: {seen}{why}.{nearest}", SENTENCE_MAX)
+    return plain(f"Rule {armed.title} has hit no request: {seen}{why}.{nearest}", SENTENCE_MAX)

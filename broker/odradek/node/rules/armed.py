@@ -111,6 +111,8 @@ class Armed:
     ) -> None:
         self.rule = rule
         self.name = name
+        self.added_at: str | None = None
+        """Where a test has added it, as `test_it.py:14`, if it has no name of its own."""
         self.matched = 0
         """How many requests fit `match`."""
         self.hits = 0
@@ -133,6 +135,11 @@ class Armed:
         self.apis = self._conditions.apis
         """Of which APIs the requests are that it may fit; None: of any."""
         self._times = rule.times
+
+    @property
+    def title(self) -> str:
+        """Its name, and where it was added, as sentences about it begin."""
+        return self.name if self.added_at is None else f"{self.name} ({self.added_at})"
 
     @property
     def held(self) -> int:
@@ -189,7 +196,7 @@ class Armed:
         why = f", the last one passed because of {last}" if last is not None else ""
         misses = [str(miss) for miss in list(self.near_misses)[-3:]]
         nearest = f" Nearest: {' | '.join(misses)}." if misses and self.hits == 0 else ""
-        return f"Rule {self.name} expects {expected} and had {counted(self.hits, 'hit')}; {saw}{why}.{nearest}"
+        return f"Rule {self.title} expects {expected} and had {counted(self.hits, 'hit')}; {saw}{why}.{nearest}"
 
     def report(self) -> RuleReport:
         """All that it knows, as data."""
