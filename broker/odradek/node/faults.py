@@ -14,7 +14,7 @@ from odradek.node.rules.armed import Node as SeenNode
 from odradek.node.rules.model import Scripted
 from odradek.node.rules.sessions import in_full
 from odradek.node.seams import HasKernel
-from odradek.node.transport.call import Call, CloseConnection
+from odradek.node.transport.call import CLOSED_BY_RULE, Call, CloseConnection
 from odradek.node.transport.failures import refusal
 from odradek.node.transport.router import Handler
 from odradek.wire import registry
@@ -76,14 +76,14 @@ class Faults:
         if act.hold:
             await self._hold(armed, call)
         if act.disconnect == "before":
-            raise CloseConnection("closed_by_rule")
+            raise CloseConnection(CLOSED_BY_RULE)
         if act.drop:
             await self._postpone(armed, call, node.kernel.wait())
         response = await self._answer(armed, handler, call)
         if act.answer_delay_ms:
             await self._postpone(armed, call, node.kernel.sleep(act.answer_delay_ms))
         if act.disconnect == "after":
-            raise CloseConnection("closed_by_rule")
+            raise CloseConnection(CLOSED_BY_RULE)
         if act.throttle_ms and response is not None:
             response = replace(response, throttle_time_ms=act.throttle_ms)
         return response

@@ -12,7 +12,11 @@ from odradek.node.quotas.meter import Meter
 from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire.registry import ApiKey
 
-__all__ = ["Around", "Call", "CloseConnection", "Serve"]
+__all__ = ["CLOSED_BY_RULE", "Around", "Call", "CloseConnection", "Serve"]
+
+
+CLOSED_BY_RULE = "closed_by_rule"
+"""Why a connection ends that a rule ends: somebody wants that, and so it is no warning."""
 
 
 class CloseConnection(Exception):

@@ -15,7 +15,7 @@ from odradek.node.kernel.turns import Pause
 from odradek.node.quotas.meter import Metered
 from odradek.node.quotas.piece import HasQuotas
 from odradek.node.seams import HasClock, HasConfig, HasKernel, HasLog, HasTimers, HasTurns
-from odradek.node.transport.call import Call, CloseConnection
+from odradek.node.transport.call import CLOSED_BY_RULE, Call, CloseConnection
 from odradek.node.transport.outbox import HasOutbox
 from odradek.node.transport.router import Handler, HasRouter
 from odradek.node.transport.serving import Node as ServingNode
@@ -201,7 +201,8 @@ class Exchange(ABC, Generic[R]):
         """Hang up, with a log line that says why."""
         if self.closing:
             return
-        self._node.log.warning("connection_closed", reason=reason, host=self.host, port=self.port, **fields)
+        tell = self._node.log.info if reason == CLOSED_BY_RULE else self._node.log.warning
+        tell("connection_closed", reason=reason, host=self.host, port=self.port, **fields)
         self.disconnected()
         self._node.outbox.part_with(self)
 
