@@ -1,9 +1,10 @@
-"""The commands of docs/hub.md, docs/rules.md and docs/security.md, typed as they stand, from the top of each page."""
+"""Commands of the pages about the hub, rules, security and other languages, typed as they stand, from the top."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import signal
 import ssl
 import subprocess
@@ -154,6 +155,15 @@ def test_the_session_at_the_command_line(hub: Reader) -> None:
         assert PRINTS.get(command, "") in printed, f"{command}: {printed}"
         assert not printed or "# prints nothing" not in line, f"{command}: {printed}"
     assert [0] == [client.wait(TIMEOUT_S) for client in clients]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="there is no jq here")
+def test_curl_and_jq_alone(hub: Reader) -> None:
+    (hub.folder / "client.py").write_text(CLIENT)
+    [code] = fenced("other-languages", "sh")
+    printed = hub.prints(code.replace("your-client-commits", f"{sys.executable} client.py"))
+    assert "Rule lost closed the connection of one request" in printed
+    assert printed.endswith("true\n"), printed
 
 
 # -------------------------------------------------------------------------------------------------- rules.md
