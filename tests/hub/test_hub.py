@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -179,6 +180,24 @@ def test_a_request_that_a_rule_holds_is_parked_and_served_when_the_rule_goes(hub
         assert 0 == ending.result(10)
     assert [] == hub.get("clusters", cluster, "parked")
     till.close()
+
+
+@pytest.mark.parametrize("act", [{"hold": True}, {"delay_ms": 600_000}])
+def test_a_request_of_a_broker_to_itself_that_a_rule_keeps_is_parked(hub: HubClient, act: dict[str, object]) -> None:
+    """The coordinator leads the partition, too: its markers come over no connection."""
+    cluster, bootstrap = made(hub, topics=["t"])
+    markers = {"name": "markers", "match": {"api": "WRITE_TXN_MARKERS"}, "act": act}
+    hub.post("clusters", cluster, "rules", body=[markers])
+    with closing(Till(bootstrap)) as till:
+        assert (0, 0, 0) == (till.add(), till.send(), till.end())
+        hub.post("clusters", cluster, "wait", body={"rule": {"name": "markers"}})
+        [parked] = hub.get("clusters", cluster, "parked")
+        assert ("WRITE_TXN_MARKERS", "markers", 1, True) == (
+            parked["api"], parked["rule"], parked["broker"], parked["from_broker"],
+        )  # fmt: skip
+        assert (parked["deadline_ms"] is None) is ("hold" in act)
+        hub.delete("clusters", cluster, "rules", "markers")
+        assert [] == hub.get("clusters", cluster, "parked")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -145,16 +146,17 @@ def test_the_session_at_the_command_line(hub: Reader) -> None:
     (hub.folder / "client.py").write_text(CLIENT)
     lines = fenced("hub", "sh")[1].splitlines()
     assert PRINTS.keys() <= {COMMENT.split(line)[0] for line in lines}
-    clients = []
-    for line in lines:
-        command = COMMENT.split(line)[0]
-        if command == "your-client-commits &":
-            clients.append(subprocess.Popen([sys.executable, "client.py"], cwd=hub.folder, env=hub.env))
-            continue
-        printed = hub.prints(command)
-        assert PRINTS.get(command, "") in printed, f"{command}: {printed}"
-        assert not printed or "# prints nothing" not in line, f"{command}: {printed}"
-    assert [0] == [client.wait(TIMEOUT_S) for client in clients]
+    with ExitStack() as ends:
+        for line in lines:
+            command = COMMENT.split(line)[0]
+            if command == "your-client-commits &":
+                client = subprocess.Popen([sys.executable, "client.py"], cwd=hub.folder, env=hub.env)
+                ends.callback(client.kill)
+                continue
+            printed = hub.prints(command)
+            assert PRINTS.get(command, "") in printed, f"{command}: {printed}"
+            assert not printed or "# prints nothing" not in line, f"{command}: {printed}"
+        assert 0 == client.wait(TIMEOUT_S)
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="there is no jq here")

@@ -22,6 +22,7 @@ from odradek.control.messages.state import (
 )
 from odradek.log.machine import Answered, Refused
 from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.node.rules.armed import SeenRequest, seen
 from odradek.records.control import read_marker
 from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
 
@@ -116,12 +117,37 @@ def time_view(cluster: RunningCluster) -> TimeView:
 def parked_views(cluster: RunningCluster) -> list[ParkedView]:
     """Every request that waits for something, the oldest first."""
     now, rules = cluster.clock.now(), rules_by_wait(cluster)
-    parked = [
-        parked_view(node, call, wait, now - since, rules)
-        for node in running(cluster)
-        for call, wait, since in parked_calls(node)
-    ]
-    return sorted(parked, key=lambda view: -view.age_ms)
+    parked = [view for node in running(cluster) for view in _parked_at(node, now, rules)]
+    return sorted([*parked, *_kept_without_connection(cluster, now)], key=lambda view: -view.age_ms)
+
+
+def _kept_without_connection(cluster: RunningCluster, now: int) -> Iterator[ParkedView]:
+    """Requests that a broker has sent to itself, such as markers for a partition that it leads, and a rule keeps."""
+    if not cluster.has_rules:
+        return
+    nodes = {node.node_id: node for node in running(cluster)}
+    listed = {id(wait) for node in nodes.values() for _, wait, _ in parked_calls(node)}
+    for armed in cluster.rules:
+        kept: list[tuple[int, object, SeenRequest, int]] = [
+            (each.node_id, each.wait, each.request, each.request.at_ms) for each in armed.holding
+        ]
+        delayed = [(each, nodes[each.node_id]) for each in armed.postponing if each.node_id in nodes]
+        kept += [(each.node_id, each.wait, seen(node, each.call), each.since_ms) for each, node in delayed]
+        for node_id, wait, request, since in kept:
+            if id(wait) in listed or node_id not in nodes or request.sender != "broker":
+                continue  # those of clients have connections, as long as their clients wait
+            yield ParkedView(
+                broker=node_id,
+                api=request.api,
+                version=request.version,
+                correlation_id=request.correlation_id,
+                client_id=request.client_id,
+                from_broker=True,
+                waits_for=[],
+                rule=armed.name,
+                age_ms=now - since,
+                deadline_ms=nodes[node_id].kernel.deadline_of(wait),
+            )
 
 
 def rules_by_wait(cluster: RunningCluster) -> dict[int, str]:
