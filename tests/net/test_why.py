@@ -129,6 +129,7 @@ def test_what_a_rule_drops_or_delays_waits_because_of_it() -> None:
         )
         init = InitProducerIdRequest(transactional_id="till-1", transaction_timeout_ms=60_000)
         with given_up(cluster, MetadataRequest(topics=[]), 12), given_up(cluster, init, 4):
+            cluster.wait(rule={"name": "late"})  # a busy machine reads a request after its client has given up
             dropped, delayed = asked(cluster).sentences[:2]
             assert re.fullmatch(
                 r"Rule lost has dropped METADATA v12 of patient at broker 1 [\d.]+ m?s ago: nobody ever answers it\.",
