@@ -27,7 +27,8 @@ def choose_replicas(replicas: Sequence[PartitionDir], files: Iterable[LogFile], 
     """Of each partition the directory that is audited.
 
     It is one of those that know the newest leader epoch, as the leader does, and of these the one that reaches
-    furthest; where a leader has lost its tail, its own high watermark says so.
+    furthest; where a leader has lost its tail, its own high watermark says so. Directories of which no segment is among
+    `files` are left out: those of other topics than the audit was asked for.
     """
     sizes: dict[str, tuple[int, int]] = {}
     for file in files:
@@ -36,7 +37,8 @@ def choose_replicas(replicas: Sequence[PartitionDir], files: Iterable[LogFile], 
             sizes[path] = max(sizes.get(path, (-1, -1)), (file.base_offset, file.size))
     by_key: dict[Partition, list[PartitionDir]] = {}
     for one in replicas:
-        by_key.setdefault(one.key, []).append(one)
+        if one.path in sizes:
+            by_key.setdefault(one.key, []).append(one)
     chosen: list[str] = []
     for key, of in by_key.items():
         image = None if cluster is None else cluster.image.partition(*key)

@@ -243,3 +243,14 @@ def test_timelines_of_one_epoch_are_told_apart(recorded: Recorded) -> None:
     assert len(ended) >= 10
     assert (ended["written"] == ended["partitions"]).all()
     assert (ended["first_marker"] >= ended["prepare"]).all()
+
+
+@pytest.mark.parametrize("topic", ["orders", "__transaction_state"])
+def test_one_topic_of_a_directory_with_a_metadata_log(recorded: Recorded, topic: str) -> None:
+    """Nothing of the other partitions is listed then, also not of those that stand around it."""
+    directory = recorded("tv2")
+    assert (directory / "__cluster_metadata-0").is_dir()
+    result = audit_logs([directory], topics=[topic])
+    assert {topic} == set(result.tables["log_txns"]["topic"]) | {topic}
+    assert result.files > 0
+    assert not result.is_bad
