@@ -155,6 +155,8 @@ def test_a_hanging_transaction_is_named_and_a_restart_does_not_tell_it_again(clu
     open_one(producer)
     producer.commit_transaction(30)
     code, said = watched(Settings(cluster.bootstrap, tmp_path, once=True))
+    assert (1, 2) == (code, len(told(tmp_path)))  # it was open when this run began
+    code, _ = watched(Settings(cluster.bootstrap, tmp_path, once=True))
     assert (0, 2) == (code, len(told(tmp_path)))
     assert "closed hanging-transaction" in said
 

@@ -103,6 +103,7 @@ class Watcher:
             if key not in found and _may_close(one, look):
                 del self.memory.incidents[key]
                 one.closed_ms = look.at_ms
+                self.ever_bad |= one.severity == "bad"  # it may have been opened before a restart
                 changed.append(one)
         return changed
 
