@@ -392,8 +392,9 @@ def _steps(
 
 
 def make_logs(directory: Path, plan: Plan) -> Made:
-    """Log directories below `directory`, which must not be there yet."""
+    """The log directory of a broker that was stopped, which must not be there yet."""
     directory.mkdir(parents=True)
+    (directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
     made = Made()
     makers: list[tuple[str, int, Callable[[Plan], Unit]]] = [
         (TRANSFERS, plan.transactional_partitions, _transactional_unit),

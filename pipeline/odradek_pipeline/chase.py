@@ -61,7 +61,7 @@ _DELTA_BYTES_MAX = 10
 _KEY_OF_4, _VALUE_OF_6 = 8, 12  # zigzag
 _NO_MARKER = -1
 _CODEC, _SNAPPY, _CODEC_MAX = 7, 2, 4
-_MAGIC_OF_CODEC = {1: b"\x1f\x8b", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
+_MAGIC_OF_CODEC = {1: b"\x1f\x8b\x08", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}
 """What gzip, frames of lz4, and zstd begin with."""
 _BEGIN_BYTES = 5
 """The bytes of the longest varint of 32 bits."""
@@ -110,13 +110,7 @@ class Chase:
         """Note what stands where a batch should begin, and go on where the next one does."""
         rest = self.end - self.position
         if not self.mapped[self.position : min(self.position + HEADER_BYTES, self.end)].strip(b"\0") and self.is_zero():
-            self.scan.note(
-                self.file,
-                self.position,
-                "zero-tail",
-                f"{rest} bytes of zeros (allocated in advance, or lost in a crash)",
-                severity="info",
-            )
+            self.note_zeros(rest)
             self.position = self.end
             return
         if self.is_old_message(rest):
@@ -137,6 +131,15 @@ class Chase:
             what = f"a batch length of {length}" if length is not None else "no batch"
             self.scan.note(self.file, self.position, "broken", f"{what}; {begins - self.position} bytes skipped")
         self.position = begins
+
+    def note_zeros(self, rest: int) -> None:
+        """Zeros up to the end: a segment that is closed is cut to what is in it, so there they are damage."""
+        if self.part.active or self.part.is_last:
+            detail = f"{rest} bytes of zeros (allocated in advance, or lost in a crash)"
+            self.scan.note(self.file, self.position, "zero-tail", detail, severity="info")
+        else:
+            detail = f"{rest} bytes of zeros at the end of a segment that another one follows"
+            self.scan.note(self.file, self.position, "broken", detail)
 
     def is_old_message(self, rest: int) -> bool:
         """Notes messages of the formats before 0.11 that are shorter than the header of a batch, and goes past them."""
@@ -229,12 +232,13 @@ class Chase:
     def check_records(self, positions: NDArray[np.int64], room: NDArray[np.int64], headers: NDArray[np.void]) -> None:
         """Whether the records of each batch begin as records do; a checksum does not say so where it was made of noise.
 
-        Where they are not compressed that is the length of the first one: all of the room if it is alone. Where they
-        are it is what their codec begins with; raw snappy begins with nothing of its own.
+        Where they are not compressed that is the length of the first one, all of the room if it is alone, and its
+        attributes, of which there are none yet. Where they are it is what their codec begins with; raw snappy begins
+        with nothing of its own, and with nothing of another's.
         """
         codec = headers["attributes"] & _CODEC
         count = headers["record_count"].astype(np.int64)
-        at = np.flatnonzero((count > 0) & (codec != _SNAPPY))
+        at = np.flatnonzero(count > 0)
         if not len(at):
             return
         begins = np.zeros((len(at), _BEGIN_BYTES), np.uint8)
@@ -243,11 +247,15 @@ class Chase:
         for number in range(_BEGIN_BYTES):
             place = starts + number
             begins[:, number] = np.where(number < room[at], content[np.minimum(place, self.end - 1)], 0)
-        del content
         size, width = _varints(begins)
+        attributes = content[np.minimum(starts + width, self.end - 1)]
+        del content
         rest = room[at] - width
-        plain = (width > 0) & (size > 0) & np.where(count[at] == 1, size == rest, size < rest)
-        fits = np.where(codec[at] == 0, plain, codec[at] <= _CODEC_MAX)
+        plain = (width > 0) & (size > 0) & np.where(count[at] == 1, size == rest, size < rest) & (attributes == 0)
+        of_another = np.zeros(len(at), bool)
+        for magic in _MAGIC_OF_CODEC.values():
+            of_another |= (begins[:, : len(magic)] == np.frombuffer(magic, np.uint8)).all(axis=1)
+        fits = np.where(codec[at] == 0, plain, (codec[at] <= _CODEC_MAX) & ~((codec[at] == _SNAPPY) & of_another))
         for number, magic in _MAGIC_OF_CODEC.items():
             same = (begins[:, : len(magic)] == np.frombuffer(magic, np.uint8)).all(axis=1)
             fits = np.where(codec[at] == number, same, fits)

@@ -42,8 +42,10 @@ class Coordinators:
     """Producer id and epoch of those that were begun at level 2 and ended at a lower one, where the epoch stays."""
     decisions: list[TransactionRecord] = field(default_factory=list)
     """Every PrepareCommit and PrepareAbort."""
-    complete: set[tuple[int, int]] = field(default_factory=set)
-    """Partition and offset of the decisions whose markers have all been written, says the coordinator."""
+    complete: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By partition and offset, decisions whose markers have all been written, says the coordinator, and when, ms."""
+    longest_ms: int = 0
+    """The longest timeout that any client has asked for, ms."""
     overdue: list[tuple[TransactionRecord, int]] = field(default_factory=list)
     """Transactions that lived longer than their timeout allows, and how long, ms."""
     stuck: list[tuple[TransactionRecord, int]] = field(default_factory=list)
@@ -63,10 +65,12 @@ class Coordinators:
         now: int,
         levels: Levels | None = None,
         around: Known | None = None,
+        until: Mapping[int, int] | None = None,
     ) -> Coordinators:
         """Fold the records; `now` is the newest timestamp of all logs, the clock of an audit.
 
-        Without `around` nothing is said of records that no coordinator would write.
+        Without `around` nothing is said of records that no coordinator would write. `until` has the clocks of
+        partitions of a running broker: the other logs may have been copied later than these.
         """
         self = cls(known)
         finalized = levels or Levels()
@@ -80,19 +84,21 @@ class Coordinators:
             if record.state == "Ongoing" and (before is None or before.state != "Ongoing"):
                 self._check_level(record, finalized)
         for record in by_id.values():
+            clock = min(now, (until or {}).get(record.partition, now))
             for producer_id in {record.producer_id, record.previous_producer_id, record.next_producer_id} - {-1}:
                 other = self.last.get(producer_id)
                 if around is not None and other is not None:
                     self.odd.append(shared(producer_id, other, record))
                 self.last[producer_id] = record
             if record.state == "Ongoing":
-                self._check_age(record, now)
-            if record.state.startswith("Prepare") and now - record.last_update > STUCK_MS:
-                self.stuck.append((record, now - record.last_update))
+                self._check_age(record, clock)
+            if record.state.startswith("Prepare") and clock - record.last_update > STUCK_MS:
+                self.stuck.append((record, clock - record.last_update))
         return self
 
     def _note(self, before: TransactionRecord | None, record: TransactionRecord) -> None:
         who = record.producer_id, record.producer_epoch
+        self.longest_ms = max(self.longest_ms, record.timeout_ms)
         if record.state == "Ongoing" and record.client_transaction_version >= _LEVEL_2 and who not in self.ended_below:
             self.level_2.add(who)
             self.begun_at_level_2[who] = record
@@ -106,7 +112,7 @@ class Coordinators:
             and before is not None
             and before.state == record.state.replace("Complete", "Prepare")
         ):
-            self.complete.add((before.partition, before.offset))
+            self.complete[before.partition, before.offset] = max(record.last_update, 0)
         if decided:
             self.decisions.append(record)
         if record.state == "PrepareCommit":
@@ -135,6 +141,11 @@ class Coordinators:
             return "hanging", record
         ongoing_elsewhen = record.state == "Ongoing" and record.producer_epoch != row["epoch"]
         return ("hanging" if ongoing_elsewhen else "ongoing"), record
+
+    def partition_of(self, producer_id: int) -> int:
+        """The partition of the log that has the records of a producer, -1 where none is known."""
+        record = self.last.get(producer_id)
+        return -1 if record is None else record.partition
 
     def has_history(self, producer_id: int) -> bool:
         """Whether every decision about this producer is there, not only the last."""

@@ -6,7 +6,7 @@ answered by one marker of the same producer, epoch and outcome; where one is wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -33,11 +33,11 @@ DECISION_COLUMNS: dict[str, str] = {
     "offset": "i8",
     "timestamp": "i8",
     "commit": "?",
-    "complete": "?",
+    "completed": "i8",
     "name": "object",
 }
-"""A row for each decision in each partition: where its record is, when it was taken, whether the coordinator has noted
-that all markers are written, and the transactional id."""
+"""A row for each decision in each partition: where its record is, when it was taken, when the coordinator has noted
+that all markers are written (ms, -1 if it has not), and the transactional id."""
 
 _KEY = ["topic", "partition", "producer_id", "epoch", "commit"]
 _ORDER = ["path", "position", "offset"]
@@ -48,8 +48,8 @@ CLOCKS_MS = 1_000
 """Coordinators and leaders have clocks of their own."""
 
 
-def decision_frame(decisions: Iterable[TransactionRecord], complete: Set[tuple[int, int]]) -> pd.DataFrame:
-    """Decisions as rows; `complete` has partition and offset of those whose markers are written, says the log."""
+def decision_frame(decisions: Iterable[TransactionRecord], complete: Mapping[tuple[int, int], int]) -> pd.DataFrame:
+    """Decisions as rows; `complete` has, by partition and offset, when their markers were written, says the log."""
     rows = [
         (
             topic,
@@ -61,7 +61,7 @@ def decision_frame(decisions: Iterable[TransactionRecord], complete: Set[tuple[i
             one.offset,
             one.last_update,
             one.state == "PrepareCommit",
-            (one.partition, one.offset) in complete,
+            complete.get((one.partition, one.offset), -1),
             one.transactional_id,
         )
         for one in decisions
@@ -88,7 +88,9 @@ def lacking_markers(
     since = np.array([created.get(topic, 0) for topic in decisions["topic"]], np.int64)
     until = np.array([cut.get(key, (1 << 62) + CLOCKS_MS) for key in keys], np.int64) - CLOCKS_MS
     within = (decisions["timestamp"] >= since) & (decisions["timestamp"] < until)
-    due = decisions[decisions["complete"] & whole & within].sort_values(_ORDER, kind="stable", ignore_index=True)
+    due = decisions[(decisions["completed"] >= 0) & whole & within].sort_values(
+        _ORDER, kind="stable", ignore_index=True
+    )
     return _short(due, "timestamp", _markers(txns), "marker_timestamp")
 
 

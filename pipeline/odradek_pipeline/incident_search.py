@@ -63,6 +63,7 @@ _OF_BATCHES = frozenset(
         "seq-duplicate",
         "seq-first-not-zero",
         "txn-hanging",
+        "txn-without-marker",
         "txn-orphan-marker",
         "txn-double-marker",
         "txn-marker-epoch-regression",
@@ -91,6 +92,17 @@ class Findings:
     """When decisions without a marker were taken, ms: by topic, partition, path and position of the record."""
     exchanged: Mapping[Partition, Partition] = field(default_factory=dict)
     """Partitions all of whose missing markers are in another one, for which nobody decided them; and which one."""
+    running: tuple[str, ...] = ()
+    """The log directories that their brokers had not closed."""
+
+    def open_before(self, key: Partition, offset: int) -> int:
+        """Where the first transaction begins that is open in a partition before an offset, -1 if there is none."""
+        found = (first for topic, partition, first in self.times if (topic, partition) == key and first < offset)
+        return min(found, default=-1)
+
+    def is_running(self, path: str) -> bool:
+        """Whether a file lies in one of them."""
+        return any(path == one or path.startswith(one.rstrip("/") + "/") for one in self.running)
 
 
 @dataclass(slots=True)
@@ -130,7 +142,9 @@ class Search:
         base = {column: first[column] for column in INCIDENT_COLUMNS if column in first}
         base["detail"] = first.get("detail", "")
         whole = {"since": -1} | base | row | {"incident": name}
-        whole |= words_of(name, whole, self.findings.ends)
+        is_running = self.findings.is_running(str(whole.get("path", "")))
+        stop = self.findings.open_before((whole.get("topic", ""), whole.get("partition", -1)), whole.get("offset", -1))
+        whole |= words_of(name, whole, self.findings.ends, is_running=is_running, stop=stop)
         for at in claimed:
             self.findings.anomalies[at]["incident"] = len(self.incidents)
         self.incidents.append(Incident(name, whole, claimed, damage))
@@ -162,6 +176,8 @@ class Search:
         def follows(row: Row) -> bool:
             if (row["topic"], row["partition"]) != key:
                 return False
+            if row["anomaly"] == "txn-without-marker":  # where in the partition it should be, nobody knows
+                return True
             if row["anomaly"] == "txn-hanging" and row["end_offset"] < 0:
                 return row["offset"] < end or start >= FAR
             last = max(row["end_offset"], row["offset"])

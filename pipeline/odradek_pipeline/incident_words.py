@@ -19,6 +19,11 @@ _COPY_AGAIN = (
     "copied from the leader. Else restore it from a backup."
 )
 _REBUILD = "Stop the broker, remove {path}, start it: it is built again from the segment."
+_AGAIN = (
+    "Remove nothing yet: while a broker runs, its files are read or copied at different times. Stop it and audit "
+    "{path} again, or a snapshot of its volume."
+)
+"""In place of what destroys, where files are held against each other that may be of different times."""
 _LATER = "When this replica becomes the leader, consumers read something else than before."
 
 _WHO = "kafka-transactions.sh --bootstrap-server HOST:PORT describe-producers --topic {topic} --partition {partition}"
@@ -72,6 +77,11 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "Records that were committed are hidden from read_committed consumers, or aborted ones are shown.",
         "No command mends it. " + _DESCRIBE,
     ),
+    "undecided-marker": (
+        "{topic}-{partition} has a commit marker at offset {offset} that no coordinator decided: {detail}.",
+        "read_committed consumers are shown records of a transaction that may be aborted elsewhere.",
+        "No command mends it. " + _DESCRIBE,
+    ),
     "split-outcome": (
         "One transaction of producer {producer_id} was committed in some partitions and aborted in others: {detail}.",
         "It is visible in part: it was not atomic.",
@@ -84,8 +94,13 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
     ),
     "hanging-transaction": (
         "A transaction of producer {producer_id}{named} hangs in {topic}-{partition} since offset {offset}: {detail}.",
-        "read_committed consumers of {topic}-{partition} stop at offset {offset}; {behind} behind it.",
+        "read_committed consumers of {topic}-{partition} stop at offset {offset}{earlier}; {behind} behind it.",
         _ABORT,
+    ),
+    "txn-without-marker": (
+        "{topic}-{partition} lacks the marker of a transaction of {transactional_id}: {detail}.",
+        "Nothing of it is open there, so no consumer waits; what it wrote there may be gone.",
+        _DESCRIBE + "; audit the directories of all brokers together: another replica may have both.",
     ),
     "lso-stall": (
         "The last stable offset of {topic}-{partition} stays at {offset}: {detail}.",
@@ -248,22 +263,22 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         _DESCRIBE,
     ),
     "producer-epoch-regression": (
-        "{topic}-{partition} has a batch of an older epoch of producer {producer_id} at offset {offset}: {detail}.",
+        "{topic}-{partition} has a batch of an older epoch of producer {producer_id} at offset {end_offset}: {detail}.",
         "A producer that was fenced went on here; what it wrote may be there twice.",
         _WHO,
     ),
     "seq-gap": (
-        "{topic}-{partition} lacks batches of producer {producer_id} before offset {offset}: {detail}.",
+        "{topic}-{partition} lacks batches of producer {producer_id} before offset {end_offset}: {detail}.",
         "Records that the producer sent before these are not there; if they were acknowledged, they are lost.",
         _COMPARE,
     ),
     "seq-duplicate": (
-        "{topic}-{partition} has a batch of producer {producer_id} again at offset {offset}: {detail}.",
+        "{topic}-{partition} has a batch of producer {producer_id} again at offset {end_offset}: {detail}.",
         "Consumers read these records twice, although the producer is idempotent.",
         _COMPARE,
     ),
     "seq-first-not-zero": (
-        "{topic}-{partition} lacks the first batches of producer {producer_id} before offset {offset}: {detail}.",
+        "{topic}-{partition} lacks the first batches of producer {producer_id} before offset {end_offset}: {detail}.",
         "The records before these are not there; if they were acknowledged, they are lost.",
         _COMPARE,
     ),
@@ -312,6 +327,11 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
         "A broker that starts removes it; if the segment was there, its records are gone.",
         _COPY_AGAIN,
     ),
+    "leads-nowhere": (
+        "{path} leads nowhere: {detail}.",
+        "Nothing is said of what should be there; a broker that starts takes the log for another, or for a new one.",
+        "Mount the disk that it points to, and audit again.",
+    ),
     "unreadable": (
         "{path} could not be read: {detail}.",
         "Nothing is said of what is in it.",
@@ -325,12 +345,44 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
 }
 """By incident: what is wrong, what it blocks, what to run."""
 
+_OF_SEVERAL_FILES = frozenset(
+    (
+        "bad-checkpoint",
+        "bad-crc",
+        "bad-epoch-checkpoint",
+        "bad-index",
+        "bad-snapshot",
+        "bad-txn-index",
+        "half-written",
+        "lost-tail",
+        "lost-transactions",
+        "misnamed-segment",
+        "missing-segment",
+        "no-segment",
+        "replica-differs",
+        "replica-has-more",
+        "replica-lacks",
+        "replica-lost-tail",
+        "repeated-broker",
+        "repeated-partition",
+        "wrong-partition",
+        "wrong-topic-id",
+    )
+)
+"""Incidents that are told from more than one file; the others are told from one log up to where it ends, or, as
+`hanging-transaction`, not at all before they are proven."""
+
 _OTHER = ("{topic}-{partition}: {detail}.", "", "")
 _OF_FILE = ("{path}: {detail}.", "", "")
 
 
-def words_of(name: str, row: Mapping[str, Any], ends: Mapping[Partition, int]) -> dict[str, str]:
-    """The three sentences of an incident."""
+def words_of(
+    name: str, row: Mapping[str, Any], ends: Mapping[Partition, int], *, is_running: bool = False, stop: int = -1
+) -> dict[str, str]:
+    """The three sentences of an incident.
+
+    `is_running`: its directory was not closed. `stop`: the first offset of another transaction that is open before it.
+    """
     texts = SENTENCES.get(name) or (_OF_FILE if "anomaly" not in row and row.get("producer_id") is None else _OTHER)
     key = (row.get("topic", ""), row.get("partition", -1))
     fill = {
@@ -341,8 +393,11 @@ def words_of(name: str, row: Mapping[str, Any], ends: Mapping[Partition, int]) -
         **row,
         "range": _range(int(row.get("offset", -1)), int(row.get("end_offset", -1)) - 1),
         "named": f" ({row['transactional_id']})" if row.get("transactional_id") else "",
+        "earlier": "" if stop < 0 else f", once another open transaction that holds them at {stop:,} has ended",
         "behind": _waiting(max(0, ends.get(key, -1) + 1 - int(row.get("offset", 0)))),
     }
+    if is_running and name in _OF_SEVERAL_FILES:
+        texts = (*texts[:2], _AGAIN)
     if not fill["transactional_id"]:  # there is nothing to describe; who has written is known to the leader
         texts = (*texts[:2], texts[2].replace(_DESCRIBE, _WHO))
     texts = tuple(text.format_map(fill) for text in texts)  # type: ignore[assignment]

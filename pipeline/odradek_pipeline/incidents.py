@@ -28,6 +28,7 @@ from odradek_pipeline.incident_search import (
 )
 from odradek_pipeline.layout import TRANSACTION_STATE
 from odradek_pipeline.steps import OF_STATES
+from odradek_pipeline.wording import counted
 
 __all__ = ["INCIDENT_COLUMNS", "Findings", "find_incidents", "incidents_frame"]
 
@@ -82,7 +83,15 @@ def _damage(search: Search) -> None:
         beside = [*(search.beside(key) if claimed else ()), *(search.checkpoints(key) if hides else ())]
         search.add("damaged-segment", claimed, [*same, *beside], **where)
         jumps = search.findings.jumps
-        search.findings.jumps = jumps[jumps["path"] != path] if hides else jumps
+        search.findings.jumps = jumps[~_explained_by(jumps, path, key, base)] if hides else jumps
+
+
+def _explained_by(jumps: pd.DataFrame, path: str, key: Partition, base: int) -> pd.Series[bool]:
+    """Jumps in a damaged segment, and the one behind it: what was at its end cannot be read."""
+    here = (jumps["topic"] == key[0]) & (jumps["partition"] == key[1]) & (jumps["position"] == 0)
+    behind = jumps[here & (jumps["segment"] > base) & (jumps["previous_offset"] >= base - 1)]
+    following = behind.sort_values("segment").index[:1]
+    return (jumps["path"] == path) | jumps.index.isin(following)
 
 
 def _tails(search: Search) -> None:
@@ -91,7 +100,7 @@ def _tails(search: Search) -> None:
         row = search.findings.anomalies[at]
         key = (row["topic"], row["partition"])
         torn = search.problems(["broken", "half-written", *_READABLE], lambda one, key=key: key_of(one.path) == key)  # type: ignore[misc]
-        follows = search.anomalies(["txn-hanging"], at_partition(key))
+        follows = search.anomalies(["txn-hanging", "txn-without-marker"], at_partition(key))
         search.add("lost-tail", [at, *follows], [*torn, *search.beside(key)])
 
 
@@ -99,10 +108,11 @@ def _exchanged(search: Search) -> None:
     """What was decided for a partition stands in another one of its topic: somebody has put directories into each
     other's place."""
     for key, other in search.findings.exchanged.items():
-        of = ["txn-hanging", "txn-wrong-outcome", "txn-orphan-marker", "txn-double-marker"]
+        of = ["txn-hanging", "txn-without-marker", "txn-wrong-outcome", "txn-orphan-marker", "txn-double-marker"]
         claimed = search.anomalies(of, at_partition(key))
         if claimed:
-            lacks = len([at for at in claimed if search.findings.anomalies[at]["anomaly"] == "txn-hanging"])
+            without = ("txn-hanging", "txn-without-marker")
+            lacks = len([at for at in claimed if search.findings.anomalies[at]["anomaly"] in without])
             detail = f"the markers of {lacks} decisions for it are in {other[0]}-{other[1]}"
             where = {"offset": 0, "end_offset": -1, "producer_id": -1, "producer_epoch": -1, "transactional_id": ""}
             claimed += search.anomalies(of, at_partition(other))
@@ -112,6 +122,14 @@ def _exchanged(search: Search) -> None:
 def _misnamed(search: Search) -> None:
     """A segment is named after the offset that was due when it was made: none of its batches begins before."""
     for key, rows in _by_partition(search.findings.jumps):
+        follows = rows["base_offset"] == rows["previous_offset"] + 1
+        for jump in rows[follows].to_dict("records"):
+            of = search.anomalies(["misnamed-segment"], lambda row, path=jump["path"]: row["path"] == path)  # type: ignore[misc]
+            detail = f"its name says offset {jump['segment']}, its first batch {jump['base_offset']}"
+            where = _place(jump, int(jump["base_offset"]), -1) | {"detail": detail}
+            search.add("misnamed-segment", of, [*search.beside(key), *search.checkpoints(key)], **where)
+        search.findings.jumps = search.findings.jumps.drop(index=list(rows.index[follows]))
+        rows = rows[~follows]
         for jump in rows[(rows["position"] == 0) & (rows["base_offset"] < rows["segment"])].to_dict("records"):
             start = min(int(jump["base_offset"]), int(jump["previous_offset"]) + 1)
             after = rows[(rows["segment"] > jump["segment"]) & (rows["position"] == 0)]
@@ -209,10 +227,7 @@ def _gaps(search: Search) -> None:
 
 def _unmarked(search: Search, key: Partition) -> list[int]:
     """Decisions whose marker is not in the partition: it may have been in what is missing."""
-    return search.anomalies(
-        ["txn-hanging"],
-        lambda row: (row["topic"], row["partition"]) == key and row["path"].count("__transaction_state"),
-    )
+    return search.anomalies(["txn-without-marker"], at_partition(key))
 
 
 def _repeated(search: Search) -> None:
@@ -234,7 +249,7 @@ def _older(search: Search) -> None:
     """A log that ends before what coordinators have noted as complete in it: somebody put an older copy into its place,
     with checkpoints that do not say so."""
     lost: dict[Partition, list[int]] = {}
-    for at in search.anomalies(["txn-hanging"], lambda row: row["path"].count("__transaction_state") > 0):
+    for at in search.anomalies(["txn-without-marker"]):
         row = search.findings.anomalies[at]
         key = (row["topic"], row["partition"])
         if search.findings.decided.get((*key, row["path"], row["position"]), -1) > search.findings.newest.get(key, FAR):
@@ -265,6 +280,7 @@ def _place(jump: Mapping[Any, Any], start: int, end: int) -> Row:
 def _outcomes(search: Search) -> None:
     """Markers that say the opposite of the decision, or of each other."""
     _each(search, "txn-wrong-outcome", "wrong-outcome", ("txn-wrong-outcome", "txn-split-outcome", "txn-double-marker"))
+    _each(search, "txn-undecided-marker", "undecided-marker", ("txn-undecided-marker", "txn-split-outcome"))
     _each(search, "txn-split-outcome", "split-outcome", ("txn-split-outcome",))
 
 
@@ -289,7 +305,7 @@ def _markers(search: Search) -> None:
             alike = search.problems(["odd-marker"], lambda other, one=one: other.path == one.path)  # type: ignore[misc]
             search.add(
                 "odd-marker",
-                search.anomalies(["txn-hanging", "txn-mixed"], at_partition(key)),
+                search.anomalies(["txn-hanging", "txn-without-marker", "txn-mixed"], at_partition(key)),
                 [*alike, *search.beside(key)],
                 **of_problem(one),
             )
@@ -310,8 +326,14 @@ def _epochs(search: Search) -> None:
 
 _SEQUENCES = ("seq-gap", "seq-duplicate", "seq-first-not-zero")
 _PRODUCERS: dict[str, tuple[str, ...]] = {
-    "txn-epoch-not-bumped": ("txn-hanging",),
-    "txn-marker-epoch-regression": ("txn-hanging", "txn-orphan-marker", "txn-epoch-not-bumped", *_SEQUENCES),
+    "txn-epoch-not-bumped": ("txn-hanging", "txn-without-marker"),
+    "txn-marker-epoch-regression": (
+        "txn-hanging",
+        "txn-without-marker",
+        "txn-orphan-marker",
+        "txn-epoch-not-bumped",
+        *_SEQUENCES,
+    ),
     "producer-epoch-regression": _SEQUENCES,
     "txn-mixed": (),
     **dict.fromkeys(_SEQUENCES, _SEQUENCES),
@@ -346,6 +368,7 @@ _OF_DECISIONS = (
     "txn-hanging",
     "txn-orphan-marker",
     "txn-timeout-exceeded",
+    "txn-without-marker",
     "txn-wrong-outcome",
 )
 """What markers and transactions are told of by the coordinators' records."""
@@ -356,10 +379,13 @@ def _stuck(search: Search) -> None:
     for at in search.anomalies(["stuck-prepare"]):
         first = search.findings.anomalies[at]
         follows = search.anomalies(
-            ["txn-hanging", "txn-timeout-exceeded"],
+            ["txn-hanging", "txn-timeout-exceeded", "txn-without-marker"],
             lambda row, first=first: row["producer_id"] == first["producer_id"],  # type: ignore[misc]
         )
         search.add("stuck-prepare", [at, *follows])
+
+
+_WITHOUT = ("txn-hanging", "txn-without-marker")
 
 
 def _hanging(search: Search) -> None:
@@ -369,7 +395,7 @@ def _hanging(search: Search) -> None:
         key = (first["topic"], first["partition"], first["offset"])
         since = search.findings.times.get(key, -1)
         search.add(
-            "hanging-transaction", [found[0], *search.anomalies(["txn-hanging"], _same_transaction(first))], since=since
+            "hanging-transaction", [found[0], *search.anomalies(_WITHOUT, _same_transaction(first))], since=since
         )
 
 
@@ -384,7 +410,7 @@ def _unknown(search: Search) -> None:
 
 
 def _rest(search: Search) -> None:
-    """What is a cause of its own: one incident for each kind and producer, or each kind and directory."""
+    """What is a cause of its own: one incident for each kind and producer, or each kind and partition."""
     while search.free:
         first = search.findings.anomalies[min(search.free)]
         alike = search.anomalies(
@@ -394,8 +420,16 @@ def _rest(search: Search) -> None:
         search.add(str(first["anomaly"]), alike)
     while search.open:
         one = search.findings.problems[min(search.open)]
-        alike = search.problems([one.problem], lambda other, one=one: other.path == one.path)  # type: ignore[misc]
-        search.add(one.problem, [], alike, **of_problem(one))
+        alike = search.problems([one.problem], lambda other, one=one: _is_beside(other.path, one.path))  # type: ignore[misc]
+        more = len({search.findings.problems[at].path for at in alike}) - 1
+        where = of_problem(one)
+        where["detail"] += f"; and {counted(more, 'more file')} of this partition like it" if more else ""
+        search.add(one.problem, [], alike, **where)
+
+
+def _is_beside(path: str, other: str) -> bool:
+    """Whether two files are the same, or two of one replica of a partition."""
+    return path == other or (PurePath(path).parent == PurePath(other).parent and key_of(path)[1] >= 0)
 
 
 _RULES: tuple[Callable[[Search], None], ...] = (

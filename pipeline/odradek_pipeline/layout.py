@@ -203,10 +203,22 @@ def _add_root(tree: Tree, root: Path, wanted: frozenset[str]) -> None:
     partitions = [name for name in names if _partition_of(name) and (root / name).is_dir()]
     if names and not partitions and _OF_BROKER not in names:
         tree.problems.append(problem(root, -1, "no-partitions", "no directory here is that of a partition"))
+    for name in names:
+        if (of := _partition_of(name)) and (not wanted or of[0] in wanted) and _is_nowhere(root / name):
+            tree.problems.append(_nowhere(root / name))
     for name in partitions:
         _add_partition(tree, root / name, wanted)
     if _CLEANED in names:
         _add_cleaned(tree, root / _CLEANED)
+
+
+def _is_nowhere(path: Path) -> bool:
+    """Whether it is a symbolic link to what is not there, or to itself."""
+    return path.is_symlink() and not path.is_dir() and not path.is_file()
+
+
+def _nowhere(path: Path) -> Problem:
+    return problem(path, -1, "leads-nowhere", f"a link to {os.readlink(path)}, which is not there")
 
 
 def _add_partition(tree: Tree, directory: Path, wanted: frozenset[str]) -> None:
@@ -231,6 +243,9 @@ def _add_partition(tree: Tree, directory: Path, wanted: frozenset[str]) -> None:
         try:
             size = path.stat().st_size
         except OSError as error:
+            if path.is_symlink():
+                tree.problems.append(_nowhere(path))
+                continue
             tree.problems.append(problem(path, -1, "vanished", error.strerror or str(error), severity="info"))
             continue
         tree.files.append(

@@ -46,12 +46,17 @@ class LogDir:
     """None where there is no such checkpoint: then compaction may have been anywhere."""
     problems: tuple[Problem, ...] = ()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its broker had not closed it: it was running then, or had been killed."""
+        return self.is_of_broker and not self.was_stopped_cleanly
+
     def is_unflushed(self, file: LogFile, following: int | None) -> bool:
         """Whether a segment may have been written to when the broker ended otherwise than by a clean stop.
 
         `following` is where the next segment begins, None for the last one.
         """
-        if not self.is_of_broker or self.was_stopped_cleanly:
+        if not self.is_running:
             return False
         recovered = self.recovery_points.get((file.topic, file.partition), 0)
         return following is None or following > recovered
@@ -99,9 +104,11 @@ class Surroundings:
         return [one for one in self.replicas if one.key == key]
 
 
-def read_surroundings(tree: Tree) -> Surroundings:
-    """Everything beside the segments that were found."""
-    found = Surroundings()
+def read_surroundings(tree: Tree, log_dirs: Mapping[str, LogDir] | None = None) -> Surroundings:
+    """Everything beside the segments that were found; `log_dirs` are those that have been read already."""
+    found = Surroundings(dict(log_dirs or {}))
+    for known in found.log_dirs.values():
+        found.problems += known.problems
     segments: dict[str, list[LogFile]] = {}
     for file in tree.of(FileKind.SEGMENT):
         segments.setdefault(str(Path(file.path).parent), []).append(file)

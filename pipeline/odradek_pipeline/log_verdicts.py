@@ -7,13 +7,14 @@ partition whose coordinator knows nothing of them (KIP-664). Here both sides com
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.payload import TransactionRecord
+from odradek_pipeline.proof import Proof
 from odradek_pipeline.result import Severity, anomaly
 from odradek_pipeline.wording import span, time_of
 
@@ -31,6 +32,10 @@ class LogFacts:
     """First offset of each partition by the name of its first segment; above 0, older batches were deleted."""
     cleaned: Mapping[Partition, int]
     """Up to where compaction has removed batches."""
+    proof: Proof = field(default_factory=Proof)
+    """Which of these partitions were closed, and up to when the others tell."""
+    metadata_is_final: bool = True
+    """Whether the metadata log was closed, so that it has whatever was decided before."""
 
     def is_cleaned(self, row: Row) -> bool:
         """Whether compaction may have removed what seems to be missing before this row."""
@@ -64,7 +69,13 @@ def suspicious(txns: pd.DataFrame, level_2: Set[tuple[int, int]]) -> pd.Series[b
         | (txns["coordinator_epoch"].between(0, txns["coordinator_epoch_before"] - 1))
         | txns["wrong"]
         | not_bumped
+        | (level & undecided_commits(txns))
     )
+
+
+def undecided_commits(txns: pd.DataFrame) -> pd.Series[bool]:
+    """Which were committed by a marker that no decision is there for; abort markers are written by operators, too."""
+    return txns["undecided"] & (txns["outcome"] == "commit") & (txns["batches"] > 0)
 
 
 def open_transactions(txns: pd.DataFrame, coordinators: Coordinators) -> pd.DataFrame:
@@ -92,10 +103,10 @@ def judge(
     for row in odd.to_dict("records"):
         found += _odd(row, coordinators, facts, jumps)
     found += [_break(row, coordinators, facts) for row in breaks.to_dict("records")]
-    found += _missing_markers(found, lacking)
+    found += _missing_markers(found, lacking, facts)
     found += [_overdue(record, age) for record, age in coordinators.overdue]
     found += [_stuck(record, age) for record, age in coordinators.stuck]
-    found += [_premature(record, highest) for record, highest in coordinators.premature]
+    found += [_premature(record, highest, facts) for record, highest in coordinators.premature]
     found += [anomaly(name, Severity.BAD, told, **_of_record(record)) for record, name, told in coordinators.odd]
     return found + _unexplained_jumps(jumps, found, facts)
 
@@ -109,6 +120,8 @@ def _hanging(row: Row) -> dict[str, Any]:
     severity = Severity.BAD if row["status"] == "hanging" else Severity.INFO
     says = {
         "unknown": "not all of __transaction_state was read, so it may still be under way",
+        "unproven": "no coordinator has it under way, but its broker was running and it may be younger than what was "
+        "read of theirs; kafka-transactions.sh find-hanging asks them",
         "hanging": f"its coordinator says {row['coordinator_state']}"
         if row["coordinator_state"]
         else "no coordinator knows its producer",
@@ -141,6 +154,11 @@ def _odd(row: Row, coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFr
         decided = "PrepareAbort" if row["outcome"] == "commit" else "PrepareCommit"
         detail = f"its coordinator decided {decided}, and the marker here says {row['outcome']}"
         found.append(anomaly("txn-wrong-outcome", Severity.BAD, detail, **marker))
+    is_undecided = row["undecided"] and row["outcome"] == "commit" and row["batches"] > 0 and not row["wrong"]
+    is_level_2 = (row["producer_id"], row["epoch"]) in coordinators.level_2
+    if is_undecided and is_level_2 and coordinators.has_history(row["producer_id"]):
+        detail = "a commit that no coordinator has decided: its log is whole, and has no such decision"
+        found.append(anomaly("txn-undecided-marker", _if_told(row, coordinators, facts), detail, **marker))
     if at_marker and 0 <= row["coordinator_epoch"] < row["coordinator_epoch_before"]:
         epochs = f"{row['coordinator_epoch']} behind {row['coordinator_epoch_before']}"
         detail = f"a marker of coordinator epoch {epochs}: a coordinator that had been replaced wrote it"
@@ -158,8 +176,14 @@ def _odd(row: Row, coordinators: Coordinators, facts: LogFacts, jumps: pd.DataFr
         and (row["producer_id"], row["epoch"]) in coordinators.level_2
     ):
         detail = "begun at level 2, yet the marker has the epoch of the data: a late batch would pass (KIP-890)"
-        found.append(anomaly("txn-epoch-not-bumped", Severity.BAD, detail, **marker))
+        found.append(anomaly("txn-epoch-not-bumped", _if_told(row, coordinators, facts), detail, **marker))
     return found
+
+
+def _if_told(row: Row, coordinators: Coordinators, facts: LogFacts) -> Severity:
+    """Bad, if its coordinator's log was read after the marker was written: else it may say later why it is so."""
+    of = coordinators.partition_of(row["producer_id"])
+    return Severity.BAD if facts.proof.coordinator_reaches(of, row["marker_timestamp"]) else Severity.INFO
 
 
 def _empty(
@@ -185,7 +209,8 @@ def _empty(
         return [anomaly("txn-double-marker", Severity.ALLOWED, f"{detail}: written again", **marker)]
     known = coordinators.has_history(row["producer_id"])
     detail += "" if known else "; what its coordinator decided is not in the log any more"
-    return [anomaly("txn-double-marker", Severity.BAD if known else Severity.INFO, detail, **marker)]
+    severity = _if_told(row, coordinators, facts) if known else Severity.INFO
+    return [anomaly("txn-double-marker", severity, detail, **marker)]
 
 
 def _has_jump(jumps: pd.DataFrame, row: Row, *, after: int, until: int) -> bool:
@@ -225,8 +250,11 @@ def _break(row: Row, coordinators: Coordinators, facts: LogFacts) -> dict[str, A
     return anomaly(name, severity, detail, **where)
 
 
-def _missing_markers(found: list[dict[str, Any]], lacking: pd.DataFrame) -> list[dict[str, Any]]:
-    """Decisions that are complete, says the coordinator, but whose marker a partition does not have."""
+def _missing_markers(found: list[dict[str, Any]], lacking: pd.DataFrame, facts: LogFacts) -> list[dict[str, Any]]:
+    """Decisions that are complete, says the coordinator, but whose marker a partition does not have.
+
+    Nothing is open there: what is, is told as a transaction.
+    """
     names = ("txn-hanging", "txn-wrong-outcome")
     told = {(row["topic"], row["partition"], row["producer_id"]) for row in found if row["anomaly"] in names}
     missing = []
@@ -236,8 +264,12 @@ def _missing_markers(found: list[dict[str, Any]], lacking: pd.DataFrame) -> list
         state = "PrepareCommit" if row["commit"] else "PrepareAbort"
         detail = f"{state} at {time_of(row['timestamp'])} and complete for its coordinator, but its marker is not here"
         where = {key: row[key] for key in ("topic", "partition", "producer_id", "path", "position")}
-        where |= {"producer_epoch": row["epoch"], "transactional_id": row["name"], "offset": 0}
-        missing.append(anomaly("txn-hanging", Severity.BAD, detail, **where))
+        where |= {"producer_epoch": row["epoch"], "transactional_id": row["name"]}
+        is_proven = facts.proof.reaches((row["topic"], row["partition"]), row["completed"])
+        detail += (
+            "" if is_proven else "; its broker was running, and the partition may be older than what was read of it"
+        )
+        missing.append(anomaly("txn-without-marker", Severity.BAD if is_proven else Severity.INFO, detail, **where))
     return missing
 
 
@@ -252,12 +284,13 @@ def _stuck(record: TransactionRecord, age: int) -> dict[str, Any]:
     return anomaly("stuck-prepare", Severity.BAD, detail, **_of_record(record))
 
 
-def _premature(record: TransactionRecord, highest: int) -> dict[str, Any]:
+def _premature(record: TransactionRecord, highest: int, facts: LogFacts) -> dict[str, Any]:
     detail = (
         f"begun at level {record.client_transaction_version} of transaction.version, of which the cluster had "
         f"finalized no more than {highest}"
     )
-    return anomaly("txn-level-not-finalized", Severity.BAD, detail, **_of_record(record))
+    severity = Severity.BAD if facts.metadata_is_final else Severity.INFO
+    return anomaly("txn-level-not-finalized", severity, detail, **_of_record(record))
 
 
 def _of_record(record: TransactionRecord) -> dict[str, Any]:
@@ -307,6 +340,9 @@ def _unexplained_jumps(jumps: pd.DataFrame, found: list[dict[str, Any]], facts: 
             bad.setdefault((told["topic"], told["partition"]), []).append(told)
     for row in jumps.to_dict("records"):
         gap = row["base_offset"] - row["previous_offset"] - 1
+        if not gap:
+            rows.append(_misnamed(row))
+            continue
         last_missing = {**row, "offset": row["base_offset"] - 1}
         if (gap > 0 and facts.is_cleaned(last_missing)) or _is_explained(
             row, bad.get((row["topic"], row["partition"]), [])
@@ -330,10 +366,20 @@ def _unexplained_jumps(jumps: pd.DataFrame, found: list[dict[str, Any]], facts: 
     return rows
 
 
+def _misnamed(row: Row) -> dict[str, Any]:
+    """A segment that follows the one before, under another name than the offset that was due."""
+    where = {key: row[key] for key in ("topic", "partition", "path", "position")}
+    detail = f"its name says offset {row['segment']}, its first batch {row['base_offset']}"
+    offsets = {"offset": row["base_offset"], "end_offset": row["base_offset"]}
+    return anomaly("misnamed-segment", Severity.BAD, detail, **where, **offsets)
+
+
 def _is_explained(jump: Row, found: list[dict[str, Any]]) -> bool:
     """By what is bad in the same partition."""
     for row in found:
         name = row["anomaly"]
+        if name == "txn-without-marker":
+            return True
         if name == "txn-orphan-marker" or (name == "txn-hanging" and row["end_offset"] < 0):
             if (name == "txn-hanging" and row["offset"] <= jump["base_offset"]) or (
                 name == "txn-orphan-marker" and jump["base_offset"] <= row["offset"]

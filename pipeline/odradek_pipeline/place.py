@@ -7,9 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from odradek_pipeline.cluster import Cluster, read_cluster
-from odradek_pipeline.layout import CLUSTER_METADATA, FileKind, Tree, find_files, one_replica_each
+from odradek_pipeline.layout import (
+    CLUSTER_METADATA,
+    TRANSACTION_STATE,
+    FileKind,
+    Tree,
+    find_files,
+    one_replica_each,
+)
 from odradek_pipeline.levels import Levels
 from odradek_pipeline.log_dirs import PartitionDir, Surroundings, read_surroundings
+from odradek_pipeline.proof import Proof, closed_partitions
 from odradek_pipeline.remembered import SegmentMemory, open_memory
 from odradek_pipeline.replicas import choose_replicas
 from odradek_pipeline.times import Span
@@ -31,6 +39,7 @@ class Place:
     span: Span = field(default_factory=Span)
     cut: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """Of partitions that are not looked at up to their end, from which time on."""
+    directories: tuple[str | Path, ...] = ()
 
     @classmethod
     def of(
@@ -40,13 +49,17 @@ class Place:
         *,
         state: Path | None = None,
         span: Span | None = None,
+        before: Place | None = None,
     ) -> Place:
         """List the directories, read what is beside the segments, and choose a replica of each partition.
 
         `state` is a folder of what earlier audits have read; `span` leaves out segments that lie before or behind it.
+        `before` is an earlier listing, whose checkpoints and metadata are kept: what they speak of is there by now.
         """
+        directories = tuple(directories)
         everything = find_files(directories)
-        around, cluster = read_surroundings(everything), read_cluster(everything)
+        around = read_surroundings(everything, before.around.log_dirs if before is not None else None)
+        cluster = read_cluster(everything) if before is None else before.cluster
         wanted = tuple(topics)
         if wanted:
             everything = everything.of_topics(wanted)
@@ -57,7 +70,16 @@ class Place:
         memory = None
         if state is not None:
             memory = open_memory(state, (one.cluster_id for one in around.log_dirs.values()))
-        return cls(everything, tree, around, cluster, wanted, memory, span, cut)
+        return cls(everything, tree, around, cluster, wanted, memory, span, cut, directories)
+
+    def behind_decisions(self, state: Path | None) -> Place:
+        """The place as it is now that the coordinators' decisions have been read; the same where brokers are stopped.
+
+        A running broker may have begun another segment since, and the marker of such a decision may be in that.
+        """
+        if all(one.log_dir.was_stopped_cleanly for one in self.around.replicas):
+            return self
+        return Place.of(self.directories, self.topics, state=state, span=self.span, before=self)
 
     def forget(self) -> None:
         """What was remembered of segments that are no more."""
@@ -73,6 +95,17 @@ class Place:
     def levels(self) -> Levels:
         """Which levels of transaction.version were finalized when."""
         return Levels() if self.cluster is None else self.cluster.levels
+
+    @property
+    def metadata_is_final(self) -> bool:
+        """Whether no broker was writing to the metadata log when it was read, or copied."""
+        return all(one.log_dir.was_stopped_cleanly for one in self.around.replicas if one.topic == CLUSTER_METADATA)
+
+    def proof(self, written: Mapping[tuple[str, int], int]) -> Proof:
+        """What the audited directories prove; for `written` see there."""
+        audited = self.audited()
+        coordinators = frozenset(one.partition for one in audited if one.topic == TRANSACTION_STATE)
+        return Proof(closed_partitions(audited), written, coordinators)
 
     def audited(self) -> list[PartitionDir]:
         """The replicas that are audited."""

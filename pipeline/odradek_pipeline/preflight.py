@@ -69,14 +69,14 @@ def _files_of(directory: Path) -> list[LogFile]:
 
 
 def _check_entries(folder: str) -> None:
-    """Nothing here waits for a writer, as a pipe does, or leads nowhere."""
+    """Nothing here waits for a writer, as a pipe does. What leads nowhere is told by the audit itself."""
     with os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):  # symbolic links in a circle
                 if entry.is_file() or entry.is_dir():
                     continue
             if entry.is_symlink():
-                raise UsageError(f"{entry.path} leads nowhere.")
+                continue
             if os.path.lexists(entry.path):  # a living broker removes files meanwhile
                 raise UsageError(f"{entry.path} is neither a file nor a directory.")
 

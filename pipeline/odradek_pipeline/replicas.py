@@ -7,13 +7,15 @@ high watermark a follower may have what its leader never kept, and will truncate
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from odradek_pipeline.cluster import Cluster
 from odradek_pipeline.layout import FileKind, LogFile, Problem, Tree, problem
-from odradek_pipeline.log_dirs import PartitionDir
+from odradek_pipeline.log_dirs import HIGH_WATERMARKS, PartitionDir
+from odradek_pipeline.proof import is_older_than
 from odradek_pipeline.remembered import SegmentMemory
 from odradek_pipeline.scan import Scan, scan_segments
 
@@ -102,7 +104,10 @@ def _compare(audited: PartitionDir, ours: pd.DataFrame, other: PartitionDir, the
     acknowledged = other.log_dir.high_watermarks.get(other.key, 0)
     if behind < acknowledged:
         detail = f"it ends at offset {behind}; its own high watermark is {acknowledged}"
-        yield problem(other.path, -1, "replica-lost-tail", detail, offset=behind)
+        last = f"{other.path}/{other.last_segment:020}{FileKind.SEGMENT}"
+        is_newer = other.log_dir.is_running and is_older_than(last, Path(other.log_dir.path) / HIGH_WATERMARKS)
+        severity = "info" if is_newer else "bad"
+        yield problem(other.path, -1, "replica-lost-tail", detail, severity=severity, offset=behind)
 
 
 def _first(rows: pd.DataFrame, replica: PartitionDir) -> int:

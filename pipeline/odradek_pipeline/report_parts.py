@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +175,7 @@ def _transactions(audit: Path, row: Mapping[str, Any]) -> str:
         return ""
     own = steps.iloc[-1].to_dict()
     about = f"{own['transactional_id'] or 'its producer'}, epoch {own['epoch']}"
-    text = f"<h4>What became of the transaction of {html.escape(about)}</h4>{_line(own)}"
+    text = f"<h4>What became of the transaction of {html.escape(about)}</h4>{_line(own, _late(row, own))}"
     if len(steps) > 1:
         text += (
             f"<details><summary>The {len(steps)} last transactions of this producer</summary>"
@@ -184,9 +184,17 @@ def _transactions(audit: Path, row: Mapping[str, Any]) -> str:
     return text
 
 
-def _line(steps: Mapping[str, Any]) -> str:
+def _late(row: Mapping[str, Any], own: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """The batch that hangs, where it came when its transaction had been decided already."""
+    if row["incident"] != "hanging-transaction" or not 0 < own["prepare"] < row["since"]:
+        return []
+    return [(int(row["since"]), f"the batch at offset {number(row['offset'])}, which nothing ends")]
+
+
+def _line(steps: Mapping[str, Any], more: Sequence[tuple[int, str]]) -> str:
     """The steps in the order of their times; those that did not come are last."""
-    there = sorted(((steps[name], label) for name, label, _ in _STEPS if steps[name] > 0), key=lambda one: one[0])
+    known = [*((int(steps[name]), label) for name, label, _ in _STEPS if steps[name] > 0), *more]
+    there = sorted(known, key=lambda one: one[0])
     absent = [text for name, _, text in _STEPS if steps[name] <= 0 and text]
     lines, before = [], 0
     for when, label in there:

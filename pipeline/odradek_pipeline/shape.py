@@ -13,8 +13,9 @@ from typing import Any
 
 from odradek.metadata.image import PartitionImage
 from odradek_pipeline.cluster import Cluster
-from odradek_pipeline.layout import CLUSTER_METADATA, TRANSACTION_STATE, Problem, problem
+from odradek_pipeline.layout import CLUSTER_METADATA, TRANSACTION_STATE, FileKind, Problem, problem
 from odradek_pipeline.log_dirs import (
+    CLEANED,
     EPOCHS,
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -25,6 +26,7 @@ from odradek_pipeline.log_dirs import (
     PartitionDir,
     Surroundings,
 )
+from odradek_pipeline.proof import is_older_than
 from odradek_pipeline.result import Severity, anomaly
 
 __all__ = ["future_times", "same_batches", "shape_anomalies", "shape_problems", "unknown_producers"]
@@ -50,6 +52,10 @@ def shape_anomalies(
     return found
 
 
+_RUNNING = "its broker was not stopped"
+"""Why checkpoints and logs that contradict each other prove nothing: they may be of different times."""
+
+
 def _has_store(log_dir: LogDir) -> bool:
     """Whether the broker has segments in a store: what is there, it notes in a topic of its own."""
     return any(Path(log_dir.path).glob(f"{REMOTE_LOG_METADATA}-*"))
@@ -61,8 +67,10 @@ def _missing_beginning(one: PartitionDir, *, may_be_tiered: bool) -> Iterator[di
     if not one.epochs or one.first_segment <= start:
         return
     detail = f"the log begins at offset {start}, say its checkpoints; its first segment at {one.first_segment}"
-    severity = Severity.INFO if may_be_tiered else Severity.BAD
+    is_running = one.log_dir.is_running
+    severity = Severity.INFO if may_be_tiered or is_running else Severity.BAD
     more = "; without the metadata log nobody knows whether they are in a store" if may_be_tiered else ""
+    more += f"; {_RUNNING}, and retention may have removed them meanwhile" if is_running else ""
     yield anomaly("missing-segment", severity, detail + more, **_where(one, start, one.first_segment))
 
 
@@ -73,7 +81,14 @@ def _lost_tail(one: PartitionDir, end: int) -> Iterator[dict[str, Any]]:
         return
     name = HIGH_WATERMARKS if high >= recovered else RECOVERY_POINTS
     detail = f"the log ends at offset {end}; up to {max(high, recovered)} it was written and acknowledged, says {name}"
-    yield anomaly("lost-tail", Severity.BAD, detail, **_where(one, end, max(high, recovered)))
+    is_newer = one.log_dir.is_running and is_older_than(_last_segment(one), Path(one.log_dir.path) / name)
+    detail += f"; {_RUNNING}, and that file is newer than the segment" if is_newer else ""
+    severity = Severity.INFO if is_newer else Severity.BAD
+    yield anomaly("lost-tail", severity, detail, **_where(one, end, max(high, recovered)))
+
+
+def _last_segment(one: PartitionDir) -> Path:
+    return Path(one.path) / f"{one.last_segment:020}{FileKind.SEGMENT}"
 
 
 def _where(one: PartitionDir, offset: int, end: int) -> dict[str, Any]:
@@ -225,16 +240,23 @@ def _checkpoints(one: PartitionDir, end: int, cluster: Cluster | None) -> Iterat
     high, start = log_dir.high_watermarks.get(one.key), log_dir.log_starts.get(one.key, 0)
     path = Path(log_dir.path)
     if start > end:
-        yield problem(path / LOG_STARTS, 0, "bad-checkpoint", f"{one.name} begins at {start}, and ends at {end}")
+        detail = f"{one.name} begins at {start}, and ends at {end}"
+        yield problem(path / LOG_STARTS, 0, "bad-checkpoint", detail, severity=_severity(one, path / LOG_STARTS))
     if log_dir.cleaned and log_dir.cleaned.get(one.key, 0) > end:
         detail = f"{one.name} is compacted up to {log_dir.cleaned[one.key]}, and ends at {end}"
-        yield problem(path / "cleaner-offset-checkpoint", 0, "bad-checkpoint", detail)
+        yield problem(path / CLEANED, 0, "bad-checkpoint", detail, severity=_severity(one, path / CLEANED))
     if high is None or not log_dir.was_stopped_cleanly or one.topic == CLUSTER_METADATA:
         return
     replicas = _image(one, cluster)
     if replicas is not None and len(replicas.replicas) == 1 and high < end:
         detail = f"{one.name} has its high watermark at {high}; it is the only replica, ends at {end}, and was closed"
         yield problem(path / HIGH_WATERMARKS, 0, "bad-checkpoint", detail)
+
+
+def _severity(one: PartitionDir, checkpoint: Path) -> str:
+    """Info where a checkpoint may be of a later time than the log that it is held against."""
+    is_newer = one.log_dir.is_running and is_older_than(_last_segment(one), checkpoint)
+    return "info" if is_newer else "bad"
 
 
 def _image(one: PartitionDir, cluster: Cluster | None) -> PartitionImage | None:
@@ -253,7 +275,10 @@ def _known(one: PartitionDir, cluster: Cluster) -> Iterator[Problem]:
     elif topic is None:
         yield problem(path, 0, "stray-partition", "the cluster's metadata know no such topic", severity="info")
     elif one.topic_id and topic.id != one.topic_id:
-        yield problem(path, 0, "wrong-topic-id", "the cluster's metadata have this topic under another id")
+        # A topic may be deleted and made again while directories are copied.
+        severity = "info" if one.log_dir.is_running else "bad"
+        detail = "the cluster's metadata have this topic under another id"
+        yield problem(path, 0, "wrong-topic-id", detail, severity=severity)
     elif one.partition not in topic.partitions:
         yield problem(path, 0, "stray-partition", "the cluster's metadata know no such partition", severity="info")
     elif one.log_dir.node_id >= 0 and one.log_dir.node_id not in topic.partitions[one.partition].replicas:
@@ -273,7 +298,9 @@ def _absent(log_dir: LogDir, here: set[Partition], cluster: Cluster, topics: Seq
             if placed.get(log_dir.node_id) == log_dir.directory_id and (topic.name, number) not in here:
                 detail = f"broker {log_dir.node_id} has {topic.name}-{number} in this directory, say the metadata"
                 # Copies often leave the coordinators' log out; then what hangs is info, and so is that it is not here.
-                severity = "info" if topic.name == TRANSACTION_STATE else "bad"
+                # A topic may be made, or moved, while the directories of a running broker are copied.
+                is_told = topic.name == TRANSACTION_STATE or log_dir.is_running
+                severity = "info" if is_told else "bad"
                 path = Path(log_dir.path) / f"{topic.name}-{number}"
                 yield problem(path, -1, "missing-partition", detail, severity=severity)
 

@@ -36,8 +36,8 @@ CLAIM_COLUMNS: dict[str, str] = {
 }
 """A row for each claim, by its source. `txnindex`, an aborted transaction: its first offset and its marker's.
 `snapshot`, a producer: where its open transaction begins, and its last data; `upto` is the offset in the file's name.
-`decision`, of a coordinator: its record's offset, its time, 1 for a commit, the transactional id; `upto` is 1 if it is
-complete. `level_2`: the epoch in which a transaction began at that level."""
+`decision`, of a coordinator: its record's offset, its time, 1 for a commit, the transactional id; `upto` is when it was
+complete, ms, or -1. `level_2`: the epoch in which a transaction began at that level."""
 
 PROBLEM_COLUMNS: dict[str, str] = {
     "path": "object",

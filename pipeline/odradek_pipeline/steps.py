@@ -101,8 +101,16 @@ def _alone(record: TransactionRecord, known: Known) -> Iterator[Told]:
     if record.start > record.last_update + CLOCKS_MS > CLOCKS_MS:
         later = (record.start - record.last_update) // 1000
         yield record, "txn-bad-times", f"{record.state}, and it began {later:,} s behind that"
+    if 0 < record.timestamp < record.last_update - CLOCKS_MS:
+        later = (record.last_update - record.timestamp) // 1000
+        yield (
+            record,
+            "txn-bad-times",
+            f"{record.state}, and its time is {later:,} s behind that at which it was written",
+        )
     for topic, partition in record.partitions:
         count, created = known.topics.get(topic, (partition + 1, 0))
-        if partition >= count and record.last_update > created:
+        # A transaction may be open while its topic is deleted, and made again with fewer partitions.
+        if partition >= count and (record.start if record.start > 0 else record.last_update) > created:
             what = f"{record.state} for {topic}-{partition}; the topic has {count} partitions"
             yield record, "txn-unknown-partition", what

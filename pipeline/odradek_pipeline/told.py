@@ -136,6 +136,11 @@ def finish(result: Result, out: Path, *, told: str = "") -> NoReturn:
         )
     for line in problem_lines(result.problems):
         print(f"  {line}")
+    if result.facts.get("checksums_compared") is False:
+        print(
+            "Checksums were compared in segments that were not closed alone: with --check-crc they are everywhere, and "
+            "changed bytes within records are found."
+        )
     print(
         f"{result.audit}: {'bad' if result.is_bad else 'ok'}; {counted(result.files, 'file')}, {result.bytes:,} bytes, "
         f"{result.seconds:.1f} s; {told.rstrip('/') or out}/summary.json"

@@ -9,6 +9,7 @@ from odradek.records.batch import Batch, batches
 
 __all__ = [
     "add",
+    "close",
     "drop",
     "is_data",
     "is_marker",
@@ -18,6 +19,12 @@ __all__ = [
     "rewrite",
     "segment",
 ]
+
+
+def close(directory: Path) -> None:
+    """Let a killed broker have closed its directory; what its checkpoints said before is no matter then."""
+    (directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
+    (directory / "replication-offset-checkpoint").unlink(missing_ok=True)
 
 
 def segment(directory: Path, partition: str) -> Path:

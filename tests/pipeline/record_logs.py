@@ -35,6 +35,7 @@ DATA = Path(__file__).parent / "data"
 RECORDED = ("tv2", "tv1", "hang", "cleaned", "idle", "emptied", "emptied-0")
 WANTED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint", "partition.metadata")
 ROOT_FILES = (
+    ".kafka_cleanshutdown",
     "meta.properties",
     "replication-offset-checkpoint",
     "cleaner-offset-checkpoint",

@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 from tests.pipeline.conftest import DATA
-from tests.pipeline.planting import add, drop, is_data, is_marker, mark_not_bumped, partition_batches, repeat, segment
+from tests.pipeline.planting import (
+    add,
+    close,
+    drop,
+    is_data,
+    is_marker,
+    mark_not_bumped,
+    partition_batches,
+    repeat,
+    segment,
+)
 
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch
@@ -83,8 +93,11 @@ def test_every_transaction_has_its_outcome(recorded: Recorded) -> None:
 @pytest.mark.parametrize("number", [0, 4, -1])
 def test_a_removed_marker_leaves_its_transaction_hanging(recorded: Recorded, name: str, number: int) -> None:
     directory = recorded(name)
+    close(directory)
     drop(directory, "orders-0", is_marker, number)
-    assert [("txn-hanging", "bad", "orders-0")] == [row[:3] for row in found(audit_logs([directory]))]
+    # Below level 2 the next transaction has the same epoch: its marker ends both, and nothing is open.
+    name = "txn-without-marker" if name == "tv1" and number >= 0 else "txn-hanging"
+    assert [(name, "bad", "orders-0")] == [row[:3] for row in found(audit_logs([directory]))]
 
 
 @pytest.mark.parametrize(
@@ -145,6 +158,7 @@ def _append_marker(directory: Path, *, commit: bool, epoch_step: int = 0) -> Non
 @pytest.mark.parametrize(("commit", "severity"), [(False, "allowed"), (True, "bad")])
 def test_a_second_marker(recorded: Recorded, commit: bool, severity: str) -> None:
     directory = recorded("tv2")
+    close(directory)
     _append_marker(directory, commit=commit)  # behind an abort
     assert [("txn-double-marker", severity, "orders-0", 48)] == found(audit_logs([directory]))
 
@@ -157,8 +171,9 @@ def test_a_marker_of_an_older_epoch(recorded: Recorded) -> None:
 
 def test_a_marker_whose_epoch_was_not_bumped(recorded: Recorded) -> None:
     directory = recorded("tv2")
+    close(directory)
     mark_not_bumped(directory, "orders-0")
-    assert [("txn-epoch-not-bumped", "bad", "orders-0", 47), ("txn-hanging", "bad", "orders-0", 0)] == found(
+    assert [("txn-epoch-not-bumped", "bad", "orders-0", 47), ("txn-without-marker", "bad", "orders-0", -1)] == found(
         audit_logs([directory])
     )
 

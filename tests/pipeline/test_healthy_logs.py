@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.pipeline.corpus.__main__ import unpack
-from tests.pipeline.planting import add, drop, is_marker, partition_batches, rewrite, segment
+from tests.pipeline.planting import add, close, drop, is_marker, partition_batches, rewrite, segment
 
 from odradek.records.batch import DELETE_HORIZON, Batch, batches
 from odradek.records.control import end_txn_marker
@@ -117,6 +117,7 @@ def test_a_producers_last_batch_outlives_its_records_and_its_marker(tmp_path: Pa
 def test_a_marker_of_no_decision_is_still_bad(recorded: Recorded) -> None:
     """The coordinator's log has one abort; a second one, behind the commit of the same epoch, is nobody's."""
     directory = recorded("idle")
+    close(directory)
     aborted = partition_batches(directory, "orders-0")[-1]
     again = bytearray(aborted.view)
     found = [bytes(batch.view) for batch in partition_batches(directory, "orders-0")]
@@ -174,6 +175,7 @@ def test_a_coordinators_log_that_is_damaged_is_no_evidence(recorded: Recorded) -
 def test_an_id_that_lies_astray_says_that_coordinators_are_missing(recorded: Recorded) -> None:
     """Partitions 0 and 1 are there and have no hole, but among two `shop` would lie in partition 0."""
     directory = recorded("tv1")
+    close(directory)
     shutil.rmtree(directory / "__cluster_metadata-0")
     end = partition_batches(directory, "orders-0")[-1].next_offset
     late = Record(value=b"late", timestamp=1)

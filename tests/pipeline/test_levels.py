@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.pipeline.corpus.__main__ import unpack
-from tests.pipeline.planting import add, partition_batches
+from tests.pipeline.planting import add, close, partition_batches
 
 from odradek.node.coordinators import partition_for
 from odradek.records.record import Record, build_batch
@@ -64,6 +64,7 @@ def test_a_client_that_is_ahead_of_its_cluster(
     recorded: Callable[[str], Path], level: int, found: list[tuple[str, str]]
 ) -> None:
     directory = recorded("tv1")
+    close(directory)
     begin(directory, level)
     result = audit_logs([directory])
     told = [(row["anomaly"], row["transactional_id"]) for row in result.anomalies.to_dict("records")]

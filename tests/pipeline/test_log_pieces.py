@@ -149,9 +149,7 @@ def claimed(directory: Path) -> tuple[Tree, pd.DataFrame, pd.DataFrame, list[Pro
     claims = claims_of(read_sidecars(tree.files), problems)
     coordinators = Coordinators.fold(transaction_log(tree.files, scan), known=True, now=0)
     decisions = decision_frame(coordinators.decisions, coordinators.complete)
-    told = decisions.assign(
-        source="decision", upto=decisions["complete"].astype("i8"), first_offset=decisions["offset"]
-    )
+    told = decisions.assign(source="decision", upto=decisions["completed"], first_offset=decisions["offset"])
     told = told.assign(last_offset=told["timestamp"], last_sequence=told["commit"].astype("i8"))
     begun = [
         (topic, partition, record.path, record.position, "level_2", 0, producer, epoch, 0, 0, 0, "")

@@ -30,11 +30,14 @@ def test_a_live_directory_tells_what_find_hanging_tells() -> None:
         assert {} == before.counts()
         assert [] == [found for found in before.problems if found.severity == "bad"]
         assert 0 == late_batch(kafka, "shop")
-        (row,) = audit_logs([directory]).anomalies.to_dict("records")
+        (young,) = audit_logs([directory]).anomalies.to_dict("records")
+        assert ("txn-hanging", "info") == (young["anomaly"], young["severity"])  # the broker runs, and it is young
         told = tool(
             kafka, "TransactionsCommand", "--bootstrap-server", kafka.bootstrap, "find-hanging", "--broker-id", "1",
             "--max-transaction-timeout", "0",
         )  # fmt: skip
+        kafka.stop()
+        (row,) = audit_logs([directory]).anomalies.to_dict("records")
         headings, line = ([cell.strip() for cell in text.split("\t")] for text in told.splitlines())
         kafkas = dict(zip(headings, line, strict=True))
         assert ("txn-hanging", "bad") == (row["anomaly"], row["severity"])
@@ -72,6 +75,7 @@ def test_a_watch_names_what_hangs_and_its_command_ends_it(tmp_path: Path) -> Non
         assert 1 == len((tmp_path / "incidents.jsonl").read_text().splitlines())
         (command,) = told["run"]
         tool(kafka, "TransactionsCommand", *command.split()[1:])
+        assert 1 == watch_cluster(once)  # this run sees it end
         assert 0 == watch_cluster(once)
         closed = json.loads((tmp_path / "incidents.jsonl").read_text().splitlines()[-1])
         assert (told["key"], True) == (closed["key"], closed["closed_ms"] > 0)

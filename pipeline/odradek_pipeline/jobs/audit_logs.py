@@ -42,6 +42,7 @@ from odradek_pipeline.log_verdicts import LogFacts, judge, open_transactions, sp
 from odradek_pipeline.payload import TransactionRecord, transaction_log
 from odradek_pipeline.place import Place
 from odradek_pipeline.progress import Progress
+from odradek_pipeline.proof import Proof, while_running, written_until
 from odradek_pipeline.replicas import compare_replicas
 from odradek_pipeline.result import Result, anomalies_frame
 from odradek_pipeline.scan import Scan, scan_segments
@@ -80,6 +81,7 @@ class Evidence:
     """See `Findings`."""
     groups: GroupOffsets
     """Read before the partitions are: on a living broker a group may go on meanwhile."""
+    proof: Proof
 
 
 def audit_logs(
@@ -98,19 +100,21 @@ def audit_logs(
     """
     began = time.perf_counter()
     place = Place.of(directories, topics, state=state, span=span)
+    step = progress.step if progress is not None else lambda name: None
+    step("reading")
+    groups = read_group_offsets(place.tree.files)
+    decided = transaction_log(place.tree.files, Scan())
+    place = place.behind_decisions(state)
     tree = place.tree
     scan = Scan(check_crc=check_crc, memory=place.memory, problems=list(tree.problems))
-    step = progress.step if progress is not None else lambda name: None
     scan.reading = progress.reading if progress is not None else None
-    step("reading")
-    groups = read_group_offsets(tree.files)
-    decided = transaction_log(tree.files, Scan())
     batches = read_batches(tree.files, scan)
     scan.reading = None
     step("checking transactions")
     txns = transactions(batches)
     records = read_states(tree, scan)
-    coordinators = read_coordinators(place, scan, decided, records, now=newest(batches, not_after))
+    proof = place.proof(written_until(batches, not_after))
+    coordinators = read_coordinators(place, scan, decided, records, now=newest(batches, not_after), until=proof.until())
     decisions = decision_frame(coordinators.decisions, coordinators.complete)
     txns["undecided"] = undecided(decisions, txns)
     txns["wrong"] = wrong_outcomes(decisions, txns, txns["undecided"])
@@ -129,6 +133,7 @@ def audit_logs(
         producers_of(batches),
         exchanged(lacking, txns),
         groups,
+        proof,
     )
     step("comparing what lies beside")
     claims = claims_of(read_sidecars(tree.files), scan.problems)
@@ -208,10 +213,12 @@ def real_jumps(rows: pd.DataFrame, cleaned: Mapping[tuple[str, int], int]) -> pd
     # A segment is named after its first offset.
     named = before.isna() & (ordered["position"] == 0)
     ordered.loc[named, "previous_offset"] = ordered.loc[named, "segment"] - 1
-    ordered = ordered[ordered["jump"] & (ordered["base_offset"] != ordered["previous_offset"] + 1)]
+    # One that follows the segment before, and has another name than its first offset.
+    renamed = before.notna() & (ordered["position"] == 0) & (ordered["segment"] != ordered["base_offset"])
+    ordered = ordered[ordered["jump"] & (renamed | (ordered["base_offset"] != ordered["previous_offset"] + 1))]
     upto = [cleaned.get(key, 0) for key in zip(ordered["topic"], ordered["partition"], strict=True)]
     internal = ordered["topic"].str.startswith("__") & (np.array(upto, "i8") > 0)
-    gap = ordered["base_offset"] > ordered["previous_offset"]
+    gap = ordered["base_offset"] > ordered["previous_offset"] + 1
     # The batch behind a gap may be the first one that compaction has not looked at.
     return ordered[~(gap & (internal | (ordered["base_offset"] <= upto)))]
 
@@ -232,7 +239,13 @@ def state_frame(records: Iterable[TransactionRecord]) -> pd.DataFrame:
 
 
 def read_coordinators(
-    place: Place, scan: Scan, decided: list[TransactionRecord], records: list[TransactionRecord], *, now: int
+    place: Place,
+    scan: Scan,
+    decided: list[TransactionRecord],
+    records: list[TransactionRecord],
+    *,
+    now: int,
+    until: Mapping[int, int],
 ) -> Coordinators:
     """What the coordinators' log says, read behind the data; `decided` is what it said before.
 
@@ -242,7 +255,7 @@ def read_coordinators(
     tree = place.tree
     known_topic = bool(tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE))
     coordinators = Coordinators.fold(
-        records, known=known_topic, now=now, levels=place.levels, around=known_around(place)
+        records, known=known_topic, now=now, levels=place.levels, around=known_around(place), until=until
     )
     coordinators.complete = Coordinators.fold(decided, known=known_topic, now=now).complete
     names = {(record.transactional_id, record.partition) for record in records}
@@ -260,7 +273,7 @@ def read_coordinators(
 def known_around(place: Place) -> Known:
     """What is known around the coordinators' log."""
     shortened = shortened_coordinators(place.tree)
-    if place.cluster is None or place.cluster.unreadable:
+    if place.cluster is None or place.cluster.unreadable or not place.metadata_is_final:
         return Known(shortened)
     topics = place.cluster.image.topics.values()
     return Known(shortened, {topic.name: (len(topic.partitions), place.created.get(topic.name, 0)) for topic in topics})
@@ -273,13 +286,17 @@ def coordinator_count(place: Place) -> int:
     return known or max(there, default=0) + 1
 
 
+_ALL_IS_READ = frozenset(("bad-epoch-checkpoint", "bad-producer", "bad-timestamp", "leader-epoch-regression"))
+"""What may be wrong with a segment of which every record was read."""
+
+
 def missing_coordinators(place: Place, problems: Iterable[Problem], *, astray: bool) -> frozenset[int]:
     """Partitions of the coordinators' log that are not there, or cannot be read as a whole.
 
     `astray`: an id lies elsewhere than it would among so many partitions, so there are more; which is not known (-1).
     """
     segments = place.tree.of(FileKind.SEGMENT, topic=TRANSACTION_STATE)
-    broken = {found.path for found in problems if found.severity == "bad"}
+    broken = {found.path for found in problems if found.severity == "bad" and found.problem not in _ALL_IS_READ}
     damaged = {file.partition for file in segments if file.path in broken}
     absent = set(range(coordinator_count(place))) - {file.partition for file in segments}
     return frozenset(damaged | absent | ({-1} if astray else set()))
@@ -313,7 +330,7 @@ def shortened_coordinators(tree: Tree) -> frozenset[int]:
 def ended_meanwhile(row: Mapping[str, Any], tree: Tree) -> bool:
     """Whether the marker of an open transaction has come since its partition was read."""
     here = Path(row["path"]).parent
-    before = [file for file in tree.of(FileKind.SEGMENT) if (file.topic, file.partition) == _partition(row)]
+    before = segments_of(row, tree)
     now = find_files([here]).of(FileKind.SEGMENT)
     if now == before:
         return False
@@ -327,8 +344,16 @@ def ended_meanwhile(row: Mapping[str, Any], tree: Tree) -> bool:
     return False
 
 
-def _partition(row: Mapping[str, Any]) -> tuple[str, int]:
-    return row["topic"], row["partition"]
+def segments_of(row: Mapping[str, Any], tree: Tree) -> list[LogFile]:
+    """The segments of the partition that a row is of."""
+    key = row["topic"], row["partition"]
+    return [file for file in tree.of(FileKind.SEGMENT) if (file.topic, file.partition) == key]
+
+
+def is_proven(row: Mapping[str, Any], tree: Tree, evidence: Evidence, coordinators: Coordinators) -> bool:
+    """Whether an open transaction that no coordinator has under way hangs: see `Proof.hangs`."""
+    of = coordinators.partition_of(row["producer_id"])
+    return evidence.proof.hangs(row, of, segments_of(row, tree), coordinators.longest_ms)
 
 
 def conclude(
@@ -339,9 +364,14 @@ def conclude(
     opened = open_transactions(evidence.txns, coordinators)
     ended = [row["status"] == "hanging" and ended_meanwhile(row, tree) for row in opened.to_dict("records")]
     opened = opened[[not one for one in ended]].reset_index(drop=True)
+    statuses = [
+        "unproven" if row["status"] == "hanging" and not is_proven(row, tree, evidence, coordinators) else row["status"]
+        for row in opened.to_dict("records")
+    ]
+    opened["status"] = pd.Series(statuses, opened.index, dtype="object")
     odd = evidence.txns[suspicious(evidence.txns, coordinators.level_2) & (evidence.txns["outcome"] != "open")]
     late = evidence.txns[(evidence.txns["outcome"] == "open") & (evidence.txns["lowest_epoch_step"] < 0)]
-    facts = LogFacts(tree.starts(), tree.cleaned)
+    facts = LogFacts(tree.starts(), tree.cleaned, evidence.proof, place.metadata_is_final)
     found = judge(
         opened=opened,
         odd=pd.concat([odd, late]),
@@ -373,6 +403,7 @@ def conclude(
         (row["topic"], row["partition"], row["path"], row["position"]): row["timestamp"]
         for row in evidence.lacking.to_dict("records")
     }
+    scan.problems = while_running(scan.problems, place.around.replicas)
     findings = Findings(
         found,
         scan.problems,
@@ -382,6 +413,7 @@ def conclude(
         evidence.newest,
         decided,
         evidence.exchanged,
+        tuple(one.path for one in place.around.log_dirs.values() if one.is_running),
     )
     incidents = find_incidents(findings)
     result = Result("logs", anomalies_frame(found), scan.problems, files=len(tree.files), bytes=scan.bytes_read)
@@ -391,6 +423,7 @@ def conclude(
     result.facts = {
         "batches": scan.batches,
         **({} if place.memory is None else {"bytes_remembered": scan.bytes_remembered}),
+        "checksums_compared": scan.check_crc,
         "open_transactions": len(opened),
         "coordinator_log_read": coordinators.known,
         "transaction_version": [{"since": one.timestamp, "level": one.level} for one in place.levels.changes],

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
+from odradek.records.batch import LOG_APPEND_TIME
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import exchanged
 from odradek_pipeline.group_offsets import CONSUMER_OFFSETS, GroupOffsets, merged, read_group_offsets
@@ -108,11 +109,12 @@ def audit_logs_on_spark(
         range_bytes=range_bytes,
         check_crc=check_crc,
         not_after=not_after,
+        state=state,
         partitioned=partitioned,
         progress=progress,
     )
     result = audit.run()
-    place.forget()
+    audit.place.forget()
     return result
 
 
@@ -122,6 +124,7 @@ class _Audit(SparkAudit):
     range_bytes: int
     check_crc: bool
     not_after: int | None
+    state: Path | None
 
     @property
     def tree(self) -> Tree:
@@ -129,13 +132,14 @@ class _Audit(SparkAudit):
         return self.place.tree
 
     def result(self) -> Result:
-        scan = Scan(problems=list(self.tree.problems))
-        partitions = sorted({Path(file.path).parent for file in self.tree.of(FileKind.SEGMENT)})
         # The directories may be those of a living broker: see `read_coordinators` for what is read when.
         self.step("reading")
         groups = self.group_offsets()
         before = self.states_directories()
         decided = self.states("decided", list(before))
+        self.place = self.place.behind_decisions(self.state)
+        scan = Scan(check_crc=self.check_crc, problems=list(self.tree.problems))
+        partitions = sorted({Path(file.path).parent for file in self.tree.of(FileKind.SEGMENT)})
         scan.bytes_remembered = self.remembered()
         stored = self.kept("batches", self.read("audit", [str(path) for path in partitions]))
         problems, edges = self.problems_and_edges(stored)
@@ -143,10 +147,13 @@ class _Audit(SparkAudit):
         batches = stored.where("problem is null")
         limit = FAR if self.not_after is None else self.not_after
         data = (F.col("producer_id") >= 0) & (F.col("marker_type") < 0) & (F.col("record_count") > 0)
+        given = (F.col("marker_type") >= 0) | (F.col("attributes").bitwiseAND(F.lit(LOG_APPEND_TIME)) != 0)
+        given |= F.col("topic") == TRANSACTION_STATE
         of_partitions = batches.groupBy("topic", "partition").agg(
             F.max("last_offset").alias("end"),
             F.max("max_timestamp").alias("newest"),
             F.max(F.when(F.col("max_timestamp") <= limit, F.col("max_timestamp"))).alias("clock"),
+            F.max(F.when(given & (F.col("max_timestamp") <= limit), F.col("max_timestamp"))).alias("written"),
             F.max("producer_id").alias("producer"),
             F.count("*").alias("rows"),
             F.count_if(data).alias("data"),
@@ -161,7 +168,9 @@ class _Audit(SparkAudit):
             states = self.states("states", list(before))
         clocks = (row["clock"] for row in totals if row["clock"] is not None)
         now = max(clocks, default=self.not_after or 0)
-        facts = self.facts(decided, states, now=now)
+        written = {(row["topic"], row["partition"]): row["written"] for row in totals if row["written"] is not None}
+        proof = self.place.proof(written)
+        facts = self.facts(decided, states, now=now, until=proof.until())
         claims = self.claims()
         of_states, wrong = self.problems(states, claims)
         known = set(scan.problems)
@@ -190,7 +199,18 @@ class _Audit(SparkAudit):
         lacking = tables["lacking"]
         elsewhere = self.exchanged(lacking, txns) if len(lacking) else {}
         evidence = Evidence(
-            tables["odd"], tables["break"], jumps, lacking, split, ends, times, digests, producers, elsewhere, groups
+            tables["odd"],
+            tables["break"],
+            jumps,
+            lacking,
+            split,
+            ends,
+            times,
+            digests,
+            producers,
+            elsewhere,
+            groups,
+            proof,
         )
         coordinators = self.coordinators(facts, tables, scan.problems, twice, known=bool(before))
         result = conclude(self.place, scan, evidence, coordinators, not_after=self.not_after)
@@ -276,14 +296,14 @@ class _Audit(SparkAudit):
 
     # ------------------------------------------------------------------ coordinators
 
-    def facts(self, decided: DataFrame, states: DataFrame, *, now: int) -> DataFrame:
+    def facts(self, decided: DataFrame, states: DataFrame, *, now: int, until: Mapping[int, int]) -> DataFrame:
         """The coordinators' log, folded by transactional id."""
         same = decided is states
         count, levels, around = coordinator_count(self.place), self.place.levels, known_around(self.place)
 
         def fold(frame: pd.DataFrame) -> pd.DataFrame:
             ordered = frame.sort_values(["partition", "path", "position", "offset"], kind="stable")
-            late = folded_states(ordered[ordered["late"]], now, levels, around)
+            late = folded_states(ordered[ordered["late"]], now, levels, around, until)
             early = late if same else folded_states(ordered[~ordered["late"]], now, levels)
             return fact_frame(late, early, count)
 
@@ -425,7 +445,9 @@ class _Audit(SparkAudit):
         producers = sorted({int(one) for name in ("odd", "break") for one in tables[name]["producer_id"]})
         last = (F.col("fact") == "last") & F.col("of_producer").isin(producers)
         rows = (
-            facts.where(F.col("fact").isin("overdue", "stuck", "premature", "astray", "odd") | last).collect()
+            facts.where(
+                F.col("fact").isin("overdue", "stuck", "premature", "astray", "odd", "longest") | last
+            ).collect()
             if known
             else []
         )
@@ -437,6 +459,7 @@ class _Audit(SparkAudit):
             missing=missing_coordinators(self.place, problems, astray=astray),
             astray=frozenset((row["partition"], row["transactional_id"]) for row in rows if row["fact"] == "astray"),
             shortened=shortened_coordinators(self.tree),
+            longest_ms=max((row["age"] for row in rows if row["fact"] == "longest"), default=0),
             overdue=[(record_of(row), row["age"]) for row in rows if row["fact"] == "overdue"],
             stuck=[(record_of(row), row["age"]) for row in rows if row["fact"] == "stuck"],
             premature=[(record_of(row), row["age"]) for row in rows if row["fact"] == "premature"],

@@ -53,9 +53,9 @@ CHECKED = {"kind": "object"} | {name: kind for table in CHECKED_TABLES.values() 
 
 FACTS = {"fact": "s", "of_producer": "i8", "age": "i8", "anomaly": "s", "detail": "s"}
 _FACT_COLUMNS = [*TABLES["txnlog"], *FACTS]
-"""A record of a coordinator, and why it matters: see `Coordinators`, of which these are the parts; `age` is 1 for a
-decision that is complete. `astray`: its id would lie in another partition, if there were as many as are known. `odd`:
-the anomaly, and what is to be said of it."""
+"""A record of a coordinator, and why it matters: see `Coordinators`, of which these are the parts; `age` of a decision
+is when it was complete, -1 if it is not, and of `longest` the longest timeout of these records. `astray`: its id would
+lie in another partition, if there were as many as are known. `odd`: the anomaly, and what is to be said of it."""
 
 
 def ddl(columns: dict[str, str]) -> str:
@@ -80,7 +80,7 @@ def pairs(rows: pd.DataFrame) -> set[tuple[int, int]]:
 def decisions_of(claims: pd.DataFrame) -> pd.DataFrame:
     """The decisions among the claims."""
     rows = claims[claims["source"] == "decision"].rename(columns={"first_offset": "offset", "last_offset": "timestamp"})
-    rows = rows.assign(commit=rows["last_sequence"] == 1, complete=rows["upto"] == 1)
+    rows = rows.assign(commit=rows["last_sequence"] == 1, completed=rows["upto"])
     return rows[list(DECISION_COLUMNS)].astype(DECISION_COLUMNS)
 
 
@@ -88,9 +88,15 @@ def record_of(row: Any) -> TransactionRecord:
     return TransactionRecord.of_row(row.asDict())
 
 
-def folded_states(frame: pd.DataFrame, now: int, levels: Levels, around: Known | None = None) -> Coordinators:
+def folded_states(
+    frame: pd.DataFrame,
+    now: int,
+    levels: Levels,
+    around: Known | None = None,
+    until: Mapping[int, int] | None = None,
+) -> Coordinators:
     records = (TransactionRecord.of_row(row) for row in frame.to_dict("records"))
-    return Coordinators.fold(records, known=True, now=now, levels=levels, around=around)
+    return Coordinators.fold(records, known=True, now=now, levels=levels, around=around, until=until)
 
 
 def fact_frame(late: Coordinators, early: Coordinators, count: int) -> pd.DataFrame:
@@ -100,8 +106,10 @@ def fact_frame(late: Coordinators, early: Coordinators, count: int) -> pd.DataFr
         if partition_for(record.transactional_id, count) != record.partition:
             rows.append(record.row() | {"fact": "astray", "of_producer": producer_id, "age": -1})
     for record in late.decisions:
-        complete = (record.partition, record.offset) in early.complete
-        rows.append(record.row() | {"fact": "decision", "of_producer": record.producer_id, "age": int(complete)})
+        completed = early.complete.get((record.partition, record.offset), -1)
+        rows.append(record.row() | {"fact": "decision", "of_producer": record.producer_id, "age": completed})
+    for record in list(late.last.values())[:1]:
+        rows.append(record.row() | {"fact": "longest", "of_producer": -1, "age": late.longest_ms})
     for fact, found in (("overdue", late.overdue), ("stuck", late.stuck), ("premature", late.premature)):
         rows += [record.row() | {"fact": fact, "of_producer": record.producer_id, "age": age} for record, age in found]
     for record in late.begun_at_level_2.values():

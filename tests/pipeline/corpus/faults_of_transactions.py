@@ -33,8 +33,13 @@ from tests.pipeline.corpus.fault import (
 )
 from tests.pipeline.corpus.faults_of_logs import coordinators
 
+from odradek.node.coordinators import partition_for
+from odradek.records.batch import parse_batch
 from odradek.records.control import end_txn_marker
-from odradek.records.record import Record, build_batch
+from odradek.records.record import Record, build_batch, iterate_records
+from odradek.records.state import encode_key, encode_value
+from odradek.wire.messages.transaction_log_key import TransactionLogKey
+from odradek.wire.messages.transaction_log_value import TransactionLogValue
 
 # ---------------------------------------------------------------------- transactions
 
@@ -117,11 +122,22 @@ def _field(batch: bytearray, at: int) -> int:
 
 
 def overdue(root: Path) -> None:
-    """A transaction that is under way hours after its timeout."""
-    log = Log(root, "orders-0")
-    last = log.read()[-1]
-    plain = build_batch([Record(value=b"now", timestamp=int.from_bytes(last[35:43]) + 3 * 3_600_000)])
-    log.append(plain)
+    """A transaction that is under way hours after its timeout, by the clock of its own coordinator."""
+    log = coordinators(root)
+    last = parse_batch(memoryview(bytes(log.read()[-1])))
+    (record,) = iterate_records(last)
+    hours = 3 * 3_600_000
+    count = len(list(log.root.glob("__transaction_state-*")))
+    partition = int(log.name.rpartition("-")[2])
+    name = next(f"other-{n}" for n in range(99) if partition_for(f"other-{n}", count) == partition)
+    value = TransactionLogValue(
+        producer_id=5,
+        transaction_timeout_ms=60_000,
+        transaction_last_update_timestamp_ms=record.timestamp + hours,
+        transaction_start_timestamp_ms=-1,
+    )
+    key = encode_key(TransactionLogKey(transactional_id=name))
+    log.append(build_batch([Record(key=key, value=encode_value(value, 1), timestamp=record.timestamp + hours)]))
 
 
 def again(root: Path, *, commit: bool, step: int = 0, coordinator: int = 0) -> None:
