@@ -154,7 +154,7 @@ def cut(folder: Path, segment: str, end: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "step"), [("tv1", 2), ("java_level_1_killed", 7), ("killed_with_open_transactions", 7)]
+    ("name", "step"), [("tv1", 6), ("java_level_1_killed", 7), ("killed_with_open_transactions", 7)]
 )
 def test_no_cut_of_a_real_brokers_logs_is_bad(tmp_path: Path, name: str, step: int) -> None:
     """A broker that ran when its files were taken: each log as it was before, beside all others as they are."""

@@ -89,7 +89,7 @@ def test_it_asks_the_coordinators_and_the_files_beside_the_segments(
     here = audit_logs([directory])
     spread = audit_logs_on_spark(spark, [directory], tmp_path / "out[1]", range_bytes=500)
     assert found(here) == found(spread)
-    assert {"txn-without-marker", "txn-epoch-not-bumped"} == {row["anomaly"] for row in found(spread)}
+    assert {"txn-hanging", "txn-without-marker", "txn-epoch-not-bumped"} == {row["anomaly"] for row in found(spread)}
     assert any("complete for its coordinator" in row["detail"] for row in found(spread))
     assert sorted(here.problems, key=str) == sorted(spread.problems, key=str)
     assert "bad-txn-index" in {problem.problem for problem in spread.problems}
