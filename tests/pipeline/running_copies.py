@@ -14,8 +14,9 @@ from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from odradek_pipeline.payload import STATES
+from odradek_pipeline.proof import ABORT_MS, MAX_TIMEOUT_MS
 
-__all__ = ["COORDINATORS", "DESTROYS", "ORDERS", "Copy", "History", "whole"]
+__all__ = ["DESTROYS", "ORDERS", "Copy", "History", "grown_old", "hung", "whole"]
 
 COORDINATORS, ORDERS = 2, 2
 BATCHES_PER_SEGMENT = 4
@@ -173,3 +174,26 @@ class Copy:
 def whole(history: History) -> Copy:
     """All of it."""
     return Copy({name: len(log) for name, log in history.logs.items()})
+
+
+def hung() -> History:
+    """A batch of a transaction that nobody has begun, and some more transactions of another client behind it."""
+    history = History()
+    history.transaction("shop", 0)
+    history.now += 1_000
+    history.write(history.producers["shop"], 0, history.now)
+    history.now += 1_000
+    history.transaction("till", 0)
+    return history
+
+
+def grown_old(history: History) -> str:
+    """Longer than a transaction may last passes; then the partition and the coordinator of what hangs go on."""
+    history.now += MAX_TIMEOUT_MS + ABORT_MS
+    coordinator = partition_for("shop", COORDINATORS)
+    names = (f"beside-{number}" for number in range(99))
+    beside = next(name for name in names if partition_for(name, COORDINATORS) == coordinator)
+    for name in ("till", beside):
+        history.now += 5_000
+        history.transaction(name, 0)
+    return f"__transaction_state-{coordinator}"

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import NIGHTLY, examples
 from tests.pipeline.corpus.__main__ import unpack
-from tests.pipeline.running_copies import COORDINATORS, DESTROYS, ORDERS, Copy, History, whole
+from tests.pipeline.running_copies import DESTROYS, ORDERS, Copy, History, grown_old, hung, whole
 
-from odradek.node.coordinators import partition_for
 from odradek.records.batch import batches
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.proof import ABORT_MS, MAX_TIMEOUT_MS
@@ -70,17 +69,6 @@ def test_a_copy_of_a_running_broker_is_never_bad(data: st.DataObject) -> None:
     assert [] == destructive(result)
 
 
-def hung() -> History:
-    """A batch of a transaction that nobody has begun, and some more transactions of another client behind it."""
-    history = History()
-    history.transaction("shop", 0)
-    history.now += 1_000
-    history.write(history.producers["shop"], 0, history.now)
-    history.now += 1_000
-    history.transaction("till", 0)
-    return history
-
-
 def test_what_hangs_is_told_of_a_closed_directory_at_once(tmp_path: Path) -> None:
     history = hung()
     result = audit_logs([whole(history).write(history, tmp_path / "data", closed=True)])
@@ -98,14 +86,7 @@ def test_what_hangs_is_told_of_a_running_broker_once_no_transaction_can_be_as_ol
     assert ("info", 2) == (row["severity"], row["offset"])
     assert "find-hanging" in row["detail"]
     assert "unproven" in young.tables["open_txns"]["status"].tolist()
-    history.now += MAX_TIMEOUT_MS + ABORT_MS
-    coordinator = f"__transaction_state-{partition_for('shop', COORDINATORS)}"
-    beside = next(
-        f"beside-{n}" for n in range(99) if coordinator.endswith(str(partition_for(f"beside-{n}", COORDINATORS)))
-    )
-    for name in ("till", beside):  # its coordinator has gone on, and so has the partition
-        history.now += 5_000
-        history.transaction(name, 0)
+    coordinator = grown_old(history)
     old = audit_logs([whole(history).write(history, tmp_path / "old")])
     (command,) = destructive(old)
     assert command.endswith("abort --topic orders --partition 0 --start-offset 2")

@@ -24,6 +24,7 @@ from tests.pipeline.planting import (
     repeat,
     segment,
 )
+from tests.pipeline.running_copies import grown_old, hung, whole
 
 from odradek.records.record import Record, build_batch
 from odradek_pipeline.jobs.audit_logs import audit_logs
@@ -117,6 +118,19 @@ def test_what_is_healthy_or_cannot_be_known_is_so_on_spark(
     assert [("txn-hanging", "info") if missing else ("txn-orphan-marker", "allowed")] == [
         (row["anomaly"], row["severity"]) for row in found(spread)
     ]
+
+
+def test_what_hangs_at_a_running_broker_is_proven_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:
+    """Young, and when no transaction can be as old any more."""
+    history = hung()
+    said = []
+    for name in ("young", "old"):
+        directory = whole(history).write(history, tmp_path / name)
+        spread = audit_logs_on_spark(spark, [directory], tmp_path / f"out-{name}")
+        assert found(audit_logs([directory])) == found(spread)
+        said += [row["severity"] for row in found(spread) if row["anomaly"] == "txn-hanging"]
+        grown_old(history)
+    assert ["info", "bad"] == said
 
 
 def test_gaps_of_compaction_are_none_on_spark(spark: SparkSession, recorded: Recorded, tmp_path: Path) -> None:
