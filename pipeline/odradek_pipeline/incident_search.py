@@ -64,6 +64,7 @@ _OF_BATCHES = frozenset(
         "seq-first-not-zero",
         "txn-hanging",
         "txn-without-marker",
+        "txn-undecided-marker",
         "txn-orphan-marker",
         "txn-double-marker",
         "txn-marker-epoch-regression",
