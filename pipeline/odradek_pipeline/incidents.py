@@ -108,7 +108,14 @@ def _exchanged(search: Search) -> None:
     """What was decided for a partition stands in another one of its topic: somebody has put directories into each
     other's place."""
     for key, other in search.findings.exchanged.items():
-        of = ["txn-hanging", "txn-without-marker", "txn-wrong-outcome", "txn-orphan-marker", "txn-double-marker"]
+        of = [
+            "txn-hanging",
+            "txn-without-marker",
+            "txn-wrong-outcome",
+            "txn-orphan-marker",
+            "txn-double-marker",
+            "txn-undecided-marker",
+        ]
         claimed = search.anomalies(of, at_partition(key))
         if claimed:
             without = ("txn-hanging", "txn-without-marker")
@@ -277,8 +284,20 @@ def _place(jump: Mapping[Any, Any], start: int, end: int) -> Row:
     return {key: jump[key] for key in keys} | {"offset": start, "end_offset": end, "since": since} | of_nobody
 
 
+def _told(search: Search, key: Partition) -> Incident | None:
+    """What is told of a partition already."""
+    return next((one for one in search.incidents if (one.row.get("topic"), one.row.get("partition")) == key), None)
+
+
 def _outcomes(search: Search) -> None:
     """Markers that say the opposite of the decision, or of each other."""
+    for at in search.anomalies(["txn-undecided-marker"]):
+        row = search.findings.anomalies[at]
+        told = _told(search, (row["topic"], row["partition"]))
+        if told is not None:  # batches that are there twice, or of another partition
+            told.anomalies.append(at)
+            row["incident"] = search.incidents.index(told)
+            search.free.discard(at)
     _each(search, "txn-wrong-outcome", "wrong-outcome", ("txn-wrong-outcome", "txn-split-outcome", "txn-double-marker"))
     _each(search, "txn-undecided-marker", "undecided-marker", ("txn-undecided-marker", "txn-split-outcome"))
     _each(search, "txn-split-outcome", "split-outcome", ("txn-split-outcome",))
@@ -368,6 +387,7 @@ _OF_DECISIONS = (
     "txn-hanging",
     "txn-orphan-marker",
     "txn-timeout-exceeded",
+    "txn-undecided-marker",
     "txn-without-marker",
     "txn-wrong-outcome",
 )
@@ -401,11 +421,11 @@ def _hanging(search: Search) -> None:
 
 def _unknown(search: Search) -> None:
     """A producer id that nobody was given, where something else is told of the partition already."""
-    for at in search.problems(["unknown-producer"]):
+    for at in search.problems(["unknown-producer", "leads-nowhere"]):
         key = key_of(search.findings.problems[at].path)
-        told = [one for one in search.incidents if (one.row.get("topic"), one.row.get("partition")) == key]
-        if told:
-            told[0].problems.append(at)
+        told = _told(search, key)
+        if told is not None:
+            told.problems.append(at)
             search.open.discard(at)
 
 
@@ -420,11 +440,15 @@ def _rest(search: Search) -> None:
         search.add(str(first["anomaly"]), alike)
     while search.open:
         one = search.findings.problems[min(search.open)]
-        alike = search.problems([one.problem], lambda other, one=one: _is_beside(other.path, one.path))  # type: ignore[misc]
+        names = [one.problem, *_FOLLOWS.get(one.problem, ())]
+        alike = search.problems(names, lambda other, one=one: _is_beside(other.path, one.path))  # type: ignore[misc]
         more = len({search.findings.problems[at].path for at in alike}) - 1
         where = of_problem(one)
         where["detail"] += f"; and {counted(more, 'more file')} of this partition like it" if more else ""
         search.add(one.problem, [], alike, **where)
+
+
+_FOLLOWS = {"leads-nowhere": ("missing-partition",)}
 
 
 def _is_beside(path: str, other: str) -> bool:

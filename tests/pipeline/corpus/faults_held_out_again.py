@@ -177,7 +177,9 @@ def dangling(root: Path) -> None:
     path.symlink_to("/nowhere/at/all")
 
 
-fault(AGAIN, "a segment that is a link to nothing", MANY, "unreadable|missing-segment|damaged-segment")(dangling)
+fault(AGAIN, "a segment that is a link to nothing", MANY, "unreadable|leads-nowhere|missing-segment|damaged-segment")(
+    dangling
+)
 
 
 def dangling_directory(root: Path) -> None:
@@ -186,7 +188,7 @@ def dangling_directory(root: Path) -> None:
     path.symlink_to("/nowhere/at/all")
 
 
-fault(AGAIN, "a partition that is a link to nothing", STOPPED, "missing-partition")(dangling_directory)
+fault(AGAIN, "a partition that is a link to nothing", STOPPED, "missing-partition|leads-nowhere")(dangling_directory)
 
 
 def cut_time_index(root: Path) -> None:
