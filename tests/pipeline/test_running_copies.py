@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -119,14 +120,12 @@ def cuts(root: Path) -> Iterator[tuple[str, Callable[[Path], None]]]:
             for batch in batches(memoryview(segment.read_bytes())):
                 ends += [ends[-1] + batch.size // 2, ends[-1] + batch.size] if len(ends) < 60 else []
             for end in ends:
-                yield (
-                    f"{folder.name}/{segment.name} at {end}",
-                    lambda copy, f=folder.name, s=segment.name, e=end: cut(copy / f, s, e),
-                )  # type: ignore[misc]
+                yield f"{folder.name}/{segment.name} at {end}", partial(cut, folder.name, segment.name, end)
 
 
-def cut(folder: Path, segment: str, end: int) -> None:
+def cut(name: str, segment: str, end: int, root: Path) -> None:
     """As it was when the broker had written so much: no later segment, nor what belongs to one."""
+    folder = root / name
     content = (folder / segment).read_bytes()
     for path in [*folder.iterdir()]:
         if path.stem.isdigit() and path.stem > Path(segment).stem:
