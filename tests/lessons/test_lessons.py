@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,9 @@ from odradek.show.events import Event
 BYTES_MAX = 500_000
 STEPS_MIN, STEPS_MAX = 5, 9
 SENTENCES_MAX = 4
+CHOICES_MIN, CHOICES_MAX = 4, 6
+VERDICTS = re.compile(r"\b(too late|lost|held|breaks|refuse[sd]?|unstable|arrives?|right|wrong|ABORTABLE)\b")
+"""Words that would say what the reader is asked for."""
 
 
 def test_every_story_has_a_lesson_and_a_play() -> None:
@@ -57,11 +61,45 @@ def test_a_lesson_is_whole(name: str) -> None:
     assert view.steps[view.guilty - 1].title == next(step.title for step in lesson.steps if step.guilty)
     assert all(number > view.guilty for number in view.guilty_again)
     assert len({step.title for step in lesson.steps}) == len(lesson.steps), "the answers differ"
+    assert lesson.guilty.question.endswith("?")
     for text in (lesson.scene, lesson.symptom, lesson.survive, lesson.play, lesson.guilty.answer):
         assert text.endswith((".", "?", ")"))
     for step in lesson.steps:
         assert step.text.endswith(".")
         assert step.text.count(". ") < SENTENCES_MAX
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_wrong_choice_has_its_sentence(name: str) -> None:
+    lesson, view = read_lesson(name), lesson_view(name)
+    offered = [step for step in lesson.steps if step.offered]
+    assert CHOICES_MIN <= len(offered) <= CHOICES_MAX
+    assert [step.choice or step.title for step in offered] == [step.choice for step in view.steps if step.choice]
+    assert len({step.choice or step.title for step in offered}) == len(offered), "the choices differ"
+    for step in lesson.steps:
+        right = step.guilty or step.guilty_again
+        assert step.offered or not (right or step.choice or step.not_guilty), step.title
+        assert bool(step.not_guilty) == (step.offered and not right), step.title
+    sentences = [step.not_guilty for step in offered if step.not_guilty]
+    assert all(sentence.endswith(".") for sentence in sentences)
+    assert len(set(sentences)) == len(sentences), "each has its own"
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_choice_does_not_give_the_answer_away(name: str) -> None:
+    """A choice says who does what, and not whether it is late, lost, refused or right."""
+    for step in lesson_view(name).steps:
+        assert not VERDICTS.search(step.choice), step.choice
+
+
+@pytest.mark.parametrize("name", names())
+def test_names_of_other_stories_are_marked(name: str) -> None:
+    """Between backquotes they are links."""
+    lesson = read_lesson(name)
+    texts = (lesson.scene, lesson.symptom, lesson.play, lesson.survive, *(step.text for step in lesson.steps))
+    for other in names():
+        assert not re.search(rf"(?<![`\w-]){other}(?![`\w-])", " ".join(texts)), other
+    assert name not in lesson_view(name).stories
 
 
 @pytest.mark.parametrize("name", names())

@@ -101,9 +101,9 @@ def page(name: str, text: str, story: StoryOutcomes) -> str:
 
 
 def _linked(play: str) -> str:
-    """The names of other stories as links to their pages, and the beginning as after a colon."""
+    """The names of other stories, between backquotes, as links to their pages, and the beginning as after a colon."""
     play = play[0].lower() + play[1:]
-    return re.sub("|".join(lesson_names()), lambda found: f"[{found[0]}]({found[0]}.md)", play)
+    return re.sub(f"`({'|'.join(lesson_names())})`", lambda found: f"[{found[1]}]({found[1]}.md)", play)
 
 
 def _told(outcome: str, how: str) -> str:

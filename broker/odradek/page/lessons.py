@@ -83,17 +83,25 @@ class LessonStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     at: dict[str, str | int | bool]
     """The kind and fields of its event: the first such event behind that of the step before. `node` is a broker."""
     text: str
+    choice: str = ""
+    """What the question calls it, where the title would give the answer away."""
+    offered: bool = True
+    """Whether it is one of the choices of the question."""
+    not_guilty: str = ""
+    """Why it is not the right choice. Required for each step that is offered and wrong."""
     guilty: bool = False
-    """Whether this is the message that the reader is asked for."""
+    """Whether this is the right choice."""
     guilty_again: bool = False
-    """Whether it is the same message when it arrives: that is a right answer, too."""
+    """Whether it is the same message when it arrives: that is a right choice, too."""
     rule: LessonRule | None = None
 
 
 class Guilty(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The question of a lesson."""
+    """The question of a lesson, asked when all steps have been seen."""
 
+    question: str
     answer: str
+    """Why the right choice is the right one."""
 
 
 class Lesson(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -158,6 +166,10 @@ class StepView(Struct, frozen=True, kw_only=True):
     title: str
     text: str
     rule: LessonRule | None
+    choice: str
+    """What the question calls it; empty where it is not offered."""
+    not_guilty: str
+    """Why it is not the right choice; empty for a right one."""
 
 
 class ClientOutcome(Struct, frozen=True, kw_only=True):
@@ -183,11 +195,16 @@ class LessonView(Struct, frozen=True, kw_only=True):
     """The number of the guilty step, from 1."""
     guilty_again: tuple[int, ...]
     """The steps where the same message arrives: they are right answers, too."""
+    question: str
     answer: str
     """Why it is this one."""
     play: str
     survive: str
     clients: tuple[ClientOutcome, ...]
+    not_played: str
+    """Why the story cannot be played on Apache Kafka 4.4.0; empty where it can."""
+    stories: tuple[str, ...]
+    """The other stories that the texts name, between backquotes."""
     docs: str
     """The page of the story in the repository."""
     history: History
@@ -241,7 +258,14 @@ def lesson_view(name: str) -> LessonView:
     lesson, events = read_lesson(name), recorded_events(name)
     places = placed(lesson.steps, events)
     steps = tuple(
-        StepView(seq=event.seq, title=step.title, text=step.text, rule=step.rule)
+        StepView(
+            seq=event.seq,
+            title=step.title,
+            text=step.text,
+            rule=step.rule,
+            choice=(step.choice or step.title) if step.offered else "",
+            not_guilty=step.not_guilty,
+        )
         for step, event in zip(lesson.steps, places, strict=True)
     )
     return LessonView(
@@ -253,13 +277,22 @@ def lesson_view(name: str) -> LessonView:
         steps=steps,
         guilty=lesson.guilty_step,
         guilty_again=tuple(number for number, step in enumerate(lesson.steps, 1) if step.guilty_again),
+        question=lesson.guilty.question,
         answer=lesson.guilty.answer,
         play=lesson.play,
         survive=lesson.survive,
         clients=_clients(outcomes()[name]),
+        not_played=outcomes()[name].real.why_not,
+        stories=_named(lesson),
         docs=f"docs/stories/{name}.md",
         history=history_of(events, title=name, note="A simulated play of the story; times are milliseconds."),
     )
+
+
+def _named(lesson: Lesson) -> tuple[str, ...]:
+    """The stories that the texts of a lesson name between backquotes."""
+    texts = " ".join((lesson.scene, lesson.symptom, lesson.play, lesson.survive, *(each.text for each in lesson.steps)))
+    return tuple(name for name in lesson_names() if f"`{name}`" in texts)
 
 
 def _clients(told: StoryOutcomes) -> tuple[ClientOutcome, ...]:

@@ -11,7 +11,7 @@ const NANOSECONDS_PER_MS = 1e6;
 const HOW_LONG = "duration_ns";
 const BODY = "body";
 
-/** The parts of the panel for a step. on: {close(), go(step), follow(id) where it can be}. */
+/** The parts of the panel for a step. on: {close(), go(step), follow(id) where it can be, unanswered: in place of a response that is not there}. */
 export function details(step, told, on) {
   const partner = told.partner(step);
   const [request, response] = step.answer_to === null || step.answer_to === undefined ? [step, partner] : [partner, step];
@@ -22,7 +22,7 @@ export function details(step, told, on) {
       element("button", { type: "button", class: "plain", "aria-label": "Close the details", title: "Close (Esc)", click: on.close }, "✕")),
     element("p", { class: "facts" }, ...facts(step, told, request, response)),
     element("p", { class: "actions" }, ...actions(step, partner, on)),
-    ...(exchange ? [element("div", { class: "exchange" }, side("Request", request), side("Response", response))] : []),
+    ...(exchange ? [element("div", { class: "exchange" }, side("Request", request), side("Response", response, on.unanswered))] : []),
     element("section", { class: "event" }, element("h3", {}, "Event"), fields(without(step.fields ?? {}, BODY))),
   ];
 }
@@ -51,8 +51,8 @@ function actions(step, partner, on) {
   ].filter(Boolean);
 }
 
-function side(title, step) {
-  if (step === undefined) return element("section", {}, element("h3", {}, title), element("p", { class: "quiet" }, title === "Response" ? "There is none in this window." : "It is not in this window."));
+function side(title, step, none) {
+  if (step === undefined) return element("section", {}, element("h3", {}, title), element("p", { class: "quiet" }, title === "Response" ? none ?? "There is none in this window." : "It is not in this window."));
   const body = step.fields?.[BODY];
   return element("section", {},
     element("h3", {}, title),

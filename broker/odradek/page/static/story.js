@@ -59,7 +59,7 @@ function listOf(stories, cluster) {
   const chapters = Map.groupBy ? Map.groupBy(stories, ({ chapter }) => chapter) : grouped(stories);
   return element("section", { class: "stories", "aria-label": "Stories" },
     element("h2", {}, "Stories"),
-    element("p", { class: "quiet" }, "Situations that clients get wrong, each played step by step, with the KIP that rules it. Before the decisive step you are asked which message is the guilty one."),
+    element("p", { class: "quiet" }, "Situations that clients get wrong, each played step by step, with the KIP that rules it. At the end of each you are asked which message has caused the trouble."),
     ...[...chapters].sort(([one], [other]) => one - other).flatMap(([, told]) => [
       element("h3", {}, told[0].theme),
       element("ul", {}, ...told.map(({ name, title, symptom }) => element("li", {},
@@ -73,8 +73,18 @@ function grouped(stories) {
   return chapters;
 }
 
-/** A text in which `code` stands between backticks. */
-const marked = (text) => text.split("`").map((part, index) => (index % 2 ? element("code", {}, part) : part));
+/** A text in which `code` stands between backquotes; link(code) makes an element of a code that is to be a link, or null. */
+const marked = (text, link) => text.split("`").map((part, index) => (index % 2 ? link(part) ?? element("code", {}, part) : part));
+
+/** What the lanes show, and the steps do not explain. */
+const READING = [
+  ["●", "a step of the story"],
+  ["▶", "the message of the question, when you have answered it"],
+  ["an arrow", "a request or a response at the moment when it was read; where the text says that the network holds a request, it is held after that"],
+  ["AddPartitionsToTxn of orders-0", "the leader wants to ask the coordinator; AddPartitionsToTxn v5 is the request that carries the question"],
+  ["the batch goes on", "the leader has its answer, and appends the batch or refuses it"],
+  ["LSO", "last stable offset: consumers of committed records read up to it"],
+];
 
 /** One story. Its places are 0 (the scene), its steps from 1 on, and the end. */
 class Lesson {
@@ -84,8 +94,9 @@ class Lesson {
     this.source = source;
     this.end = view.steps.length + 1;
     this.used = lanesOf(view);
-    this.answered = place > view.guilty;
+    this.answered = false;
     this.wrong = new Set();
+    this.asked = element("section", { class: "asked" });
     this.lanes = new Lanes("What happened up to this step", { open: ({ step }) => this.open(step) });
     this.opened = element("aside", { class: "details", "aria-label": "Details of the event", hidden: true });
     this.text = element("div", { class: "lesson-text", "aria-live": "polite" });
@@ -116,23 +127,16 @@ class Lesson {
     this.move(by);
   }
 
-  /** One step on or back. On the way to the guilty step the reader is asked first. */
+  /** One step on or back. */
   move(by) {
-    if (this.asking) {
-      if (by < 0) this.go(this.place);
-      return;
-    }
     const to = this.place + by;
-    if (to < 0 || to > this.end) return;
-    if (to === this.view.guilty && by > 0 && !this.answered) this.ask();
-    else this.go(to);
+    if (to >= 0 && to <= this.end) this.go(to);
   }
 
   go(place) {
-    this.asking = false;
     this.place = Math.max(0, Math.min(this.end, place));
     remember({ story: this.name, step: this.place || null });
-    this.draw(this.place === this.end ? this.end - 1 : this.place);
+    this.draw();
     this.text.replaceChildren(...(this.place === 0 ? this.scene() : this.place === this.end ? this.ending() : this.step(this.place)));
     this.tell();
   }
@@ -140,15 +144,18 @@ class Lesson {
   tell() {
     const { length } = this.view.steps;
     this.where.textContent = this.place === 0 ? `${of(length, "step")}` : this.place === this.end ? "The end" : `Step ${this.place} of ${length}`;
-    this.back.disabled = this.place === 0 && !this.asking;
-    this.next.disabled = this.place === this.end || this.asking;
+    this.back.disabled = this.place === 0;
+    this.next.disabled = this.place === this.end;
     this.panel.scrollTop = 0;
   }
 
   // -------------------------------------------------------------------- left: what happened
 
-  draw(place) {
-    const until = this.view.steps[place - 1]?.seq ?? 0;
+  /** The rows up to the present step; at the last one all rows are drawn, with the answers that follow it. */
+  draw() {
+    const place = Math.min(this.place, this.end - 1);
+    const here = this.view.steps[place - 1]?.seq ?? 0;
+    const until = place === this.end - 1 ? Infinity : here;
     const own = new Map(this.view.steps.map(({ seq }, index) => [seq, index + 1]));
     const steps = this.view.history.steps.filter(({ seq }) => seq <= until);
     this.told = new Told({ ...this.view.history, steps });
@@ -160,56 +167,68 @@ class Lesson {
       return pause >= PAUSE_MS ? [{ pause, key: `p${step.seq}` }, row] : [row];
     });
     this.lanes.show(rows, this.used, this.told.lanes, { partner: (step) => this.told.partner(step) });
-    if (this.lanes.mark(until)) this.lanes.inView();
+    if (this.lanes.mark(here)) this.lanes.inView();
   }
 
   /** An event was clicked: its fields, its request and its response, as far as the story has come. */
   open(step) {
     const close = () => (this.opened.hidden = true);
-    this.opened.replaceChildren(...details(step, this.told, { close, go: (partner) => this.lanes.mark(partner.seq) && this.open(partner) }));
+    this.opened.replaceChildren(...details(step, this.told, { close, unanswered: "not answered yet at this step", go: (partner) => this.lanes.mark(partner.seq) && this.open(partner) }));
     this.opened.hidden = false;
     this.opened.scrollIntoView({ block: "nearest" });
   }
 
   // -------------------------------------------------------------------- right: what it means
 
+  /** A text of the lesson; names of other stories are links to them, where the hub has them. */
+  marked(text) {
+    const link = (name) => (this.source.live && this.view.stories.includes(name) ? element("a", { href: address({ story: name, cluster: this.source.cluster }) }, name) : null);
+    return marked(text, link);
+  }
+
   scene() {
     return [
-      element("p", {}, this.view.scene),
-      element("section", { class: "symptom" }, element("h3", {}, "What somebody sees"), element("p", {}, this.view.symptom)),
+      element("p", {}, ...this.marked(this.view.scene)),
+      element("section", { class: "symptom" }, element("h3", {}, "What somebody sees"), element("p", {}, ...this.marked(this.view.symptom))),
       element("p", { class: "quiet" }, "Go on with Next or the key ", element("kbd", {}, "→"), ", back with ", element("kbd", {}, "←"), ". A click on an event shows what it says. The play is simulated: it is the same each time."),
+      element("section", { class: "reading" }, element("h3", {}, "How to read the lanes"),
+        element("dl", {}, ...READING.flatMap(([sign, says]) => [element("dt", {}, sign), element("dd", {}, says)]))),
     ];
   }
 
   step(number) {
     const { title, text, rule } = this.view.steps[number - 1];
+    const last = number === this.view.steps.length;
+    if (last) this.ask();
     return [
       element("h3", {}, `${number}. ${title}`),
-      number === this.view.guilty && this.answered ? element("p", { class: "verdict" }, "This is the guilty message. ", this.view.answer) : null,
-      element("p", {}, text),
+      number === this.view.guilty && this.answered && !last ? this.verdict() : null,
+      element("p", {}, ...this.marked(text)),
       rule ? ruleOf(rule) : null,
+      last ? this.asked : null,
     ].filter(Boolean);
   }
 
-  ask() {
-    this.asking = true;
-    this.wrong.clear();
-    this.question();
-    this.tell();
-    this.text.querySelector("button")?.focus();
+  verdict(word = "") {
+    const { title } = this.view.steps[this.view.guilty - 1];
+    return element("p", { class: "verdict" }, word ? element("strong", {}, word) : null, `It is step ${this.view.guilty}, “${title}”. `, ...this.marked(this.view.answer));
   }
 
-  question(said = null) {
-    const choices = this.view.steps.map(({ title }, index) => element("li", {},
-      element("button", { type: "button", disabled: this.wrong.has(index + 1), click: () => this.choose(index + 1) }, `${index + 1}. ${title}`)));
-    this.text.replaceChildren(
-      element("h3", {}, "Which message is the guilty one?"),
-      element("p", {}, this.view.symptom),
-      element("p", { class: "quiet" }, "These are the steps of the story, those included that you have not seen yet. Take one of them away, and nothing goes wrong."),
-      element("ol", { class: "choices" }, ...choices),
-      element("p", { role: "status", class: "said-no" }, said ?? ""),
+  // -------------------------------------------------------------------- the question, below the last step
+
+  /** Draw the question anew, with a sentence about the last choice, or its answer. */
+  ask(said = "") {
+    this.asked.replaceChildren(element("h3", {}, this.view.question), ...(this.answered ? [this.verdict(said)] : this.choices(said)));
+  }
+
+  choices(said) {
+    const offered = this.view.steps.map(({ choice }, index) => [choice, index + 1]).filter(([choice]) => choice !== "");
+    return [
+      element("ol", { class: "choices" }, ...offered.map(([choice, number]) => element("li", {},
+        element("button", { type: "button", disabled: this.wrong.has(number), click: () => this.choose(number) }, `${number}. ${choice}`)))),
+      element("p", { role: "status", class: "said-no" }, ...this.marked(said)),
       element("p", {}, element("button", { type: "button", class: "plain", click: () => this.reveal() }, "Show me the answer")),
-    );
+    ];
   }
 
   choose(number) {
@@ -218,45 +237,46 @@ class Lesson {
       return;
     }
     if (this.view.guilty_again.includes(number)) {
-      this.reveal("Right: it is this message, which arrives later. ");
+      this.reveal("Right: it belongs to the same message. ");
       return;
     }
-    const { title, text } = this.view.steps[number - 1];
+    const { choice, not_guilty: why } = this.view.steps[number - 1];
     this.wrong.add(number);
-    this.question(number < this.view.guilty ? `Not “${title}”: ${text}` : `Not “${title}”: that comes later, and would do no harm without the guilty message.`);
-    this.text.querySelector("button:not(:disabled)")?.focus();
+    this.ask(`Not “${choice}”. ${why}`);
+    this.asked.querySelector("button:not(:disabled)")?.focus();
   }
 
   reveal(word = "") {
     this.answered = true;
-    this.asking = false;
-    this.go(this.view.guilty);
-    if (word) this.text.querySelector(".verdict")?.prepend(element("strong", {}, word));
-    this.next.focus();
+    this.draw();
+    this.ask(word);
+    this.asked.scrollIntoView({ block: "nearest" });
+    this.next.focus({ preventScroll: true });
   }
 
   ending() {
-    const { survive, clients, docs } = this.view;
+    const { survive, clients, docs, not_played: why } = this.view;
     return [
       element("h3", {}, "What a client must do"),
-      element("p", {}, ...marked(survive)),
+      element("p", {}, ...this.marked(survive)),
       element("h3", {}, "What clients do"),
       element("table", { class: "clients" },
-        element("thead", {}, element("tr", {}, ...["Client", "Here", "Apache Kafka 4.4.0"].map((text) => element("th", { scope: "col" }, text)))),
+        element("thead", {}, element("tr", {}, ...["Client", "On Odradek", "On Apache Kafka 4.4.0"].map((text) => element("th", { scope: "col" }, text)))),
         element("tbody", {}, ...clients.map(({ client, outcome, meaning, how, real }) => element("tr", {},
           element("th", { scope: "row" }, client),
-          element("td", {}, element("strong", {}, outcome), `: ${meaning}`, how ? [" (", ...marked(how), ")"] : ""),
+          element("td", {}, element("strong", {}, outcome), `: ${meaning}`, how ? [" (", ...this.marked(how), ")"] : ""),
           element("td", {}, real || "not played"))))),
+      clients.every(({ real }) => real) ? null : element("p", { class: "quiet" }, why ? ["Not played on a Kafka 4.4.0: ", ...this.marked(why)] : "Not played: nobody has played the story with this client on a Kafka 4.4.0."),
       element("h3", {}, "Play it with your client"),
       ...this.playing(),
       element("p", { class: "quiet" }, "More about this story: ", element("code", {}, docs), " in the repository of Odradek."),
-    ];
+    ].filter(Boolean);
   }
 
   // -------------------------------------------------------------------- a cluster of the story
 
   playing() {
-    const how = element("p", {}, "What the client has to do: ", ...marked(this.view.play));
+    const how = element("p", {}, "What the client has to do: ", ...this.marked(this.view.play));
     if (!this.source.live) return [how, element("pre", {}, `odradek serve --story ${this.name}`)];
     const place = element("div", { role: "status" });
     const button = element("button", { type: "button", class: "main", click: () => this.play(button, place) }, "Play it on this hub");
@@ -293,10 +313,9 @@ class Lesson {
   }
 }
 
-/** The lanes that the story needs up to its last step, with their places in the History: the same all the time. */
-function lanesOf({ history, steps }) {
-  const until = steps.at(-1).seq;
-  const used = new Set(history.steps.filter(({ seq }) => seq <= until).flatMap(({ source, target }) => [source, target]));
+/** The lanes that the story needs, with their places in the History: the same all the time. */
+function lanesOf({ history }) {
+  const used = new Set(history.steps.flatMap(({ source, target }) => [source, target]));
   return history.lanes.map((lane, index) => ({ ...lane, index })).filter(({ index }) => used.has(index));
 }
 
