@@ -7,6 +7,8 @@ import { Lanes } from "./lanes.js";
 import { of } from "./text.js";
 import { PAUSE_MS, Told } from "./told.js";
 
+/** So narrow may a lane be, in px: eight of them have room beside the text at 1400 px. */
+const LANE_LEAST = 104;
 const FIELDS = "input, select, textarea, [contenteditable]";
 
 export const story = {
@@ -78,7 +80,8 @@ const marked = (text, link) => text.split("`").map((part, index) => (index % 2 ?
 
 /** What the lanes show, and the steps do not explain. */
 const READING = [
-  ["●", "a step of the story"],
+  ["■", "a step of the story"],
+  ["●", "an event of a transaction; each transactional id has its colour"],
   ["▶", "the message of the question, when you have answered it"],
   ["an arrow", "a request or a response at the moment when it was read; where the text says that the network holds a request, it is held after that"],
   ["AddPartitionsToTxn of orders-0", "the leader wants to ask the coordinator; AddPartitionsToTxn v5 is the request that carries the question"],
@@ -97,7 +100,7 @@ class Lesson {
     this.answered = false;
     this.wrong = new Set();
     this.asked = element("section", { class: "asked" });
-    this.lanes = new Lanes("What happened up to this step", { open: ({ step }) => this.open(step) });
+    this.lanes = new Lanes("What happened up to this step", { open: ({ step }) => this.open(step) }, { least: LANE_LEAST });
     this.opened = element("aside", { class: "details", "aria-label": "Details of the event", hidden: true });
     this.text = element("div", { class: "lesson-text", "aria-live": "polite" });
     this.back = element("button", { type: "button", title: "Previous step (←)", click: () => this.move(-1) }, "← Previous");
