@@ -143,7 +143,7 @@ async def test_the_question_can_be_passed_over(pages: Pages, hub: HubClient) -> 
 
 async def test_at_the_last_step_all_rows_are_drawn(pages: Pages, hub: HubClient) -> None:
     """The answer to the last request, too, which comes after it."""
-    view = lesson_view("unstable-offset-commit")
+    view = lesson_view(LATE)
     assert view.history.steps[-1].seq > view.steps[-1].seq
     page = await pages.live(hub.url, f"#story={view.name}&step={last(view)}")
     await page.get_by_role("option").last.click()
@@ -162,11 +162,13 @@ async def test_another_story_is_a_link(pages: Pages, hub: HubClient) -> None:
 @pytest.mark.parametrize("width", [1280, 1400])
 @pytest.mark.parametrize("name", ["unstable-offset-commit", "share-aborted-records"])
 async def test_the_lanes_stay_beside_the_text(pages: Pages, hub: HubClient, name: str, width: int) -> None:
+    """The last of them can be scrolled to, and is not below the text."""
     view = lesson_view(name)
     page = await pages.live(hub.url, f"#story={name}&step={last(view)}")
     await page.set_viewport_size({"width": width, "height": 800})
     await expect(heading(page, view, last(view))).to_be_visible()
-    ends = "document.querySelector('.story .lanes').getBoundingClientRect().right"
+    await page.evaluate("document.querySelector('.story .lanes').scrollLeft = 10_000")
+    ends = "document.querySelector('.story .lanes .head:last-child').getBoundingClientRect().right"
     begins = "document.querySelector('.lesson').getBoundingClientRect().left"
     assert await page.evaluate(f"{ends} <= {begins} + 0.5")
     assert await page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
