@@ -196,6 +196,8 @@ def test_a_request_of_a_broker_to_itself_that_a_rule_keeps_is_parked(hub: HubCli
             parked["api"], parked["rule"], parked["broker"], parked["from_broker"],
         )  # fmt: skip
         assert (parked["deadline_ms"] is None) is ("hold" in act)
+        [waiting] = hub.get("clusters", cluster, "now", find="t-0")["waiting"]
+        assert ("WRITE_TXN_MARKERS", "held" if "hold" in act else "delayed") == (waiting["api"], waiting["kept"])
         hub.delete("clusters", cluster, "rules", "markers")
         assert [] == hub.get("clusters", cluster, "parked")
 

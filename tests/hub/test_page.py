@@ -120,8 +120,8 @@ def test_with_a_token_the_page_is_there_and_every_call_needs_it() -> None:
 
 
 def test_the_page_is_not_read_before_a_browser_asks() -> None:
-    code = "import sys, odradek.control.serving; print('odradek.page' in sys.modules)"
-    assert "False\n" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    code = "import odradek.control.serving, odradek.page; print(odradek.page.file.cache_info().currsize)"
+    assert "0\n" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 def test_help_says_that_there_is_a_page() -> None:

@@ -30,11 +30,11 @@ from odradek.control.state import (
 )
 from odradek.control.telemetry import matches, push_count, push_view, pushes
 from odradek.control.waits import ClusterGone, Condition, NotYet, TookTooLong, waits_of
-from odradek.control.why.words import clock
 from odradek.group.consumer.group import ConsumerGroupState
 from odradek.group.share.group import ShareGroupState
 from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroupState
+from odradek.stuck.words import clock
 from odradek.txn.states import STATE_NAMES
 from odradek.wording import counted, meant
 

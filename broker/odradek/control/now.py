@@ -20,6 +20,7 @@ from odradek.control.state import (
     parked_view,
     rules_by_wait,
     running,
+    sent_to_itself,
     time_view,
     transactions,
     view_of_group,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster
     from odradek.node.kernel.flow import Wait
     from odradek.node.node import Node
+    from odradek.node.rules.armed import SeenRequest
     from odradek.node.transport.call import Call
     from odradek.txn.entry import Entry
     from odradek.txn.ledger import Ledger
@@ -67,12 +69,43 @@ class Bounds(Struct, frozen=True):
 
 
 class _Waiting(Struct, frozen=True):
-    """A request that waits at a broker."""
+    """A request that waits at a broker, on a connection."""
 
     node: Node
     call: Call
     wait: Wait[object] | None
     since_ms: int
+
+    def request(self) -> SeenRequest:
+        """What it asks for."""
+        return seen(self.node, self.call)
+
+    def view(self, now: int, rules: dict[int, str], held: frozenset[int]) -> WaitingView:
+        """The request as the page shows it."""
+        parked = parked_view(self.node, self.call, self.wait, now - self.since_ms, rules)
+        return WaitingView(
+            **structs.asdict(parked),
+            ids=self.request().ids,
+            what=waited_for(self.call, self.node.purgatory.keys_of(self.wait)),
+            kept=None if parked.rule is None else _kept(parked, id(self.wait) in held),
+        )
+
+
+class _SentToItself(Struct, frozen=True):
+    """A request that a broker has sent to itself, and a rule keeps."""
+
+    parked: ParkedView
+    seen: SeenRequest
+    since_ms: int
+
+    def request(self) -> SeenRequest:
+        """What it asks for."""
+        return self.seen
+
+    def view(self, now: int, rules: dict[int, str], held: frozenset[int]) -> WaitingView:
+        """The request as the page shows it."""
+        kept = "held" if self.parked.deadline_ms is None else "delayed"
+        return WaitingView(**structs.asdict(self.parked), ids=self.seen.ids, what="", kept=kept)
 
 
 def now_view(hosted: Hosted, bounds: Bounds) -> NowView:
@@ -110,7 +143,7 @@ def now_view(hosted: Hosted, bounds: Bounds) -> NowView:
         transactions=[view_of_transaction(*each) for each in entries],
         partitions=[view_of_partition(*each, bounds.batches) for each in led],
         leaderless=shown("leaderless", _leaderless(cluster, bounds)),
-        waiting=[_view_of_waiting(each, time.now_ms, rules, held) for each in waiting],
+        waiting=[each.view(time.now_ms, rules, held) for each in waiting],
         rules=[each.report() for each in shown("rules", armed)],
         groups=[view_of_group(*each) for each in listed],
         left_out=left_out,
@@ -170,9 +203,13 @@ def _groups(cluster: RunningCluster, bounds: Bounds) -> list[tuple[Node, GroupCo
     return sorted(found, key=lambda each: each[2].group_id)
 
 
-def _waiting(cluster: RunningCluster, bounds: Bounds) -> list[_Waiting]:
+def _waiting(cluster: RunningCluster, bounds: Bounds) -> list[_Waiting | _SentToItself]:
     """Those that are found by what they say of themselves or by the rule that keeps them, the oldest first."""
-    found = [_Waiting(node, *each) for node in running(cluster) for each in parked_calls(node)]
+    found: list[_Waiting | _SentToItself] = [
+        _Waiting(node, *each) for node in running(cluster) for each in parked_calls(node)
+    ]
+    now = cluster.clock.now()
+    found += [_SentToItself(view, request, now - view.age_ms) for view, request in sent_to_itself(cluster)]
     found.sort(key=lambda each: each.since_ms)
     if not bounds.find:
         return found
@@ -180,21 +217,13 @@ def _waiting(cluster: RunningCluster, bounds: Bounds) -> list[_Waiting]:
     return [each for each in found if bounds.finds(*_names_of(each, rules))]
 
 
-def _names_of(each: _Waiting, rules: dict[int, str]) -> Iterator[object]:
-    yield from (each.call.api_key.name, each.call.client_id, rules.get(id(each.wait)))
-    ids = seen(each.node, each.call).ids
-    yield from (name for names in ids.values() for name in names)
-    yield from (f"{topic}-{index}" for topic in ids.get("topic", ()) for index in ids.get("partition", ()))
-
-
-def _view_of_waiting(each: _Waiting, now: int, rules: dict[int, str], held: frozenset[int]) -> WaitingView:
-    view = parked_view(each.node, each.call, each.wait, now - each.since_ms, rules)
-    return WaitingView(
-        **structs.asdict(view),
-        ids=seen(each.node, each.call).ids,
-        what=waited_for(each.call, each.node.purgatory.keys_of(each.wait)),
-        kept=None if view.rule is None else _kept(view, id(each.wait) in held),
-    )
+def _names_of(each: _Waiting | _SentToItself, rules: dict[int, str]) -> Iterator[object]:
+    request = each.request()
+    yield from (request.api, request.client_id)
+    yield each.parked.rule if isinstance(each, _SentToItself) else rules.get(id(each.wait))
+    yield from (name for names in request.ids.values() for name in names)
+    partitions = request.ids.get("partition", ())
+    yield from (f"{topic}-{index}" for topic in request.ids.get("topic", ()) for index in partitions)
 
 
 def _kept(view: ParkedView, held: bool) -> str:

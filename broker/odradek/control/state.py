@@ -56,6 +56,7 @@ __all__ = [
     "partition_view",
     "rules_by_wait",
     "running",
+    "sent_to_itself",
     "time_view",
     "transaction_state",
     "transaction_view",
@@ -117,15 +118,20 @@ def time_view(cluster: RunningCluster) -> TimeView:
 def parked_views(cluster: RunningCluster) -> list[ParkedView]:
     """Every request that waits for something, the oldest first."""
     now, rules = cluster.clock.now(), rules_by_wait(cluster)
-    parked = [view for node in running(cluster) for view in _parked_at(node, now, rules)]
-    return sorted([*parked, *_kept_without_connection(cluster, now)], key=lambda view: -view.age_ms)
+    parked = [
+        parked_view(node, call, wait, now - since, rules)
+        for node in running(cluster)
+        for call, wait, since in parked_calls(node)
+    ]
+    own = [view for view, _ in sent_to_itself(cluster)]
+    return sorted([*parked, *own], key=lambda view: -view.age_ms)
 
 
-def _kept_without_connection(cluster: RunningCluster, now: int) -> Iterator[ParkedView]:
+def sent_to_itself(cluster: RunningCluster) -> Iterator[tuple[ParkedView, SeenRequest]]:
     """Requests that a broker has sent to itself, such as markers for a partition that it leads, and a rule keeps."""
     if not cluster.has_rules:
         return
-    nodes = {node.node_id: node for node in running(cluster)}
+    now, nodes = cluster.clock.now(), {node.node_id: node for node in running(cluster)}
     listed = {id(wait) for node in nodes.values() for _, wait, _ in parked_calls(node)}
     for armed in cluster.rules:
         kept: list[tuple[int, object, SeenRequest, int]] = [
@@ -136,7 +142,7 @@ def _kept_without_connection(cluster: RunningCluster, now: int) -> Iterator[Park
         for node_id, wait, request, since in kept:
             if id(wait) in listed or node_id not in nodes or request.sender != "broker":
                 continue  # those of clients have connections, as long as their clients wait
-            yield ParkedView(
+            view = ParkedView(
                 broker=node_id,
                 api=request.api,
                 version=request.version,
@@ -148,6 +154,7 @@ def _kept_without_connection(cluster: RunningCluster, now: int) -> Iterator[Park
                 age_ms=now - since,
                 deadline_ms=nodes[node_id].kernel.deadline_of(wait),
             )
+            yield view, request
 
 
 def rules_by_wait(cluster: RunningCluster) -> dict[int, str]:
