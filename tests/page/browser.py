@@ -34,11 +34,6 @@ OPTIONS = (
 FILE_URL = "http://file.test"
 """A name that nobody answers for: the tests themselves serve the page there."""
 STUB_URL = "http://hub.test"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-"""As strict as the hub's: a style or script inside a page, or one from elsewhere, is an error on the console."""
 PATIENCE_MS = 15_000
 """So long a test waits for what it expects; a machine with much else to do is slow."""
 AXE = files("axe_playwright_python").joinpath("axe.min.js")
