@@ -210,6 +210,59 @@ def test_a_run_that_sees_an_incident_end_was_bad_also_behind_a_restart() -> None
     assert [] == again.see(look(42))
 
 
+# ---------------------------------------------------------------------- why
+
+HANGING = "producer 7 has a transaction open there that no coordinator knows, so that it hangs"
+ASKED_IN_PART = "producer 7 has a transaction open there, and not every coordinator could be asked"
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (HANGS, HANGING),
+        (replace(HANGS, doubts="moved"), f"{ASKED_IN_PART}: moved"),
+        (
+            look(0, behind=[ORDERS], who=[opened()], running=[under_way("PrepareAbort")]),
+            "shop is PrepareAbort, and its marker is not written there yet",
+        ),
+        (
+            look(0, behind=[ORDERS]),
+            "no producer has a transaction open there any more; its marker may not be replicated yet",
+        ),
+        (
+            look(0, behind=[ORDERS], told=frozenset()),
+            "its leader did not say which producer has a transaction open there",
+        ),
+    ],
+)
+def test_why_consumers_stop(seen: Look, why: str) -> None:
+    assert [f"Consumers (read_committed) of orders-0 stop at offset 5 of 9: {why}."] == list(sentences(seen))
+
+
+def test_a_transaction_of_two_phase_commit_has_no_timeout() -> None:
+    lasting = replace(under_way(), timeout_ms=2**31 - 1)
+    [sentence] = sentences(look(3, behind=[ORDERS], who=[opened()], running=[lasting]))
+    assert sentence.endswith("; it has no timeout, so that its producer alone ends it.")
+
+
+def test_transactions_that_hold_nothing_back_are_told_behind_the_partitions() -> None:
+    other = replace(under_way(), transactional_id="till", producer_id=8, partitions=frozenset())
+    first, second = sentences(look(3, behind=[ORDERS], who=[opened()], running=[other, under_way()]))
+    assert first.startswith("Consumers (read_committed) of orders-0 stop at offset 5 of 9: shop is open there ")
+    assert second.startswith(
+        "Transaction till is Ongoing for 3.0 s at broker 1 (producer 8, epoch 0, no partition yet)"
+    )
+
+
+def test_of_many_the_first_ten_are_told_and_topics_of_brokers_are_not() -> None:
+    many = [("t", index) for index in range(12)]
+    seen = replace(look(0), stable=dict.fromkeys([*many, STATE], 5), high=dict.fromkeys([*many, STATE], 9))
+    *told, last = sentences(seen)
+    assert 10 == len(told)
+    assert "There is more to say of 2 partitions." == last
+    assert not any("__transaction_state" in one for one in told)
+
+
 # ---------------------------------------------------------------------- the order of the questions
 
 

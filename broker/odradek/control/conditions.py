@@ -41,7 +41,7 @@ from odradek.wording import counted, meant
 if TYPE_CHECKING:
     from odradek.control.events import EventRing
     from odradek.net.cluster import RunningCluster
-    from odradek.net.recent import Recent
+    from odradek.net.recent import Happened, Recent
     from odradek.node.telemetry.sink import Push
 
 __all__ = ["ClusterGone", "TookTooLong", "wait_for"]

@@ -1,6 +1,6 @@
 """One HTML file that is the page with its data, for a browser without a network.
 
-Its style sheet and its modules are inlined. A browser loads modules by their addresses, which a file has none of, so
+Its style sheets and its modules are inlined. A browser loads modules by their addresses, which a file has none of, so
 they become one script: each module is a function that returns what it exports. The Content-Security-Policy names
 that script and that style sheet by their hashes, so nothing else runs, and nothing is loaded.
 """
@@ -37,13 +37,16 @@ def document(data: bytes) -> str:
     """The HTML file with this JSON as its data."""
     page = file("index.html").decode()
     sheets, [main] = STYLE_SHEET.findall(page), MAIN_SCRIPT.findall(page)
-    style, script = "".join(f"\n{file(sheet).decode()}" for sheet in sheets), f"\n{bundled(main)}"
+    style = "".join(f"\n{file(sheet).decode()}" for sheet in sheets)
+    script = f"\n{bundled(main)}"
     policy = POLICY.format(script=_hash(script), style=_hash(style))
     head = f'<head>\n<meta http-equiv="Content-Security-Policy" content="{policy}">'
     inlined = f'<script type="application/json" id="data">{data.decode().translate(ESCAPES)}</script>\n'
     inlined += f'<script type="module">{script}</script>'
     page = page.replace("<head>", head, 1)
-    page = STYLE_SHEET.sub(lambda found: f"<style>{style}</style>" if found[1] == sheets[0] else "", page)
+    # All style sheets become one, in the place of the first.
+    page = STYLE_SHEET.sub(lambda _: f"<style>{style}</style>", page, count=1)
+    page = STYLE_SHEET.sub("", page)
     return MAIN_SCRIPT.sub(lambda _: inlined, page)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from odradek.control.messages.why import Remedy
-from odradek.control.why.words import ago, plain
+from odradek.stuck.words import ago, plain
 
 if TYPE_CHECKING:
     from odradek.control.why.scene import Kept

@@ -50,6 +50,7 @@ def open_transactions(scene: Scene) -> Iterator[Reason]:
             since_ms=of.since_ms,
             held_by=_rules(kept),
             ends=ends,
+            remedies=[*of_kept(kept, scene.now), *advance(of.aborted_at_ms, scene.now)],
         )
 
 
@@ -112,7 +113,7 @@ def lagging_partitions(scene: Scene) -> Iterator[Reason]:
 
 def _lagging(scene: Scene, node: Node, partition: Partition) -> Reason:
     name = f"{partition.topic}-{partition.index}"
-    why, since, holders, ends = _holding_back(scene, partition)
+    why, since, holders, ends, remedies = _holding_back(scene, partition)
     sentence = consumers_stop(name, partition.last_stable_offset, partition.high_watermark, why)
     return Reason(
         about="partition",
@@ -132,16 +133,19 @@ def _holding_back(scene: Scene, partition: Partition) -> tuple[str, int | None, 
     first = min(state.ongoing, default=None)
     ended = next((each for each in state.unreplicated if each.first_offset == at), None)
     if first is None or (ended is not None and first > at):
-        return MARKER_UNREPLICATED, None, [], "the replicas in sync acknowledge the marker"
+        return MARKER_UNREPLICATED, None, [], "the replicas in sync acknowledge the marker", []
     producer_id = state.ongoing[first]
     found = scene.holder_of(producer_id, partition.topic, partition.index)
     if found is None:
-        return hangs_there(producer_id), None, [Holder(about="producer", name=str(producer_id))], OPERATOR
+        return hangs_there(producer_id), None, [Holder(about="producer", name=str(producer_id))], OPERATOR, []
     node, entry = found
     of, kept = _facts(node, entry), scene.kept_of(entry)
     holders = [Holder(about="transaction", name=entry.transactional_id), *_rules(kept)]
+    remedies = of_kept(kept, scene.now)
     if of.ends:
-        return marker_is_missing(of, by_rules=_by_rules(kept)), of.since_ms, holders, "its marker is written"
+        why = marker_is_missing(of, by_rules=_by_rules(kept))
+        return why, of.since_ms, holders, "its marker is written", remedies
     newest = state.producers[producer_id].last_timestamp
     why = open_there(of, scene.now, newest_ms=newest, by_rules=_by_rules(kept))
-    return why, of.since_ms, holders, ends_by_itself(of, scene.now)
+    remedies += advance(of.aborted_at_ms, scene.now)
+    return why, of.since_ms, holders, ends_by_itself(of, scene.now), remedies

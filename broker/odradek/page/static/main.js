@@ -70,6 +70,8 @@ async function clusters() {
   return chosen;
 }
 
+let later;
+
 /** Look which clusters there are, and show the chosen one. */
 async function look() {
   try {
@@ -86,7 +88,7 @@ async function look() {
 
 async function watchClusters() {
   await look();
-  setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", watchClusters, { once: true }) : watchClusters()), CLUSTERS_EVERY_MS);
+  later = setTimeout(() => (document.hidden ? document.addEventListener("visibilitychange", watchClusters, { once: true }) : watchClusters()), CLUSTERS_EVERY_MS);
 }
 
 const said = element("p", { id: "trouble", role: "status" });

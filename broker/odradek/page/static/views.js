@@ -2,6 +2,7 @@
 // A view is {name, title, offered(source), show(main, source, asked)}; show may return {leave(), asked(wanted)}:
 // `asked` is called when the address changes and the view stays.
 // A view that is `withoutCluster` is shown even if the hub runs no cluster.
+import { compare } from "./compare.js";
 import { now } from "./now.js";
 import { story } from "./story.js";
 import { take } from "./take.js";

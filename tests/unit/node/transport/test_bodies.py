@@ -15,7 +15,8 @@ import pytest
 from msgspec import Struct
 from tests.unit.node.helpers import batch, produce_request
 
-from odradek.net.recent import Recent, event_line
+from odradek.net.recent import Recent
+from odradek.node.event_line import event_line
 from odradek.node.transport.bodies import (
     BODY_BYTES_MAX,
     HIDDEN,
