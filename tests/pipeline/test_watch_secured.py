@@ -82,7 +82,8 @@ def test_a_hanging_transaction_is_named_over_tls_by_each_login(secured: Secured,
     assert "alice-secret" not in said + (tmp_path / "PLAIN" / "watch.json").read_text()
     open_one(producer)  # which fences what was left open, and ends it with its own marker
     producer.commit_transaction(30)
-    assert 0 == watched(Settings(secured.bootstrap, tmp_path / "PLAIN", once=True, config=config))[0]
+    settings = Settings(secured.bootstrap, tmp_path / "PLAIN", once=True, config=config)
+    assert [1, 0] == [watched(settings)[0] for _ in range(2)]  # the first of them sees the incident end
 
 
 def test_ways_in_that_are_none(secured: Secured, tmp_path: Path) -> None:
