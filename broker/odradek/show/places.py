@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from odradek.show.attribution import OFFSETS_TOPIC, Attribution
 from odradek.show.events import Event
+from odradek.show.words import NO_ANSWER
 
 __all__ = ["INTERNAL_TOPICS", "VERIFICATION", "Lane", "LaneKind", "lanes_of", "places_of"]
 
@@ -101,6 +102,8 @@ class _Places:
             return here, here
         if kind == "verify_start" or kind == "verify_end":
             leader: Key = ("broker", node)
+            if fields.get("error") == NO_ANSWER:
+                return leader, leader
             coordinator: Key = ("coordinator", self._coordinators[tid]) if tid in self._coordinators else leader
             return (leader, coordinator) if kind == "verify_start" else (coordinator, leader)
         topic, partition = fields.get("topic"), fields.get("partition")

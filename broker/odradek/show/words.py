@@ -9,9 +9,11 @@ from types import MappingProxyType
 from odradek.show.events import Fields
 from odradek.wording import counted
 
-__all__ = ["api_name", "text_of"]
+__all__ = ["NO_ANSWER", "api_name", "text_of"]
 
 VALUE_MAX = 60
+NO_ANSWER = "NETWORK_EXCEPTION"
+"""The error of a verification that no coordinator has answered in time; the leader gives it, no coordinator does."""
 
 
 @cache
@@ -47,6 +49,8 @@ def _group(fields: Fields) -> str:
 
 
 def _verify_end(fields: Fields) -> str:
+    if fields.get("error") == NO_ANSWER:
+        return f"no answer: {NO_ANSWER}"
     return "accepted" if fields.get("verdict") == "accepted" else str(fields.get("error", "refused"))
 
 

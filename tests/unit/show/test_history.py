@@ -201,6 +201,16 @@ def test_a_question_goes_to_where_the_coordinator_is(told: Told) -> None:
     assert [step.answer_to for step in told.history.steps] == [None, None, 10, None, None, None]
 
 
+def test_a_question_without_an_answer_ends_at_the_leader(told: Told) -> None:
+    told.tell("state_change", 2, **TILL, state_to="Ongoing")
+    told.tell("verify_start", 1, **TILL, **PLACE)
+    told.tell("verify_end", 1, **TILL, **PLACE, verdict="refused", error="NETWORK_EXCEPTION")
+    assert arrows(told.history)[1:] == [
+        "broker:1 > coordinator:2: AddPartitionsToTxn of t-0",
+        "broker:1 > broker:1: no answer: NETWORK_EXCEPTION",
+    ]
+
+
 # ---------------------------------------------------------------------- whose an event is
 
 
