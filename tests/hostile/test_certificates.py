@@ -41,7 +41,7 @@ class Kept:
         self.text = ""
 
     def emit(self, node_id: int, facts: Any) -> None:
-        self.text += "".join(f"{fact}\n" for fact in facts)
+        self.text += "".join(f"{fact}\n{fact.fields | fact.body}\n" for fact in facts)
 
 
 @pytest.fixture

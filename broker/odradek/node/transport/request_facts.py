@@ -41,6 +41,9 @@ class RequestFact(Fact, frozen=True, gc=False):
     def body(self) -> dict[str, object]:
         return rendered(self.kept, self.start, self.api.request_type, self.api.version)
 
+    def __repr__(self) -> str:
+        return f"RequestFact({self.fields})"  # secrets may be in what is kept, and `body` alone leaves them out
+
 
 class ResponseFact(Fact, frozen=True, gc=False):
     """It was answered."""
@@ -60,3 +63,6 @@ class ResponseFact(Fact, frozen=True, gc=False):
     def body(self) -> dict[str, object]:
         api = self.request.api
         return rendered(self.kept, self.start, api.response_type, api.version)
+
+    def __repr__(self) -> str:
+        return f"ResponseFact({self.fields})"
