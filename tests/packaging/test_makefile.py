@@ -23,7 +23,7 @@ def test_clean_removes_what_is_ignored() -> None:
     """All but what lies beside the sources: compiled modules, and what people have written themselves."""
     (removed,) = re.findall(r"^\trm -rf (.*)$", MAKEFILE, re.MULTILINE)
     ignored = set((ROOT / ".gitignore").read_text().split())
-    beside = {"__pycache__/", "*.pyc", "*.so", "node_modules/", "target/", "/events.jsonl"}
+    beside = {"__pycache__/", "*.pyc", "*.so", "node_modules/", "target/", "/events.jsonl", "/audit/"}
     names = {f"{name.removeprefix('$(VENV)').strip('/')}/" for name in removed.split()} | {".venv/"}
     assert set() == ignored - beside - names
 
