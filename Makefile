@@ -67,7 +67,7 @@ test: $(VENV)/installed-dev $(GENERATED) chromium
 chromium:
 	@if ! { command -v chromium || command -v google-chrome; } >/dev/null && test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 		echo "Installing chromium for tests/page ..."; \
-		{ apt-get update -qq && apt-get install -qq --yes --no-install-recommends chromium >/dev/null; } \
+		{ apt-get -o Acquire::Retries=3 update -qq && DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 install -qq --yes --no-install-recommends chromium >/dev/null; } \
 			|| echo "chromium could not be installed: tests/page are skipped."; \
 	fi
 
