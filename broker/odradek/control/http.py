@@ -28,6 +28,7 @@ from odradek.control.hub import Hosted, Hub, Taken
 from odradek.control.messages.common import Problem
 from odradek.control.page import page_file, prefers_html
 from odradek.control.plan import PlanError, converted
+from odradek.node.event_line import json_form
 from odradek.node.rules.model import RuleError
 from odradek.usage import UsageError
 
@@ -95,18 +96,13 @@ def problem(status: int, detail: str, *, field: str | None = None, nearest: obje
 def _answer(status: int, value: object, media_type: str = JSON) -> Response:
     if value is None:
         return Response(status_code=status)
-    return Response(msgspec.json.encode(value, enc_hook=_plain), status_code=status, media_type=media_type)
+    return Response(msgspec.json.encode(value, enc_hook=json_form), status_code=status, media_type=media_type)
 
 
 def _file(made: File) -> Response:
     """A file to be saved: a browser must not run one as a page of the hub."""
     headers = {"content-disposition": f'attachment; filename="{made.name}"', "x-content-type-options": "nosniff"}
     return Response(made.content, media_type=made.media_type, headers=headers)
-
-
-def _plain(value: object) -> object:
-    """What JSON has no form for: sets and the like become lists."""
-    return list(value) if hasattr(value, "__iter__") else str(value)
 
 
 def _refused(what: Problem) -> Response:
@@ -318,7 +314,7 @@ async def _told(hosted: Hosted, ring: EventRing, after: int, kinds: frozenset[st
                 if not kinds or event.fact.kind in kinds:
                     part.append(
                         f"id: {event.seq}\nevent: {event.fact.kind}\ndata: ".encode()
-                        + msgspec.json.encode(event_body(event), enc_hook=_plain)
+                        + msgspec.json.encode(event_body(event), enc_hook=json_form)
                         + b"\n\n"
                     )
                 if len(part) == PART:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import structlog
 
-from odradek.node.event_line import event_line
+from odradek.node.event_line import event_head, event_line
 from odradek.usage import UsageError
 from odradek.wording import counted
 
@@ -71,13 +71,8 @@ class EventLog:
             self._count += 1
             if self._why_lost is not None:
                 continue
-            event: dict[str, Any] = {
-                "ts_ns": time.monotonic_ns(),
-                "wall_ns": time.time_ns(),
-                "seq": self._count,
-                "node": node_id,
-                "kind": fact.kind,
-            }
+            ts_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+            event = event_head(ts_ns=ts_ns, wall_ns=wall_ns, seq=self._count, node=node_id, kind=fact.kind)
             event.update(fact.fields)
             if self._bodies:
                 event.update(fact.body)

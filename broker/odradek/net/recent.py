@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from odradek.net.clock import Clock
-from odradek.node.event_line import event_line
+from odradek.node.event_line import event_head, event_line
 
 if TYPE_CHECKING:
     from odradek.log.machine import Fact
@@ -90,8 +90,10 @@ class Recent:
 
     def behind(self, kind: str, fields: Mapping[str, object]) -> bytes:
         """A line to stand behind `lines`: something that no broker told, said now."""
-        head = {"ts_ns": time.monotonic_ns(), "wall_ns": time.time_ns(), "seq": self.last + 1, "node": NOBODY}
-        return event_line(head | {"kind": kind} | dict(fields))
+        ts_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+        return event_line(
+            event_head(ts_ns=ts_ns, wall_ns=wall_ns, seq=self.last + 1, node=NOBODY, kind=kind) | dict(fields)
+        )
 
     def after(self, seq: int) -> Iterator[Happened]:
         """The events above this number that are kept, in order."""
@@ -114,11 +116,7 @@ class Recent:
         """All that is kept, as the lines of an event file."""
         wall_ns = time.time_ns() - time.monotonic_ns()
         for each in self.after(0):
-            head: dict[str, object] = {
-                "ts_ns": each.ts_ns,
-                "wall_ns": each.ts_ns + wall_ns,
-                "seq": each.seq,
-                "node": each.node,
-                "kind": each.fact.kind,
-            }
+            head = event_head(
+                ts_ns=each.ts_ns, wall_ns=each.ts_ns + wall_ns, seq=each.seq, node=each.node, kind=each.fact.kind
+            )
             yield event_line(head | each.fact.fields | each.fact.body)

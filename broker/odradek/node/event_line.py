@@ -6,17 +6,22 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-__all__ = ["event_line"]
+__all__ = ["event_head", "event_line", "json_form"]
 
 
-def _plain(value: object) -> object:
+def json_form(value: object) -> object:
     """What JSON has no form for: sets and the like become lists (and bytes, such as topic ids, base64)."""
     if isinstance(value, Iterable):
         return list(value)
     return str(value)
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
+_ENCODER = msgspec.json.Encoder(enc_hook=json_form)
+
+
+def event_head(*, ts_ns: int, wall_ns: int, seq: int, node: int, kind: str) -> dict[str, object]:
+    """The fields that every event has; its own follow them."""
+    return {"ts_ns": ts_ns, "wall_ns": wall_ns, "seq": seq, "node": node, "kind": kind}
 
 
 def event_line(event: Mapping[str, object]) -> bytes:

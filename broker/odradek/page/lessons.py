@@ -217,6 +217,7 @@ def lesson_names() -> list[str]:
     return sorted(each.name.removesuffix(ends) for each in _folder().iterdir() if each.name.endswith(ends))
 
 
+@cache
 def read_lesson(name: str) -> Lesson:
     """A lesson. Raises LookupError, a sentence, for one that there is not."""
     if name not in lesson_names():
@@ -255,7 +256,7 @@ def outcomes() -> Mapping[str, StoryOutcomes]:
 @cache
 def lesson_view(name: str) -> LessonView:
     """A whole lesson, with its history. Raises LookupError, a sentence, for one that there is not."""
-    lesson, events = read_lesson(name), recorded_events(name)
+    lesson, events, told = read_lesson(name), recorded_events(name), outcomes()[name]
     places = placed(lesson.steps, events)
     steps = tuple(
         StepView(
@@ -281,8 +282,8 @@ def lesson_view(name: str) -> LessonView:
         answer=lesson.guilty.answer,
         play=lesson.play,
         survive=lesson.survive,
-        clients=_clients(outcomes()[name]),
-        not_played=outcomes()[name].real.why_not,
+        clients=_clients(told),
+        not_played=told.real.why_not,
         stories=_named(lesson),
         docs=f"docs/stories/{name}.md",
         history=history_of(events, title=name, note="A simulated play of the story; times are milliseconds."),

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from odradek.show.attribution import MESSAGES
 from odradek.show.history import History, Lane, Step
 from odradek.stuck.words import plain
 
@@ -24,7 +25,6 @@ EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
 """The one that ShiViz takes where a log names none."""
 DELIMITER = r"=== (?<trace>.*) ==="
 """What stands before each of several executions, with its name; two of one name would be one."""
-MESSAGES = frozenset({"request", "response"})
 UNSAFE = re.compile(r'[\s"\\{}]')
 """A host ends at a space, and its name is a key of JSON."""
 BRACES = str.maketrans("{}", "()")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from odradek.show.attribution import TRANSACTIONAL
+from odradek.show.attribution import MESSAGES, TRANSACTIONAL
 from odradek.show.history import History, Lane, Step
 from odradek.show.places import VERIFICATION
 from odradek.usage import UsageError
@@ -14,7 +14,6 @@ from odradek.usage import UsageError
 __all__ = ["of_transaction", "only"]
 
 ENDED = ("CompleteCommit", "CompleteAbort")
-MESSAGES = ("request", "response")
 TOLD_BY_OTHERS = frozenset({"resumed", "init_producer_id"})
 """The verdict before it, and the state of the coordinator, say the same."""
 

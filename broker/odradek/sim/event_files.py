@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.node.event_line import event_line
+from odradek.node.event_line import event_head, event_line
 from odradek.sim.faults import told
 from odradek.sim.promises import Violation
 from odradek.sim.run import Run
@@ -31,14 +31,9 @@ class Calm(Struct, frozen=True):
 def event_lines(run: Run) -> Iterator[bytes]:
     """What the brokers of a run that was played have told, as the lines of an event file; times are virtual."""
     for seq, (at_ms, node, fact) in enumerate(run.facts, 1):
-        event: dict[str, object] = {
-            "ts_ns": (at_ms - START_MS) * NS_PER_MS,
-            "wall_ns": at_ms * NS_PER_MS,
-            "seq": seq,
-            "node": node,
-            "kind": fact.kind,
-        }
-        yield event_line(event | fact.fields | fact.body) + b"\n"
+        ts_ns, wall_ns = (at_ms - START_MS) * NS_PER_MS, at_ms * NS_PER_MS
+        head = event_head(ts_ns=ts_ns, wall_ns=wall_ns, seq=seq, node=node, kind=fact.kind)
+        yield event_line(head | fact.fields | fact.body) + b"\n"
 
 
 def write_events(path: Path, run: Run) -> None:

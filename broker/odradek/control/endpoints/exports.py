@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,10 +15,10 @@ from odradek.control.endpoints.asked import Asked, File
 from odradek.control.history import history
 from odradek.control.why import why
 from odradek.net.recent import EVENTS_MAX
-from odradek.show.exports import FORMS, Form
 from odradek.usage import UsageError
 
 if TYPE_CHECKING:
+    from odradek.show.exports import Form
     from odradek.show.history import History
 
 __all__ = ["export"]
@@ -59,22 +59,27 @@ def _of(form: Form) -> Maker:
     return lambda asked, tid: partial(form.write, [_history(asked, tid)], tid)
 
 
-MAKERS: Mapping[str, tuple[str, str, Maker]] = MappingProxyType(
-    {
-        "html": (".html", "text/html; charset=utf-8", _page),
-        "events": (".jsonl", "application/jsonl", _events),
-        **{name: (form.ending, form.media_type, _of(form)) for name, form in FORMS.items()},
-    }
-)
-"""By the name of the form: how the name of its file ends, its media type, and what makes it."""
+@cache
+def _makers() -> Mapping[str, tuple[str, str, Maker]]:
+    """By the name of the form: how the name of its file ends, its media type, and what makes it."""
+    from odradek.show.exports import FORMS  # most hubs are never asked for one
+
+    return MappingProxyType(
+        {
+            "html": (".html", "text/html; charset=utf-8", _page),
+            "events": (".jsonl", "application/jsonl", _events),
+            **{name: (form.ending, form.media_type, _of(form)) for name, form in FORMS.items()},
+        }
+    )
 
 
 async def export(asked: Asked) -> File:
     """The events that are kept in another form, as a file: html, events, svg, mermaid, shiviz or perfetto."""
     form, transactional_id = asked.path["form"], asked.query.get("transaction")
-    if form not in MAKERS:
-        raise LookupError(f"there is no form {form}: there is {', '.join(MAKERS)}")
-    ending, media_type, make = MAKERS[form]
+    makers = _makers()
+    if form not in makers:
+        raise LookupError(f"there is no form {form}: there is {', '.join(makers)}")
+    ending, media_type, make = makers[form]
     try:
         content = await asyncio.to_thread(make(asked, transactional_id))
     except UsageError as error:
