@@ -14,7 +14,7 @@ from odradek.dialects.load import load
 from odradek.dialects.producer import Pair, Refusal
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_key
-from odradek.sim.reader import committed_values
+from odradek.sim.model.reader import committed_values
 from odradek.txn.entry import Entry, decode_entry, encode_entry
 from odradek.txn.states import TxnState
 from odradek.wire.errors import ErrorCode

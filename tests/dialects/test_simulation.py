@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from odradek.dialects.load import names
-from odradek.sim.draw import Settings, draw
-from odradek.sim.promises import Violation
+from odradek.sim.model.promises import Violation
 from odradek.sim.run import Run, run
-from odradek.sim.schedule import Schedule, read_schedule
+from odradek.sim.schedules.schedule import Schedule, read_schedule
+from odradek.sim.workloads.draw import Settings, draw
 
 SEEDS = int(os.environ.get("ODRADEK_SIM_SEEDS", "48")) // 8
 LATE_MARKER = Path(__file__).parent / "late_marker.json"

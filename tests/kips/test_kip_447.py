@@ -21,7 +21,7 @@ from tests.kips.helpers import (
 from tests.kips.test_replicas import LAG, Replicated
 
 from odradek.records.compression import Compression
-from odradek.sim.reader import batches_of
+from odradek.sim.model.reader import batches_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.offset_commit_request import (
     OffsetCommitRequest,

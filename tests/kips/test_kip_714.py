@@ -11,7 +11,7 @@ from odradek.node.transport.router import Router
 from odradek.records.compression import Compression, compress
 from odradek.releases import RELEASES
 from odradek.sim import World
-from odradek.sim.client import SimClient
+from odradek.sim.world.client import SimClient
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 from odradek.wire.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest

@@ -12,8 +12,8 @@ from odradek.node.node import Node
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_key, decode_value
 from odradek.sim import Answer, World
-from odradek.sim.client import SimClient
-from odradek.sim.reader import batches_of, committed_values, kind_of
+from odradek.sim.model.reader import batches_of, committed_values, kind_of
+from odradek.sim.world.client import SimClient
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_producers_request import DescribeProducersRequest
 from odradek.wire.messages.describe_producers_request import TopicRequest as DescribedTopic

@@ -16,7 +16,7 @@ from odradek.net import garbage
 from odradek.net.cluster import RunningCluster
 from odradek.net.garbage import Garbage
 from odradek.net.serve import ServeOptions, serve
-from odradek.sim.world import Lines
+from odradek.sim.world.world import Lines
 from odradek.testing import Cluster
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from msgspec import Struct
 from odradek.net.client import BlockingClient
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.record import Record, build_batch
-from odradek.sim.reader import batches_of, committed_values
+from odradek.sim.model.reader import batches_of, committed_values
 from odradek.testing import Cluster
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

@@ -23,7 +23,7 @@ from odradek.net.cluster import RunningCluster
 from odradek.net.serve import ServeOptions, serve
 from odradek.net.warm import pieces, warm
 from odradek.releases import WIDEST, Release
-from odradek.sim.world import Lines
+from odradek.sim.world.world import Lines
 from odradek.usage import READY
 from odradek.wire.messages.metadata_request import MetadataRequest
 from odradek.wire.registry import ApiKey

@@ -20,8 +20,8 @@ from odradek.log.machine import Answered
 from odradek.log.partition import Partition
 from odradek.log.producers import ProducerState
 from odradek.node.hosting.replication import Replication
-from odradek.sim.draw import Settings, draw
 from odradek.sim.run import run
+from odradek.sim.workloads.draw import Settings, draw
 from odradek.txn.coordinator import TxnCoordinator
 from odradek.txn.ledger import AbortTimedOut
 from odradek.wire.errors import ErrorCode

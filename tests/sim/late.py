@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.control.plan import read_plan
-from odradek.sim.schedule import Deed, Player, Schedule, Send, Txn
+from odradek.sim.schedules.schedule import Deed, Player, Schedule, Send, Txn
 
 __all__ = ["PLAN", "late_record"]
 

@@ -14,14 +14,15 @@ from odradek.all_commands import BROKER
 from odradek.commands import Commands
 from odradek.control.plan import load_plan, read_plan
 from odradek.node.events import Command
-from odradek.sim import story, world
 from odradek.sim.command import Found, add_commands, find
-from odradek.sim.draw import Settings, draw
-from odradek.sim.promises import MEANINGS, PROMISES, Violation
+from odradek.sim.findings import story
+from odradek.sim.findings.shrink import shrink
+from odradek.sim.model.promises import MEANINGS, PROMISES, Violation
 from odradek.sim.run import Run, run
-from odradek.sim.schedule import Schedule, read_schedule, schedule_text
-from odradek.sim.shrink import shrink
-from odradek.sim.workloads import FOCUSES
+from odradek.sim.schedules.schedule import Schedule, read_schedule, schedule_text
+from odradek.sim.workloads.catalogue import FOCUSES
+from odradek.sim.workloads.draw import Settings, draw
+from odradek.sim.world import world
 from odradek.usage import UsageError
 from odradek.wire.messages.produce_request import ProduceRequest
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.sim.draw import draw
 from odradek.sim.run import run
+from odradek.sim.workloads.draw import draw
 
 FINDINGS = [
     # A rule refused the first batch of an older producer, of whom its leader had not heard: it takes any sequence then.

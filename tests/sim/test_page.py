@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from odradek.sim.focus import Focus
-from odradek.sim.promises import PROMISES, Violation
+from odradek.sim.model.promises import PROMISES, Violation
 from odradek.sim.run import run
-from odradek.sim.schedule import KINDS, read_schedule
-from odradek.sim.workloads import FOCUSES
+from odradek.sim.schedules.schedule import KINDS, read_schedule
+from odradek.sim.workloads.catalogue import FOCUSES
+from odradek.sim.workloads.focus import Focus
 
 PAGE = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()
 

@@ -17,9 +17,9 @@ import pytest
 
 from odradek.sim import World
 from odradek.sim import run as runs
-from odradek.sim.draw import draw
 from odradek.sim.run import Report, run
-from odradek.sim.workloads import FOCUSES
+from odradek.sim.workloads.catalogue import FOCUSES
+from odradek.sim.workloads.draw import draw
 
 FIRST_SEED = int(os.environ.get("ODRADEK_SIM_FIRST_SEED", "1"))
 SEEDS = int(os.environ.get("ODRADEK_SIM_SEEDS", "48"))

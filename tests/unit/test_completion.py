@@ -13,7 +13,7 @@ from odradek.completion import SHELLS, script
 from odradek.control.stories import names as stories
 from odradek.dialects.load import names as dialects
 from odradek.releases import RELEASES
-from odradek.sim.workloads import FOCUSES
+from odradek.sim.workloads.catalogue import FOCUSES
 from odradek.usage import UsageError
 
 

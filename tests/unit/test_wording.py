@@ -19,7 +19,7 @@ NOUNS = "broker|client|cluster|event|hit|id|member|partition|push|request|rule|s
 MANY = re.compile(rf" (?:[a-z]+ )?(?:{NOUNS})(?:s\b|es\b|\(e?s\))")
 NEVER_ONE = {
     "node/cluster_spec.py": "is given {chosen.count(twice)} times",  # two or more
-    "sim/share_checks.py": "was delivered {later.count} times",  # above the limit
+    "sim/checks/share_groups.py": "was delivered {later.count} times",  # above the limit
 }
 
 

@@ -24,15 +24,15 @@ from odradek.control.plan import PlanError, load_plan
 from odradek.dialects.load import load, names
 from odradek.node.rules.model import Rule, RuleError
 from odradek.parent import end_with_parent
-from odradek.sim.check import check
-from odradek.sim.draw import Settings, draw
-from odradek.sim.event_files import calm_run, write_events
-from odradek.sim.promises import Violation
+from odradek.sim.checks.event_log import check
+from odradek.sim.findings.event_files import calm_run, write_events
+from odradek.sim.findings.shrink import shrink
+from odradek.sim.findings.story import Story, tell
+from odradek.sim.model.promises import Violation
 from odradek.sim.run import Report, Run
-from odradek.sim.schedule import Schedule, read_schedule, schedule_text
-from odradek.sim.shrink import shrink
-from odradek.sim.story import Story, tell
-from odradek.sim.workloads import FOCUSES
+from odradek.sim.schedules.schedule import Schedule, read_schedule, schedule_text
+from odradek.sim.workloads.catalogue import FOCUSES
+from odradek.sim.workloads.draw import Settings, draw
 from odradek.usage import UsageError
 from odradek.wording import counted
 

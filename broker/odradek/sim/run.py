@@ -16,32 +16,32 @@ from odradek.dialects.load import load, producer_class
 from odradek.dialects.producer import Producer as Core
 from odradek.log.machine import Fact
 from odradek.log.partition import Partition
-from odradek.sim.aborters import Aborter
-from odradek.sim.actors import Asked, Stage
-from odradek.sim.checks import PARTITIONS, TIMEOUT_CHECKS_MS, Checks
-from odradek.sim.committers import Committer
-from odradek.sim.consumers import Consumer
-from odradek.sim.dice import Dice
-from odradek.sim.directories import Lookups
-from odradek.sim.group_checks import offset_problems, rebalance_problems
-from odradek.sim.idempotent import Idempotent
-from odradek.sim.lookers import Looker
-from odradek.sim.lookup_checks import epoch_problems, lookup_problems, metadata_images
-from odradek.sim.members import Member
-from odradek.sim.model import Model, ReadBatch
-from odradek.sim.nemesis import Nemesis
-from odradek.sim.offset_checks import shared_offset_problems, told_at_rest, used_groups
-from odradek.sim.ownership import owners_problems
-from odradek.sim.producers import Producer, Transaction
-from odradek.sim.promises import PROMISES, Problem, Violation
-from odradek.sim.schedule import REMADE, Player, Schedule
-from odradek.sim.share_checks import share_problems
-from odradek.sim.sharers import SHARE_CONFIG, Sharer, share_group_settings
-from odradek.sim.speakers import Speaker, Store
-from odradek.sim.watchers import Group, Watcher, silent_problems, watchers_problems
-from odradek.sim.workers import SESSION_MS, WORK_GROUP, Worker
-from odradek.sim.world import Livelock, World
-from odradek.sim.write_checks import LAG_MAX_MS, write_problems
+from odradek.sim.checks.at_rest import PARTITIONS, TIMEOUT_CHECKS_MS, Checks
+from odradek.sim.checks.groups import offset_problems, rebalance_problems
+from odradek.sim.checks.lookups import epoch_problems, lookup_problems, metadata_images
+from odradek.sim.checks.offsets import shared_offset_problems, told_at_rest, used_groups
+from odradek.sim.checks.ownership import owners_problems
+from odradek.sim.checks.share_groups import share_problems
+from odradek.sim.checks.writes import LAG_MAX_MS, write_problems
+from odradek.sim.clients.aborting_admins import Aborter
+from odradek.sim.clients.consumers import Consumer
+from odradek.sim.clients.describing_admins import Group, Watcher, silent_problems, watchers_problems
+from odradek.sim.clients.dialect_producers import Speaker, Store
+from odradek.sim.clients.directories import Lookups
+from odradek.sim.clients.group_workers import Member
+from odradek.sim.clients.idempotent_producers import Idempotent
+from odradek.sim.clients.lookup_clients import Looker
+from odradek.sim.clients.offset_committers import Committer
+from odradek.sim.clients.producers import Producer, Transaction
+from odradek.sim.clients.share_consumers import SHARE_CONFIG, Sharer, share_group_settings
+from odradek.sim.clients.workers import SESSION_MS, WORK_GROUP, Worker
+from odradek.sim.model.model import Model, ReadBatch
+from odradek.sim.model.promises import PROMISES, Problem, Violation
+from odradek.sim.schedules.nemesis import Nemesis
+from odradek.sim.schedules.schedule import REMADE, Player, Schedule
+from odradek.sim.world.actors import Asked, Stage
+from odradek.sim.world.dice import Dice
+from odradek.sim.world.world import Livelock, World
 from odradek.wire.registry import ApiKey
 
 __all__ = ["Report", "Run", "run"]

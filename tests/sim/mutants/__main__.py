@@ -53,9 +53,9 @@ def look_for(mutant: Mutant, *, seeds: int, seconds: float) -> Search:
 def _play(mutant: Mutant, *, seeds: int, seconds: float) -> Search:
     """Look for one in this process, which has not imported the broker yet."""
     mutant.install()
-    from odradek.sim.draw import draw
-    from odradek.sim.promises import Violation
+    from odradek.sim.model.promises import Violation
     from odradek.sim.run import run
+    from odradek.sim.workloads.draw import draw
 
     began = process_time()
     for seed in range(1, seeds + 1):

@@ -8,8 +8,8 @@ from tests.sim.mutants import __main__ as mutants_main
 from tests.sim.mutants.__main__ import Search, look_for, missing
 from tests.sim.mutants.mutant import Mutant, NotApplicable, mutants
 
-from odradek.sim.promises import PROMISES
-from odradek.sim.workloads import FOCUSES
+from odradek.sim.model.promises import PROMISES
+from odradek.sim.workloads.catalogue import FOCUSES
 
 ALL = mutants()
 QUICK = [each for each in ALL if each.quick]

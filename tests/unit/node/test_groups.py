@@ -10,7 +10,7 @@ from tests.unit.node.helpers import topic_id
 
 from odradek.node.coordinators import CoordinatorKind
 from odradek.sim import World
-from odradek.sim.client import SimClient
+from odradek.sim.world.client import SimClient
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
 from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest

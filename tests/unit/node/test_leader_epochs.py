@@ -8,7 +8,7 @@ import pytest
 from tests.unit.node.helpers import fetch_request, only_fetched
 
 from odradek.sim import World
-from odradek.sim.client import SimClient
+from odradek.sim.world.client import SimClient
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.wire.messages.offset_for_leader_epoch_request import (

@@ -12,7 +12,7 @@ from odradek.logs import make_logger
 from odradek.node.facts import Facts
 from odradek.node.loggers import LOGGERS, ROOT, Loggers
 from odradek.sim import World
-from odradek.sim.world import Lines
+from odradek.sim.world.world import Lines
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.incremental_alter_configs_request import (
     AlterableConfig,

@@ -10,7 +10,7 @@ from odradek.node.routes.metadata import CREATED_MAX
 from odradek.node.routes.offsets import FETCHED_MAX
 from odradek.node.transport.router import ENTRIES_MAX, SHARED_ENTRIES_MAX
 from odradek.sim import SimClient, World
-from odradek.sim.client import Answer
+from odradek.sim.world.client import Answer
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

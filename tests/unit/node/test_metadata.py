@@ -9,7 +9,7 @@ from tests.unit.node.helpers import topic_id
 
 from odradek.node.events import Command
 from odradek.sim import World
-from odradek.sim.client import SimClient
+from odradek.sim.world.client import SimClient
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import (
     CreatableReplicaAssignment,

@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.node.test_groups import OFFSETS_TOPIC, enter, sync_request, world_with_coordinator
 
 from odradek.sim import World
-from odradek.sim.client import SimClient
+from odradek.sim.world.client import SimClient
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
 from odradek.wire.messages.incremental_alter_configs_request import (

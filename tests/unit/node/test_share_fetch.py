@@ -12,7 +12,7 @@ from odradek.metadata.image import ResourceType
 from odradek.node.hosting.shares import write_state
 from odradek.node.rules.one_line import rule
 from odradek.sim import SimClient, World
-from odradek.sim.client import Answer
+from odradek.sim.world.client import Answer
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest
 from odradek.wire.messages.incremental_alter_configs_request import (

@@ -7,7 +7,7 @@ import pytest
 from odradek.config.addresses import parse_overrides
 from odradek.config.table import Config, ConfigError
 from odradek.sim import World
-from odradek.sim.client import SimClient
+from odradek.sim.world.client import SimClient
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 from odradek.wire.messages.incremental_alter_configs_request import (
     AlterableConfig,

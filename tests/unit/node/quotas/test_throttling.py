@@ -13,7 +13,7 @@ from odradek.node.events import Clogged, Drained
 from odradek.node.quotas.usage import Throttles
 from odradek.node.rules.model import Act, Match, Rule
 from odradek.sim import World
-from odradek.sim.client import SimClient
+from odradek.sim.world.client import SimClient
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 from odradek.wire.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

@@ -16,8 +16,8 @@ from odradek.log.machine import Fact
 from odradek.node.rules.model import Rule
 from odradek.node.rules.one_line import rule
 from odradek.sim import World
-from odradek.sim.draw import draw
 from odradek.sim.run import Run
+from odradek.sim.workloads.draw import draw
 from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.fetch_request import FetchRequest
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest

@@ -1,0 +1,87 @@
+"""What a share group has promised to its members (KIP-932), when everything has come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from odradek.log.machine import Fact
+from odradek.sim.clients.share_consumers import DELIVERIES_MAX, LOCK_MS, NEVER, SESSION_MS, TOPIC, Given, Sharer
+from odradek.sim.model.model import Fields
+from odradek.sim.model.promises import Problem
+
+__all__ = ["share_problems"]
+
+TopicPartition = tuple[str, int]
+
+
+def share_problems(
+    sharers: Sequence[Sharer],
+    values: Mapping[TopicPartition, Sequence[bytes | None]],
+    facts: Iterable[tuple[int, int, Fact]],
+    calm_at: int = 0,
+) -> Iterator[Problem]:
+    """Every committed record is delivered at least once, nothing else is, and to one member at a time.
+
+    `calm_at`: since when nothing goes wrong any more.
+    """
+    if not sharers:
+        return
+    given: dict[tuple[int, int], list[Given]] = {}
+    for each in sorted(
+        (each for sharer in sharers for each in sharer.given), key=lambda each: (each.told_at, each.count)
+    ):
+        given.setdefault((each.partition, each.offset), []).append(each)
+    committed = {value for found in values.values() for value in found}
+    delivered = {each.value for of_record in given.values() for each in of_record}
+    for value in sorted(delivered - committed, key=repr):
+        yield Problem("aborted read", f"{value!r} was given to a member of {TOPIC}'s share group")
+    for value in sorted(committed - delivered, key=repr):
+        yield Problem("lost write", f"{value!r} is committed, and no member of the share group was given it")
+    taken_over: dict[int, list[int]] = {}
+    for at, _, fact in facts:
+        fields: Fields = fact.fields
+        if fact.kind == "leadership_taken" and fields["topic"] == TOPIC:
+            taken_over.setdefault(fields["partition"], []).append(at)
+    for (partition, offset), of_record in given.items():
+        where = f"{TOPIC}-{partition} at {offset}"
+        moved = taken_over.get(partition, [])
+        for number, later in enumerate(of_record):
+            if later.count > DELIVERIES_MAX:
+                yield Problem("delivered again", f"{where} was delivered {later.count} times")
+            if later.refused_at < later.asked_at + LOCK_MS and not _moved(later, later.refused_at, moved):
+                yield Problem("broken lock", f"{where} was with {later.member}, which was told that it is not")
+            for earlier in of_record[:number]:
+                yield from _between(where, earlier, later, moved)
+        # What is given twice in one millisecond is told apart by how often that was.
+        last = max(of_record, key=lambda each: each.count)
+        is_accepted = any(each.accepted_at < NEVER or each.is_unsure for each in of_record)
+        if not is_accepted and _is_kept(last, sharers, calm_at):
+            yield Problem("kept for ever", f"{where} is with {last.member}, whose lock is over")
+
+
+def _between(where: str, earlier: Given, later: Given, moved: Sequence[int]) -> Iterator[Problem]:
+    if earlier.accepted_at < NEVER and later.asked_at > earlier.accepted_at:
+        yield Problem("delivered again", f"{where} was accepted by {earlier.member}, and given to {later.member}")
+    if earlier.accepted_at < NEVER and earlier.said_at > later.told_at and earlier.member != later.member:
+        had_until = min(later.asked_at + LOCK_MS, later.let_go_at)
+        if earlier.accepted_at < had_until and not _moved(later, earlier.accepted_at, moved):
+            yield Problem("broken lock", f"{where} was accepted by {earlier.member} while {later.member} had it")
+    # Locks are the leader's own: with it they are gone.
+    if later.told_at < min(earlier.asked_at + LOCK_MS, earlier.let_go_at) and not _moved(earlier, later.told_at, moved):
+        yield Problem("broken lock", f"{where} was given to {later.member} while {earlier.member} had it")
+
+
+def _is_kept(given: Given, sharers: Sequence[Sharer], calm_at: int) -> bool:
+    """Whether somebody has asked its leader for records in vain since its lock was over.
+
+    Whoever had it since, and had no answer, has lost it as long after the trouble; too often, and it is given up.
+    """
+    lost = sum(each.lost[given.partition] for each in sharers)
+    over_at = max(given.told_at, calm_at + LOCK_MS) + LOCK_MS + SESSION_MS
+    asked_at = max(each.in_vain.get(given.partition, 0) for each in sharers)
+    return given.count + lost < DELIVERIES_MAX and asked_at > over_at
+
+
+def _moved(given: Given, until: int, moved: Sequence[int]) -> bool:
+    """Whether the partition had another leader meanwhile."""
+    return any(given.asked_at <= at <= until for at in moved)

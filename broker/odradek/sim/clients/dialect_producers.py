@@ -1,0 +1,178 @@
+"""Producers of a dialect: the steps of `odradek.dialects.producer`, played by a script like any other client's.
+
+Where the dialect keeps prepared transactions (KIP-939) they commit in two phases: the id and epoch of what is prepared
+go to a store outside, and whoever has the transactional id next, after a crash or in place of the one before, keeps the
+transaction and ends it as the store says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from odradek.dialects.producer import NOBODY, Pair, Pause, Refusal, Role, Steps
+from odradek.dialects.producer import Ask as Wanted
+from odradek.dialects.producer import Producer as Core
+from odradek.node.coordinators import CoordinatorKind
+from odradek.sim.clients.directories import Looks
+from odradek.sim.clients.producers import TOPIC, MustAbort, MustRestart, Producer, Transaction, WalksAway
+from odradek.sim.schedules.schedule import Send, Txn
+from odradek.sim.world.actors import Ask, AskAll, Script, Sleep
+from odradek.sim.world.world import World
+
+__all__ = ["Speaker", "Store"]
+
+T = TypeVar("T")
+PATIENCE_MS = 3_000
+
+
+class Store(Struct):
+    """The other participant of a two-phase commit: what it has committed, and who may still tell it to."""
+
+    owners: dict[str, Speaker] = {}
+    prepared: dict[str, Pair] = {}
+
+
+class Speaker(Producer):
+    """One instance of a transactional id that speaks the dialect of its brokers."""
+
+    def __init__(self, world: World, *, kind: type[Core], careful: bool, level: int, store: Store, **how: Any) -> None:
+        super().__init__(world, **how)
+        self._kind = kind
+        self._careful = careful
+        self._level = level
+        self._store = store
+        self.core = self._new_core()
+        self.new = self.core.adds_implicitly
+
+    def _new_core(self) -> Core:
+        how: dict[str, Any] = {"level": self._level, "careful": self._careful, "now": lambda: self.world.now}
+        core = self._kind(self.world.config.release, self.tid, timeout_ms=self.timeout_ms, **how)
+        if core.keeps:
+            core = self._kind(self.world.config.release, self.tid, two_phase=True, **how)
+        return core
+
+    # ------------------------------------------------------------------ its life
+
+    def _restart(self) -> Script:
+        """Another self begins, and ends what the former one has left."""
+        while True:
+            core = self.core = self._new_core()
+            try:
+                yield from self._run(core.init(keep=core.keeps))
+                if core.keeps:
+                    # From here on nobody else decides about this transactional id.
+                    self._store.owners[self.tid] = self
+                    yield from self._run(core.complete(self._store.prepared.get(self.tid, NOBODY)))
+                return
+            except (MustAbort, MustRestart):
+                yield Sleep(100)
+
+    def _transact(self, transaction: Transaction, plan: Txn) -> Script:
+        core = self.core
+        partitions = [(TOPIC, send.partition) for send in plan.sends]
+        try:
+            yield from self._run(core.begin(partitions))
+            for number, send in enumerate(plan.sends):
+                yield from self._send(transaction, send, number)
+                yield Sleep(send.pause_ms)
+            if plan.offset:
+                transaction.with_offset = True
+                yield from self._run(core.commit_offsets(self.group, {(TOPIC, 0): transaction.number}))
+            dies = plan.ending == "walk away" or (not self.goes_on() and plan.seed % 2 == 1)
+            if dies and not core.keeps:
+                raise WalksAway
+            if dies:
+                # Nobody would ever end it: a transaction of two phases has no timeout.
+                raise MustRestart
+        except MustAbort:
+            yield from self._finish(transaction, commit=False)
+            return
+        yield from self._finish(transaction, commit=plan.ending == "commit", crashes=plan.seed % 3 == 0)
+
+    def _send(self, transaction: Transaction, send: Send, number: int) -> Script:
+        # Who is not careful has no way to leave a batch behind that may be written yet, and waits for it.
+        gives_up = send.gives_up and (self._careful or self.core.adds_implicitly)
+        partition = (TOPIC, send.partition)
+        for batch_number, records in enumerate(send.records):
+            name = f"{self.name}/{transaction.number}/{send.partition}/{number}/{batch_number}"
+            values = [f"{name}/{each}".encode() for each in range(records)]
+            transaction.values.setdefault(partition, []).extend(values)
+            steps = self.core.send(*partition, *values)
+            offset = yield from self._run(
+                steps, patience_ms=send.patience_ms if gives_up else PATIENCE_MS, send=send, gives_up=gives_up
+            )
+            transaction.told.append((partition, offset, values))
+
+    def _finish(self, transaction: Transaction, *, commit: bool, crashes: bool = False) -> Script:
+        core = self.core
+        if commit and core.keeps:
+            if self._store.owners.get(self.tid) is not self:
+                raise MustRestart
+            self._store.prepared[self.tid] = core.prepare()
+            # What the store has committed is committed, whoever brings it to an end.
+            transaction.outcome, transaction.commit_asked = "committed", True
+            if crashes:
+                raise MustRestart
+        transaction.commit_asked = commit
+        try:
+            yield from self._run(core.end(commit=commit))
+        except MustAbort:
+            raise MustRestart from None
+        transaction.outcome = "committed" if commit else "aborted"
+
+    # ------------------------------------------------------------------ its steps
+
+    def _run(
+        self, steps: Steps[T], *, patience_ms: int = PATIENCE_MS, send: Send | None = None, gives_up: bool = False
+    ) -> Generator[Sleep | Ask | AskAll, Any, T]:
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as stop:
+                self._note()
+                done: T = stop.value
+                return done
+            except Refusal as refusal:
+                self._note()
+                raise (MustRestart if refusal.is_fatal else MustAbort) from None
+            if isinstance(step, Pause):
+                yield Sleep(self.random.randint(5, 100))
+                answer = None
+                continue
+            node_id = yield from self._node_of(step)
+            if node_id < 0:
+                answer = None
+            elif step.role is Role.LEADER:
+                hangs_up = send is None or send.hangs_up
+                [answer] = yield AskAll(node_id, (step.request,), step.version, patience_ms, hangs_up)
+            else:
+                answer = yield Ask(node_id, step.request, step.version)
+            if answer is None:
+                self._meet(type(step.request).__name__, None)
+                if gives_up and step.role is Role.LEADER:
+                    steps.close()
+                    self.core.gave_up()
+                    raise MustAbort
+
+    def _note(self) -> None:
+        """Keep up with the id and epoch; with those that InitProducerId has replaced nothing is written any more."""
+        if self.core.pair == self.pair:
+            return
+        if not self.new:
+            self.over[self.pair] = {(log.topic, log.index): log.end_offset for log in self.world.store.logs()}
+        self.pair = self.core.pair
+
+    def _node_of(self, step: Wanted) -> Looks:
+        match step.role, step.key:
+            case Role.LEADER, (str(topic), int(index)):
+                return (yield from self.directory.leader((topic, index)))
+            case Role.GROUP, str(group):
+                return (yield from self.directory.coordinator(CoordinatorKind.GROUP, group))
+            case Role.TRANSACTIONS, str(tid):
+                return (yield from self.directory.coordinator(CoordinatorKind.TRANSACTION, tid))
+            case _:
+                return self.directory.anyone()

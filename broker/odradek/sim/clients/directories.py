@@ -1,0 +1,287 @@
+"""How clients know who leads a partition and coordinates an id: from a broker's image at once, or as real ones do.
+
+Real ones ask any broker (FindCoordinator, Metadata), keep what they are told, and go on with it until an error or a
+lost connection tells them otherwise. Of two leaders of a partition they believe the one with the higher epoch
+(KIP-320); who is sent away with the name of another leader goes there at once, if that one is newer (KIP-951).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from random import Random
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.sim.world.actors import Ask
+from odradek.sim.world.dice import Dice
+from odradek.sim.world.world import World
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from odradek.wire.messages.metadata_response import MetadataResponse, MetadataResponseTopic
+from odradek.wire.primitives import ZERO_UUID
+from odradek.wire.registry import ApiKey
+
+__all__ = [
+    "NOBODY",
+    "NOT_KNOWN",
+    "Directory",
+    "Images",
+    "Hint",
+    "Known",
+    "Looks",
+    "Lookups",
+    "coordinators_told",
+    "find_request",
+    "key_type",
+    "metadata_request",
+    "offered",
+]
+
+TopicPartition: TypeAlias = tuple[str, int]
+Looks: TypeAlias = Generator[Ask, Any, int]
+"""Ends with the id of a broker, or `NOBODY`."""
+NOBODY = -1
+PATIENCE_MS = 800
+"""As long as a lookup is waited for."""
+BATCHED_SINCE = 4
+"""From this version on FindCoordinator takes several keys (KIP-699)."""
+FIND_VERSIONS = (1, 3, 4, 6)
+METADATA_VERSIONS = (10, 11, 12, 13)
+"""All of them tell leader epochs, and the ids of topics, by which one is told from another of its name."""
+MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""For these a client looks for another coordinator; one that loads is asked again."""
+OUTDATED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+"""For these it asks for the metadata again."""
+
+
+class Known(Struct, frozen=True):
+    """What a client knows of a partition."""
+
+    leader: int = NOBODY
+    epoch: int = -1
+    topic_id: bytes = ZERO_UUID
+
+
+NOT_KNOWN = Known()
+
+
+class Hint(Protocol):
+    """The leader that an answer names in place of the broker that was asked (KIP-951)."""
+
+    @property
+    def leader_id(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+
+
+class Directory(Protocol):
+    """Where a client looks who leads and coordinates what."""
+
+    def anyone(self) -> int:
+        """A broker for what each of them can do."""
+        ...
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> Looks:
+        """Who coordinates an id, as far as the client can tell."""
+        ...
+
+    def leader(self, partition: TopicPartition) -> Looks:
+        """Who leads a partition, as far as the client can tell."""
+        ...
+
+    def known(self, partition: TopicPartition) -> Known:
+        """What the client has been told of a partition."""
+        ...
+
+    def answered(self, kind: CoordinatorKind, key: str, node_id: int, error: int | None) -> None:
+        """What a coordinator has answered; None: nothing."""
+        ...
+
+    def led(self, partition: TopicPartition, node_id: int, error: int | None, hint: Hint | None = None) -> None:
+        """What a leader has answered; None: nothing."""
+        ...
+
+
+class Images:
+    """Looks into the image of any broker that runs; not all of them know the latest."""
+
+    def __init__(self, world: World, random: Callable[[], Random]) -> None:
+        self._world = world
+        self._random = random
+
+    def anyone(self) -> int:
+        """A broker that runs."""
+        return self._random().choice(self._world.running)
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> Looks:
+        """Who leads the partition of the id."""
+        yield from ()
+        topic = self._world.nodes[self.anyone()].image.topic(kind.topic)
+        assert topic is not None
+        return topic.partitions[partition_for(key, len(topic.partitions))].leader
+
+    def leader(self, partition: TopicPartition) -> Looks:
+        """As a broker has heard."""
+        yield from ()
+        return self._world.leader_known_to(self.anyone(), *partition)
+
+    def known(self, partition: TopicPartition) -> Known:
+        """Nothing is kept."""
+        return NOT_KNOWN
+
+    def answered(self, kind: CoordinatorKind, key: str, node_id: int, error: int | None) -> None:
+        """Nothing is kept."""
+
+    def led(self, partition: TopicPartition, node_id: int, error: int | None, hint: Hint | None = None) -> None:
+        """Nothing is kept."""
+
+
+class Lookups:
+    """Asks, and keeps what it is told."""
+
+    def __init__(self, world: World, seed: str) -> None:
+        self._dice = Dice(seed)
+        self._find_version = offered(world, ApiKey.FIND_COORDINATOR, self._dice.choice(FIND_VERSIONS))
+        self._metadata_version = offered(world, ApiKey.METADATA, self._dice.choice(METADATA_VERSIONS))
+        self._bootstrap = [broker.node_id for broker in world.spec.brokers]
+        self._brokers = self._bootstrap
+        """Those that the last metadata named, but for those that could not be reached since."""
+        self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
+        self._partitions: dict[TopicPartition, Known] = {}
+        self._outdated = False
+        """Whether it wants to know anew who leads what; until it is told it goes on with what it knows."""
+
+    def anyone(self) -> int:
+        """A broker that it knows; with none left it begins with those that it was configured with (KIP-899)."""
+        return self._dice.choice(self._brokers or self._bootstrap)
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> Looks:
+        """Whom it was told, or is told now."""
+        known = self._coordinators.get((kind, key))
+        if known is not None:
+            return known
+        node_id = self.anyone()
+        version = self._find_version
+        response = yield Ask(node_id, find_request(kind, [key], version), version, PATIENCE_MS)
+        if response is None:
+            self._lost(node_id)
+            return NOBODY
+        [found] = coordinators_told(key, response, version)
+        if found.error_code != ErrorCode.NONE:
+            return NOBODY
+        self._coordinators[kind, key] = found.node_id
+        return found.node_id
+
+    def leader(self, partition: TopicPartition) -> Looks:
+        """Whom it was told, with what it is told now if that is newer."""
+        if self._outdated or self.known(partition).leader < 0:
+            node_id = self.anyone()
+            topics = sorted({partition[0], *(name for name, _ in self._partitions)})
+            told: MetadataResponse | None = yield Ask(
+                node_id, metadata_request(topics), self._metadata_version, PATIENCE_MS
+            )
+            if told is None:
+                self._lost(node_id)
+            else:
+                self._take(told)
+        return self.known(partition).leader
+
+    def known(self, partition: TopicPartition) -> Known:
+        """What it was told of a partition."""
+        return self._partitions.get(partition, NOT_KNOWN)
+
+    def answered(self, kind: CoordinatorKind, key: str, node_id: int, error: int | None) -> None:
+        """A coordinator that is none, or cannot be reached, is looked for."""
+        if error is None:
+            self._lost(node_id)
+        elif error in MOVED and self._coordinators.get((kind, key)) == node_id:
+            del self._coordinators[kind, key]
+
+    def led(self, partition: TopicPartition, node_id: int, error: int | None, hint: Hint | None = None) -> None:
+        """A leader that is none, or cannot be reached, is asked for, unless the answer names a newer one."""
+        if error is None:
+            self._lost(node_id)
+        elif error in OUTDATED:
+            before = self.known(partition)
+            if hint is not None and hint.leader_id >= 0 and hint.leader_epoch > before.epoch:
+                self._partitions[partition] = Known(hint.leader_id, hint.leader_epoch, before.topic_id)
+                # The metadata is asked for beside it, and told sooner or later than the request is sent again.
+                self._outdated = self._outdated or self._dice.random() < 0.5
+            else:
+                self._outdated = True
+
+    def _lost(self, node_id: int) -> None:
+        self._brokers = [each for each in self._brokers if each != node_id]
+        self._coordinators = {key: each for key, each in self._coordinators.items() if each != node_id}
+        self._outdated = True
+
+    def _take(self, told: MetadataResponse) -> None:
+        self._brokers = [broker.node_id for broker in told.brokers]
+        self._outdated = False
+        for each in told.topics:
+            self._take_topic(each)
+
+    def _take_topic(self, topic: MetadataResponseTopic) -> None:
+        name = topic.name or ""
+        if topic.error_code != ErrorCode.NONE:
+            self._outdated = True
+            self._partitions = {key: known for key, known in self._partitions.items() if key[0] != name}
+        for partition in topic.partitions:
+            before = self.known((name, partition.partition_index))
+            if partition.error_code in OUTDATED:
+                self._outdated = True
+            if before.topic_id == topic.topic_id and partition.leader_epoch < before.epoch:
+                # A broker that lags behind the one that was asked before.
+                continue
+            told = Known(partition.leader_id, partition.leader_epoch, topic.topic_id)
+            self._partitions[name, partition.partition_index] = told
+
+
+# ---------------------------------------------------------------------- requests
+
+
+def offered(world: World, api_key: ApiKey, version: int) -> int:
+    """The version, or the newest that the brokers have."""
+    apis = world.config.release.apis
+    return version if apis is None else min(version, apis[api_key.name][1])
+
+
+def key_type(kind: CoordinatorKind) -> int:
+    """What FindCoordinator calls ids of a kind."""
+    return 1 if kind is CoordinatorKind.TRANSACTION else 0
+
+
+def find_request(kind: CoordinatorKind, keys: list[str], version: int) -> FindCoordinatorRequest:
+    """Who coordinates these ids; older versions ask for one."""
+    if version >= BATCHED_SINCE:
+        return FindCoordinatorRequest(key_type=key_type(kind), coordinator_keys=keys)
+    [key] = keys
+    return FindCoordinatorRequest(key=key, key_type=key_type(kind))
+
+
+def coordinators_told(key: str, response: FindCoordinatorResponse, version: int) -> Iterator[Coordinator]:
+    """What was told of each id; older versions do not repeat the one that was asked for."""
+    if version >= BATCHED_SINCE:
+        yield from response.coordinators
+        return
+    yield Coordinator(key, response.node_id, response.host, response.port, response.error_code)
+
+
+def metadata_request(topics: list[str]) -> MetadataRequest:
+    """What there is of these topics, none of which is to be made."""
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False)

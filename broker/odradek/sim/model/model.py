@@ -1,0 +1,404 @@
+"""What a transaction is, told from what brokers say of themselves; written from the KIPs, not from the broker.
+
+The model takes the events of a run one after the other (docs/events.md), whoever the clients were. It keeps where each
+transaction begins and ends in each partition, and what its coordinator has decided. By that it judges each event, and
+each read: what a reader sees at any time has to follow from the transactions that have ended by then.
+
+It judges only what it knows for certain. A coordinator that takes over says nothing of what it has read in its log, so
+an id of that coordinator is unknown until its next change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from odradek.sim.model.promises import Problem
+
+__all__ = ["Fields", "Model", "ReadBatch"]
+
+Fields = Mapping[str, Any]
+
+
+class Event(Protocol):
+    """Something that a broker says of itself."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def fields(self) -> Fields: ...
+
+
+TopicPartition = tuple[str, int]
+COORDINATORS = "__transaction_state"
+BEFORE_THE_FIRST = None
+FOLLOWS: Mapping[str | None, frozenset[str]] = {
+    BEFORE_THE_FIRST: frozenset({"Empty"}),
+    "Empty": frozenset({"Ongoing", "PrepareAbort", "PrepareCommit", "Dead"}),
+    "Ongoing": frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"}),
+    "PrepareCommit": frozenset({"CompleteCommit"}),
+    "PrepareAbort": frozenset({"CompleteAbort"}),
+    "PrepareEpochFence": frozenset({"PrepareAbort"}),
+    "CompleteCommit": frozenset({"Empty", "Ongoing", "PrepareAbort", "PrepareCommit", "Dead"}),
+    "CompleteAbort": frozenset({"Empty", "Ongoing", "PrepareAbort", "PrepareCommit", "Dead"}),
+    "Dead": frozenset(),
+}
+"""KIP-98; since KIP-890 an empty transaction may be ended, because the end bumps the epoch."""
+RESTING = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
+COMPLETE = {"CompleteCommit": True, "CompleteAbort": False}
+DECIDED = {"PrepareCommit": True, "PrepareAbort": False}
+
+
+class ReadBatch(Struct, frozen=True):
+    """A transactional batch that a reader of committed records was given."""
+
+    producer_id: int
+    offset: int
+    is_seen: bool
+    """Whether its records were read, or passed over as aborted."""
+
+
+class _Span(Struct):
+    """A transaction in one partition: from its first record to its marker."""
+
+    producer_id: int
+    epoch: int
+    first: int
+    end: int | None = None
+    commit: bool = False
+
+
+class _Partition:
+    def __init__(self) -> None:
+        self.open: dict[int, _Span] = {}
+        self.ended: dict[int, list[_Span]] = {}
+        self.unreplicated: list[_Span] = []
+        """Those of `ended` whose marker no high watermark that was told has passed."""
+        self.epochs: dict[int, int] = {}
+        """Of the last marker, by producer id."""
+        self.stable = 0
+        self.leader_epoch = -1
+        self.is_led = False
+
+    def truncate(self, end_offset: int) -> None:
+        """What stood from there on has never been."""
+        self.open = {key: span for key, span in self.open.items() if span.first < end_offset}
+        for producer_id, spans in self.ended.items():
+            for span in [each for each in spans if (each.end or 0) >= end_offset]:
+                spans.remove(span)
+                if span.first < end_offset:
+                    span.end = None
+                    self.open[producer_id] = span
+        self.unreplicated = [span for span in self.unreplicated if span.end is not None and span.end < end_offset]
+        self.stable = min(self.stable, end_offset, *(span.first for span in self.open.values()))
+
+    def undecided_before(self, stable: int, high_watermark: int) -> _Span | None:
+        """A transaction that begins below this last stable offset, and whose marker may still be lost."""
+        for span in self.unreplicated:
+            if span.first < stable and high_watermark <= (span.end or 0):
+                return span
+        return None
+
+    def span_at(self, producer_id: int, offset: int) -> _Span | None:
+        """The transaction that this record belongs to."""
+        for span in reversed(self.ended.get(producer_id, [])):
+            if span.first <= offset < (span.end or 0):
+                return span
+        return self.open.get(producer_id)
+
+
+class _Id:
+    """What is known of a transactional id."""
+
+    def __init__(self) -> None:
+        self.state: str | None = None
+        self.is_known = False
+        """Whether the state is its present one."""
+        self.partitions: set[TopicPartition] | None = None
+        """Of the open transaction; None if they are not known."""
+        self.producer_ids: set[int] = set()
+        self.changed = 0
+        """Number of the event that changed it last."""
+
+
+class Model:
+    """Takes events in their order, and collects what does not follow from the promises."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.events, self.reads = 0, 0
+        """How many it has judged; a read is one of a batch."""
+        self._partitions: dict[tuple[TopicPartition, str], _Partition] = {}
+        """By the id of the topic as well, as far as it is known: another topic may get the name."""
+        self._topic_ids: dict[tuple[int, TopicPartition], str] = {}
+        """Which topic a broker means."""
+        self._present: dict[TopicPartition, str] = {}
+        """Which topic has the name, as far as any leader has said."""
+        self._suspects: list[tuple[TopicPartition, str, Problem]] = []
+        """What was open when its transaction was complete: it hangs, unless its topic turns out to be deleted."""
+        self._ids: dict[str, _Id] = {}
+        self._id_of: dict[int, str] = {}
+        self._epochs: dict[int, int] = {}
+        """The highest that was given out, by producer id."""
+        self._decisions: dict[tuple[int, int], bool] = {}
+        self._asked: dict[tuple[int, int, int, TopicPartition], list[int]] = {}
+        """Numbers of the events with which a leader began to ask about a producer, the oldest first."""
+        self._takes: Mapping[str, Callable[[Fields], None]] = {
+            "init_producer_id": self._initialised,
+            "transaction_kept": self._kept,
+            "state_change": self._changed,
+            "partitions_added": self._added,
+            "verify_start": self._asks,
+            "verify_end": self._answered,
+            "transaction_opened": self._opened,
+            "marker_written": self._marked,
+            "transaction_closed": self._closed,
+            "lso_moved": self._moved,
+            "log_truncated": self._truncated,
+            "leadership_taken": self._taken,
+            "leadership_given_up": self._given_up,
+        }
+        self._node = -1
+
+    def take_all(self, events: Iterable[tuple[int, Event]]) -> None:
+        """The next events, each with the broker that it is of."""
+        takes = self._takes
+        for node, event in events:
+            self.events += 1
+            take = takes.get(event.kind)
+            if take is not None:
+                self._node = node
+                take(event.fields)
+
+    def take(self, node: int, kind: str, fields: Fields) -> None:
+        """The next event, of this broker."""
+        self.events += 1
+        take = self._takes.get(kind)
+        if take is not None:
+            self._node = node
+            take(fields)
+
+    def end(self, *, deleted: Collection[str] = ()) -> None:
+        """Nothing more comes: what has ended for its coordinator is open nowhere.
+
+        Of the topics that are `deleted` in the end a leader that had died before could not say that they are gone.
+        """
+        hanging = [each for each in self._suspects if each[0][0] not in deleted and self._is_there(each[0], each[1])]
+        self.problems += [problem for _, _, problem in hanging]
+        told = {(key, topic_id) for key, topic_id, _ in hanging}
+        for (key, topic_id), partition in self._partitions.items():
+            if key[0] in deleted or not self._is_there(key, topic_id) or (key, topic_id) in told:
+                continue
+            for span in partition.open.values():
+                known = self._known(span.producer_id)
+                if known is not None and known.is_known and known.state in RESTING:
+                    self._say("hanging transaction", f"{_told(key)} holds one of producer {span.producer_id} open")
+
+    def _is_there(self, key: TopicPartition, topic_id: str) -> bool:
+        """Whether the topic still has the name, and is led."""
+        return self._present.get(key, "") == topic_id and self._partitions[key, topic_id].is_led
+
+    def read(
+        self, key: TopicPartition, batches: Iterable[ReadBatch], *, end: int = 0, high_watermark: int | None = None
+    ) -> None:
+        """What a reader of committed records was given now, and where it was told that these and all records end."""
+        partition = self._named(key, self._present.get(key, ""))
+        if high_watermark is not None:
+            self._hold_back(key, partition, stable=end, high_watermark=high_watermark)
+        for each in partition.open.values():
+            if each.first < end:
+                self._say("last stable offset", f"that of {_told(key)} is told as {end}, one is open at {each.first}")
+        for batch in batches:
+            self.reads += 1
+            span = partition.span_at(batch.producer_id, batch.offset)
+            where = f"offset {batch.offset} of {_told(key)}, of producer {batch.producer_id}"
+            if span is None or span.end is None:
+                self._say("dirty read", f"{where}, was given out while its transaction was open")
+            elif span.commit and not batch.is_seen:
+                self._say("lost write", f"{where}, was passed over, and its transaction committed at {span.end}")
+            elif batch.is_seen and not span.commit:
+                self._say("aborted read", f"{where}, was read, and its transaction aborted at {span.end}")
+
+    def _say(self, name: str, seen: str) -> None:
+        self.problems.append(Problem(name, seen))
+
+    def _of(self, key: TopicPartition) -> _Partition:
+        """What the broker that speaks means by the name."""
+        return self._named(key, self._topic_ids.get((self._node, key), ""))
+
+    def _named(self, key: TopicPartition, topic_id: str) -> _Partition:
+        found = self._partitions.get((key, topic_id))
+        if found is None:
+            found = self._partitions[key, topic_id] = _Partition()
+        return found
+
+    def _known(self, producer_id: int) -> _Id | None:
+        return self._ids.get(self._id_of.get(producer_id, ""))
+
+    # ------------------------------------------------------------------ coordinators
+
+    def _id(self, fields: Fields) -> _Id:
+        name, producer_id, epoch = fields["transactional_id"], fields["producer_id"], fields["producer_epoch"]
+        found = self._ids.setdefault(name, _Id())
+        found.producer_ids.add(producer_id)
+        self._id_of[producer_id] = name
+        highest = self._epochs.get(producer_id, -1)
+        if epoch < highest:
+            self._say("reused epoch", f"{name} has epoch {epoch} of producer {producer_id} after {highest}")
+        self._epochs[producer_id] = max(epoch, highest)
+        return found
+
+    def _initialised(self, fields: Fields) -> None:
+        self._id(fields)
+
+    def _kept(self, fields: Fields) -> None:
+        found = self._id(fields)
+        found.is_known, found.partitions = False, None
+
+    def _changed(self, fields: Fields) -> None:
+        found, before, after = self._id(fields), fields.get("state_from"), fields["state_to"]
+        name = fields["transactional_id"]
+        if found.is_known and found.state != before:
+            self._say("wrong transition", f"{name} goes from {before} to {after}, and was in {found.state}")
+        if after not in FOLLOWS.get(before, ()):
+            self._say("wrong transition", f"{name} goes from {before} to {after}")
+        found.state, found.is_known, found.changed = after, True, self.events
+        if after == "Ongoing":
+            found.partitions = set()
+        if after in DECIDED:
+            self._decisions[fields["producer_id"], fields["producer_epoch"]] = DECIDED[after]
+        if after in COMPLETE:
+            self._completed(name, found)
+        if after == "Dead":
+            del self._ids[name]
+
+    def _completed(self, name: str, found: _Id) -> None:
+        """Its markers are written: none of its partitions holds it open any more."""
+        for (key, topic_id), partition in self._partitions.items():
+            for producer_id in found.producer_ids & partition.open.keys():
+                if self._is_there(key, topic_id):
+                    # The coordinator may have heard of the topic's end before its leader.
+                    seen = f"{name} is complete, and {_told(key)} holds it open at {partition.open[producer_id].first}"
+                    self._suspects.append((key, topic_id, Problem("hanging transaction", seen)))
+
+    def _added(self, fields: Fields) -> None:
+        found = self._id(fields)
+        if found.partitions is not None:
+            found.partitions.add((fields["topic"], fields["partition"]))
+
+    def _asks(self, fields: Fields) -> None:
+        self._asked.setdefault(self._question(fields), []).append(self.events)
+
+    def _question(self, fields: Fields) -> tuple[int, int, int, TopicPartition]:
+        return self._node, fields["producer_id"], fields["producer_epoch"], (fields["topic"], fields["partition"])
+
+    def _answered(self, fields: Fields) -> None:
+        key = (fields["topic"], fields["partition"])
+        # Whoever asks again before there is an answer is answered later.
+        questions = self._asked.get(self._question(fields))
+        asked = questions.pop(0) if questions else None
+        found = self._ids.get(fields["transactional_id"])
+        if fields["verdict"] != "accepted" or asked is None or found is None or not found.is_known:
+            return
+        if found.changed > asked:
+            return
+        # Nothing has changed since the question, so that there is one answer to it.
+        is_open = found.state == "Ongoing" and (found.partitions is None or key in found.partitions)
+        if not is_open or fields["producer_epoch"] < self._epochs.get(fields["producer_id"], 0):
+            self._say("wrong verdict", f"{_told(key)} was told yes for {fields['transactional_id']} in {found.state}")
+
+    # ------------------------------------------------------------------ partitions
+
+    def _opened(self, fields: Fields) -> None:
+        key, producer_id, offset = (fields["topic"], fields["partition"]), fields["producer_id"], fields["offset"]
+        partition, known = self._of(key), self._known(producer_id)
+        if producer_id in partition.open:
+            self._say("overlapping transactions", f"{_told(key)} opens one of producer {producer_id} twice")
+        partition.open[producer_id] = _Span(producer_id, fields["producer_epoch"], offset)
+        if known is None or not known.is_known:
+            return
+        is_added = known.partitions is None or key in known.partitions
+        # While markers are owed, what was verified before may still be written: its marker comes behind it.
+        if known.state in RESTING or not is_added:
+            self._say(
+                "late record", f"{_told(key)} opens a transaction at {offset}, and its coordinator has none there"
+            )
+
+    def _marked(self, fields: Fields) -> None:
+        key, producer_id, epoch = (
+            (fields["topic"], fields["partition"]),
+            fields["producer_id"],
+            fields["producer_epoch"],
+        )
+        partition = self._of(key)
+        last = partition.epochs.get(producer_id, -1)
+        if epoch < last:
+            self._say("wrong marker", f"{_told(key)} has a marker of epoch {epoch} behind one of {last}")
+        partition.epochs[producer_id] = max(epoch, last)
+
+    def _closed(self, fields: Fields) -> None:
+        key, producer_id, epoch = (
+            (fields["topic"], fields["partition"]),
+            fields["producer_id"],
+            fields["producer_epoch"],
+        )
+        partition = self._of(key)
+        span = partition.open.pop(producer_id, None)
+        if span is None:
+            # It began before the events did.
+            span = _Span(producer_id, epoch, fields["first_offset"])
+        span.end, span.commit = fields["offset"], fields["commit"]
+        partition.ended.setdefault(producer_id, []).append(span)
+        partition.unreplicated.append(span)
+        decided = self._decisions.get((producer_id, epoch))
+        # Where the end bumps the epoch, it names one transaction (KIP-890).
+        if decided is not None and span.epoch == epoch - 1 and decided is not span.commit:
+            self._say("wrong marker", f"{_told(key)} has the wrong marker at {span.end}")
+
+    def _moved(self, fields: Fields) -> None:
+        key, stable = (fields["topic"], fields["partition"]), fields["lso"]
+        partition = self._of(key)
+        if stable > fields["hw"]:
+            self._say("last stable offset", f"that of {_told(key)} is {stable}, beyond {fields['hw']}")
+        if stable < partition.stable:
+            self._say("last stable offset", f"that of {_told(key)} is {stable} after {partition.stable}")
+        partition.stable = stable
+        first = min((span.first for span in partition.open.values()), default=stable)
+        if stable > first:
+            self._say("last stable offset", f"that of {_told(key)} is {stable}, and a transaction is open at {first}")
+        self._hold_back(key, partition, stable=stable, high_watermark=fields["hw"])
+        partition.unreplicated = [span for span in partition.unreplicated if (span.end or 0) >= fields["hw"]]
+
+    def _hold_back(self, key: TopicPartition, partition: _Partition, *, stable: int, high_watermark: int) -> None:
+        """A transaction whose marker is not replicated is undecided: the next leader may not have it (KIP-98)."""
+        span = partition.undecided_before(stable, high_watermark)
+        if span is not None:
+            seen = f"the marker at {span.end} of what begins at {span.first} is not below {high_watermark}"
+            self._say("last stable offset", f"that of {_told(key)} is {stable}, and {seen}")
+
+    def _truncated(self, fields: Fields) -> None:
+        self._of((fields["topic"], fields["partition"])).truncate(fields["end_offset"])
+
+    def _taken(self, fields: Fields) -> None:
+        key, leader_epoch = (fields["topic"], fields["partition"]), fields["leader_epoch"]
+        topic_id = self._topic_ids[self._node, key] = self._present[key] = fields.get("topic_id", "")
+        partition = self._of(key)
+        given_up = not partition.is_led and leader_epoch == partition.leader_epoch
+        if leader_epoch < partition.leader_epoch or given_up:
+            # The topic was deleted, and another one has its name: who leads the same one again has a higher epoch.
+            partition = self._partitions[key, topic_id] = _Partition()
+        partition.leader_epoch, partition.is_led = leader_epoch, True
+        if key[0] == COORDINATORS:
+            for known in self._ids.values():
+                known.is_known, known.partitions = False, None
+
+    def _given_up(self, fields: Fields) -> None:
+        partition = self._of((fields["topic"], fields["partition"]))
+        if fields["leader_epoch"] >= partition.leader_epoch:
+            partition.is_led = False
+
+
+def _told(key: TopicPartition) -> str:
+    return f"{key[0]}-{key[1]}"

@@ -1,0 +1,75 @@
+"""The tables that runs are drawn from: what goes wrong how often, and how clients behave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from random import Random
+from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from odradek.sim.schedules.faults import RULES
+from odradek.sim.schedules.schedule import KINDS
+from odradek.sim.workloads.habits import Habits
+
+__all__ = ["Focus", "focus"]
+
+
+class Focus(Struct, frozen=True):
+    """The tables that a run draws from."""
+
+    weights: Mapping[str, int]
+    """How often the nemesis does what."""
+    levels: tuple[tuple[int, ...], ...] = ((2,), (1, 2), (2, 1), (0,), (0, 1, 2))
+    """Levels of transaction.version: the first is that at the start."""
+    habits: Habits = Habits()
+    slowest_ms: tuple[int, ...] = (0, 5, 40, 120)
+    """Of messages between brokers."""
+    segments_ms: tuple[int, ...] = (0, 0, 300)
+    """How long segments of logs last; 0: for ever, as far as a run is concerned."""
+    producer_expiration_ms: tuple[int, ...] = (0,)
+    """After how long a leader forgets a producer; 0: not in a run."""
+    min_insync: tuple[int, ...] = (1,)
+    """How many replicas have to have what is written."""
+    lag_ms: int = 0
+    """How long each replica takes to acknowledge what is written."""
+    gaps_ms: tuple[int, int] = (20, 250)
+    """From one thing that goes wrong to the next: at least, and at most."""
+    follow_ups: tuple[str, ...] = ()
+    """What is done when a rule has hit for the first time, one of them for each rule."""
+    swarm: bool = False
+    """Each run turns most of it off, some of it far up, and draws habits of its own."""
+
+    def __post_init__(self) -> None:
+        known = [*KINDS, *RULES]
+        for name in self.weights:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                meant = f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}"
+                raise ValueError(f"there is no fault {name}: {meant}")
+
+    def drawn(self, dice: Random) -> tuple[Habits, dict[str, int]]:
+        """The habits and weights of one run."""
+        weights = dict(self.weights)
+        if not self.swarm:
+            return self.habits, weights
+        weights = {deed: weight for deed in weights if (weight := dice.choice((0, 0, 0, 1, 5)))}
+        habits = replace(
+            self.habits,
+            newer=dice.choice((0.0, 0.5, 1.0)),
+            gives_up=dice.choice((0.0, 0.2, 0.6)),
+            hangs_up=dice.choice((0.2, 1.0)),
+            commits=dice.choice((0.5, 0.8)),
+            walks_away=dice.choice((0.0, 0.0, 0.1)),
+            in_flight=dice.choice((1, 1, 2, 4)),
+            timeout_ms=dice.choice((1_500, 8_000)),
+        )
+        # Without the newer style a leader that has never heard of a producer takes any sequence (KIP-360).
+        return (replace(habits, in_flight=1) if habits.newer < 1 else habits), weights
+
+
+def focus(weights: dict[str, int], **how: object) -> Focus:
+    """One with these weights, and other fields by name."""
+    return Focus(MappingProxyType(weights), **how)  # type: ignore[arg-type]

@@ -1,0 +1,128 @@
+"""Workloads that are about groups: those that consume, transform and produce, those that share, and their offsets."""
+
+from __future__ import annotations
+
+from odradek.sim.workloads.focus import focus
+from odradek.sim.workloads.habits import Habits
+
+__all__ = [
+    "CROSSING_OFFSETS",
+    "DAYS_AHEAD",
+    "HEARTBEATS",
+    "MOVING_SHARES",
+    "MOVING_WORK",
+    "SHARING",
+    "SILENT_MEMBERS",
+    "STATIC_MEMBERS",
+    "WORKING",
+]
+
+WORKING = focus(
+    {"delay markers": 6, "lose answers": 1, "move a coordinator": 3},
+    habits=Habits(workers=5, newer=0.5, gives_up=0.0, dies=0.1),
+    slowest_ms=(0, 5, 40),
+)
+"""Work goes from one member of a group to the next while the offset of the one before is not decided yet."""
+
+HEARTBEATS = focus(
+    {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(workers=5, newer=0.5, gives_up=0.0, dies=0.1, heartbeats=True),
+    slowest_ms=(0, 5, 40),
+)
+"""As `working`, with members of the newer protocol (KIP-848), whose epochs tell old members' offsets apart."""
+
+SHARING = focus(
+    {
+        "delay markers": 3,
+        "delay records": 2,
+        "move a leader": 2,
+        "crash a broker": 1,
+        "restart a broker": 3,
+        "deafen a broker": 2,
+    },
+    habits=Habits(sharers=3, commits=0.5, workers=0),
+    slowest_ms=(0, 5, 40),
+)
+"""Members of a share group (KIP-932) take what is committed, and say what becomes of it, or nothing, or die."""
+
+MOVING_SHARES = focus(
+    {"delay states": 8, "move a leader": 6, "delay markers": 1},
+    habits=Habits(sharers=3, dawdles=0.6, commits=0.8, workers=0, ids=2, pauses_ms=(50, 200)),
+    slowest_ms=(0, 5, 40),
+)
+"""What leaders say of records of a share group arrives when others lead their partitions, and have given them out."""
+
+MOVING_WORK = focus(
+    {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(
+        workers=5,
+        newer=0.5,
+        gives_up=0.0,
+        dies=0.1,
+        heartbeats=True,
+        ranges=True,
+        session_ms=1_500,
+        watchers=1,
+        watches_members=True,
+    ),
+    slowest_ms=(0, 5, 40),
+)
+"""As `heartbeats`, where who joins takes the work of another member, which stays, and silent ones are left out."""
+
+SILENT_MEMBERS = focus(
+    {"delay markers": 4, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(
+        workers=4,
+        newer=0.5,
+        gives_up=0.0,
+        dies=0.02,
+        rejoins=0.01,
+        away_ms=3_000,
+        watchers=1,
+        watches_members=True,
+    ),
+    slowest_ms=(0, 5, 40),
+)
+"""As `working`, with members that vanish for longer than their session, while hardly anybody joins again."""
+
+STATIC_MEMBERS = focus(
+    {"delay markers": 4, "lose answers": 1, "move a coordinator": 1},
+    habits=Habits(workers=4, newer=0.5, gives_up=0.0, rejoins=0.03, shares_names=True, pauses_ms=(0, 200, 600)),
+    slowest_ms=(0, 5, 40),
+)
+"""Static members (KIP-345) are started while another process has their name, which goes on with its transaction."""
+
+CROSSING_OFFSETS = focus(
+    {"delay markers": 3, "delay records": 1, "lose answers": 2, "move a coordinator": 2},
+    habits=Habits(
+        newer=0.5,
+        ids=7,
+        gives_up=0.1,
+        workers=0,
+        shared_groups=3,
+        committers=3,
+        rests_ms=(0, 20, 100, 300),
+    ),
+    slowest_ms=(0, 5, 40),
+    segments_ms=(0, 300),
+)
+"""Offsets of a group are committed, with transactions and without, while transactions of others hold some of it."""
+
+DAYS_AHEAD = focus(
+    {"set a clock days ahead": 3, "delay records": 1, "delay verdicts": 1},
+    # A marker that a clock has given up is sent again, and KIP-890 keeps the late one from newer clients only.
+    habits=Habits(
+        newer=1.0,
+        gives_up=0.1,
+        workers=0,
+        shared_groups=3,
+        committers=2,
+        fresh_groups=True,
+        rests_ms=(0, 100, 300, 600),
+        pauses_ms=(0, 5, 50),
+    ),
+    levels=((2,),),
+    slowest_ms=(0, 5, 40),
+    gaps_ms=(300, 1_500),
+)
+"""The clocks of brokers are set days ahead, where offsets expire, while transactions hold some that are to stay."""
