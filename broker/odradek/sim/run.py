@@ -17,6 +17,7 @@ from odradek.dialects.producer import Producer as Core
 from odradek.log.machine import Fact
 from odradek.log.partition import Partition
 from odradek.sim.checks.at_rest import PARTITIONS, TIMEOUT_CHECKS_MS, Checks
+from odradek.sim.checks.descriptions import silent_problems, watchers_problems
 from odradek.sim.checks.groups import offset_problems, rebalance_problems
 from odradek.sim.checks.lookups import epoch_problems, lookup_problems, metadata_images
 from odradek.sim.checks.offsets import shared_offset_problems, told_at_rest, used_groups
@@ -25,7 +26,7 @@ from odradek.sim.checks.share_groups import share_problems
 from odradek.sim.checks.writes import LAG_MAX_MS, write_problems
 from odradek.sim.clients.aborting_admins import Aborter
 from odradek.sim.clients.consumers import Consumer
-from odradek.sim.clients.describing_admins import Group, Watcher, silent_problems, watchers_problems
+from odradek.sim.clients.describing_admins import Group, Watcher
 from odradek.sim.clients.dialect_producers import Speaker, Store
 from odradek.sim.clients.directories import Lookups
 from odradek.sim.clients.group_workers import Member

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from odradek.metadata.image import MetadataImage
 from odradek.node.coordinators import CoordinatorKind, partition_for
-from odradek.sim.checks.lookups import NEWS_MS, epoch_problems, lookup_problems, metadata_images
+from odradek.sim.checks.lookups import epoch_problems, lookup_problems, metadata_images
 from odradek.sim.clients.directories import find_request, metadata_request
+from odradek.sim.clients.lookup_clients import NEWS_MS
 from odradek.sim.model.promises import Problem
 from odradek.sim.world.actors import Asked
 from odradek.sim.world.world import World

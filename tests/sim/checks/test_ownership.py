@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.sim.checks.ownership import Forced, owners_problems
+from odradek.sim.checks.ownership import owners_problems
+from odradek.sim.schedules.nemesis import Forced
 from odradek.sim.world.actors import Asked
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.end_txn_request import EndTxnRequest

@@ -20,6 +20,7 @@ from odradek.metadata.loader import MetadataLoader
 from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.node.hosting.controller import METADATA_TOPIC_ID
 from odradek.sim.clients.directories import Hint, coordinators_told, key_type
+from odradek.sim.clients.lookup_clients import NEWS_MS
 from odradek.sim.model.promises import Problem
 from odradek.sim.schedules.schedule import REMADE
 from odradek.sim.world.actors import Asked
@@ -31,10 +32,8 @@ from odradek.wire.messages.metadata_request import MetadataRequest
 from odradek.wire.messages.metadata_response import MetadataResponse
 from odradek.wire.messages.produce_request import ProduceRequest
 
-__all__ = ["NEWS_MS", "epoch_problems", "lookup_problems", "metadata_images"]
+__all__ = ["epoch_problems", "lookup_problems", "metadata_images"]
 
-NEWS_MS = 1_000
-"""So long after the trouble every broker knows what the controller knew at its end."""
 KINDS = {key_type(kind): kind for kind in (CoordinatorKind.GROUP, CoordinatorKind.TRANSACTION)}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from odradek.sim.model.promises import Problem
+from odradek.sim.schedules.nemesis import Forced
 from odradek.sim.world.actors import Asked
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -21,7 +22,7 @@ from odradek.wire.messages.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.messages.produce_request import ProduceRequest
 from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
-__all__ = ["Forced", "owners_problems"]
+__all__ = ["owners_problems"]
 
 NONE = -1
 TURNED_AWAY = frozenset(
@@ -48,13 +49,6 @@ _ERROR_OF: Mapping[type, Callable[[Any], int]] = {
 }
 _JUDGED = (InitProducerIdRequest, AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, EndTxnRequest)
 """What the coordinator of the id answers."""
-
-
-class Forced(Struct, frozen=True):
-    """Somebody has changed the epoch of an id by force."""
-
-    at: int
-    transactional_id: str
 
 
 class _Taken(Struct, frozen=True):

@@ -6,18 +6,19 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from odradek.node.coordinators import CoordinatorKind
-from odradek.sim.checks.lookups import NEWS_MS
 from odradek.sim.clients.directories import find_request, metadata_request, offered
 from odradek.sim.clients.workers import WORK_GROUP
 from odradek.sim.world.actors import Ask, Script, Sleep
 from odradek.sim.world.world import World
 from odradek.wire.registry import ApiKey
 
-__all__ = ["Looker"]
+__all__ = ["NEWS_MS", "Looker"]
 
 TOPIC = "t"
 ALL = [TOPIC, CoordinatorKind.GROUP.topic, CoordinatorKind.TRANSACTION.topic]
 PATIENCE_MS = 1_000
+NEWS_MS = 1_000
+"""So long after the trouble every broker knows what the controller knew at its end."""
 
 
 class Looker:

@@ -9,6 +9,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct
+
 from odradek.log.machine import Refused
 from odradek.metadata.brokers import may_lead
 from odradek.node.coordinators import AT_START, CoordinatorKind, partition_for
@@ -20,7 +22,6 @@ from odradek.node.rules.armed import Armed
 from odradek.node.rules.model import Rule, RuleError
 from odradek.node.rules.one_line import rule
 from odradek.node.transport.call import Call
-from odradek.sim.checks.ownership import Forced
 from odradek.sim.schedules.faults import told
 from odradek.sim.schedules.schedule import REMADE, Deed
 from odradek.sim.world.actors import Ask, AskAll, Script, Sleep
@@ -39,7 +40,7 @@ from odradek.wire.messages.update_features_request import FeatureUpdateKey, Upda
 from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker
 from odradek.wire.registry import ApiKey
 
-__all__ = ["DEEDS", "Nemesis"]
+__all__ = ["DEEDS", "Forced", "Nemesis"]
 
 TICK_MS = 25
 SOON_MS = 5
@@ -59,6 +60,13 @@ EPOCHS_LEFT = 4
 _OfTopics = DeleteTopicsResponse | CreateTopicsResponse | None
 Outcome = str | Generator[Sleep | Ask | AskAll, Any, str]
 """What was done; a deed that takes its time says so in the end."""
+
+
+class Forced(Struct, frozen=True):
+    """Somebody has changed the epoch of an id by force."""
+
+    at: int
+    transactional_id: str
 
 
 class Nemesis:
