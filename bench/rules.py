@@ -34,7 +34,7 @@ def without_rules() -> CodeType:
     """`serving.begin` with the question for rules cut out."""
     source = inspect.getsource(serving.begin)
     start = source.index("    if node.faults is not None")
-    end = source.index("    return handler.serve(node, call), False")
+    end = source.index("    return handler.serve(call), False")
     scope: dict[str, Any] = dict(vars(serving))
     exec(f"from __future__ import annotations\n{source[:start]}{source[end:]}", scope)
     code: CodeType = scope["begin"].__code__

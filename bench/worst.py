@@ -22,7 +22,7 @@ from msgspec import Struct, convert
 from odradek.net.driver import TURN_S
 from odradek.net.garbage import Garbage
 from odradek.net.warm import pieces
-from odradek.node.transport.router import ENTRIES_MAX, SHARED, SHARED_ENTRIES_MAX
+from odradek.node.transport.router import ENTRIES_MAX, SERVED, SHARED_ENTRIES_MAX
 from odradek.records.record import Record, build_batch
 from odradek.releases import WIDEST
 from odradek.sim import World
@@ -45,6 +45,8 @@ CONFIG = {
 SPARE = 10
 """Entries that are not the many: of topics, groups and the like around them."""
 
+IN_PARTS = frozenset(served.api_key for served in SERVED if served.in_parts)
+
 Body: TypeAlias = Mapping[str, object] | Struct
 
 
@@ -64,7 +66,7 @@ class Worst(Struct, frozen=True):
 
 
 def _many(api_key: ApiKey) -> range:
-    return range((SHARED_ENTRIES_MAX if api_key in SHARED else ENTRIES_MAX) - SPARE)
+    return range((SHARED_ENTRIES_MAX if api_key in IN_PARTS else ENTRIES_MAX) - SPARE)
 
 
 def _topic(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from odradek.config.table import Config, ConfigError
-from odradek.node.transport.router import ROUTES, Router
+from odradek.node.transport.router import SERVED, Router
 from odradek.releases import FEATURES, LATEST, RELEASES, WIDEST, release_of
-from odradek.wire.registry import ApiKey
+from odradek.wire.registry import APIS, ApiKey
 
 
 def number(release: str) -> tuple[int, ...]:
@@ -17,7 +17,9 @@ def number(release: str) -> tuple[int, ...]:
 def test_without_a_name_it_is_the_newest_and_all_that_odradek_has() -> None:
     assert release_of(None) is WIDEST
     assert LATEST == WIDEST.name == max(RELEASES, key=number)
-    assert [route.api_key for route in ROUTES if route.told] == [key for key, _, _ in Router().ranges()]
+    assert [served.api_key for served in SERVED if served.is_told and served.is_for_clients] == [
+        key for key, _, _ in Router().ranges()
+    ]
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -33,12 +35,12 @@ def test_what_is_told_is_served_and_nothing_else(release: str) -> None:
     router = Router(RELEASES[release])
     told = {key: range(low, high + 1) for key, low, high in Router(RELEASES[release], tells_all=True).ranges()}
 
-    for route in ROUTES:
-        for version in range(-1, route.max_version + 3):
-            expected = version in told.get(route.api_key, ())
-            if route.api_key is ApiKey.PRODUCE:
+    for api_key in [served.api_key for served in SERVED if served.is_for_clients]:
+        for version in range(-1, APIS[api_key].highest + 3):
+            expected = version in told.get(api_key, ())
+            if api_key is ApiKey.PRODUCE:
                 expected = expected and version >= RELEASES[release].lowest_produce
-            assert expected == (router.handler(route.api_key, version, broker=False) is not None)
+            assert expected == (router.handler(api_key, version, broker=False) is not None)
 
 
 @pytest.mark.parametrize(("release", "highest"), [(None, 6), ("4.4", 6), ("4.3", 6), ("4.0", 5), ("3.3", 4)])

@@ -27,7 +27,7 @@ from odradek.config.table import BROKER_KEYS
 from odradek.dialects.errors import DialectError
 from odradek.dialects.messages import load_messages
 from odradek.dialects.tables import Tables, over
-from odradek.node.transport.router import ROUTES
+from odradek.node.transport.router import SERVED
 from odradek.releases import FEATURES, RELEASES, Range, Release
 from odradek.txn.rules import Rules, rules_of
 from odradek.usage import UsageError
@@ -56,7 +56,7 @@ _KEYS = {
     "switches": dict,
 }
 _SWITCHES = ("fences_before_waiting", "keeps_zstd_from_old_fetches", "updates_each_feature")
-_ROUTES = {route.api_key.name: route for route in ROUTES}
+_SERVED = {served.api_key.name: served.api_key for served in SERVED if served.is_for_clients}
 
 
 class Dialect(Struct, frozen=True):
@@ -233,15 +233,14 @@ def _apis(file: Path, told: Mapping[str, Any], below: Release, codecs: Codecs) -
     apis = dict(below.apis or {})
     for name, versions in told.items():
         key = snake_case(name).upper()
-        route = _ROUTES.get(key)
-        if route is None:
+        if key not in _SERVED:
             raise DialectError(file, f"apis.{name}", "the broker serves no such API")
         if versions is False:
             apis.pop(key, None)
             continue
         apis[key] = _range(file, f"apis.{name}", versions)
     for key in apis.keys() & {snake_case(name).upper() for name in [*told, *map(_api_name, codecs.changed)]}:
-        api_key = _ROUTES[key].api_key
+        api_key = _SERVED[key]
         for cls in (registry.request_type(api_key), registry.response_type(api_key)):
             _check_range(file, f"apis.{_api_name(cls)}", apis[key], cls, codecs)
     return apis

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from odradek.dialects.errors import DialectError
 from odradek.node.transport.call import Around
-from odradek.node.transport.router import ROUTES
+from odradek.node.transport.router import SERVED
 from odradek.txn.checks import Check, CheckOfOwn, Condition, Operation
 from odradek.txn.end_table import EndAction, EndAnswer
 from odradek.txn.init_table import InitAction, InitAnswer, InitRelation, RequestCheck
@@ -82,7 +82,7 @@ _ANSWERS: Mapping[str, tuple[type, ...]] = {
 }
 _SPARSE = frozenset({"verdicts", "request_verdicts", "produce_errors", "offset_commit_errors"})
 """Tables that have rows only where something is read as something else: any pair of the right kind is a row."""
-_SERVED = frozenset(route.api_key for route in ROUTES)
+_SERVED = frozenset(served.api_key for served in SERVED if served.is_for_clients)
 
 
 def over(rules: Rules, tables: Tables, file: Path) -> Rules:

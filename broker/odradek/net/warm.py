@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from odradek.node.transport.router import ROUTES, Router
+from odradek.node.transport.router import Router
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def warm(release: Release, *, after_s: float = AFTER_S, pause_s: float = P
 def pieces(release: Release) -> Iterator[Callable[[], object]]:
     """What there is to import for a broker of this release, each piece by itself, the likeliest first."""
     router = Router(release)
-    told = [route.api_key for route in ROUTES if route.told and router.serves(route.api_key, None)]
+    told = [api_key for api_key, _, _ in router.ranges()]
     first = [api_key for api_key in FIRST if api_key in told]
     for api_key in first:
         yield partial(router.handler, api_key, router.newest(api_key), broker=False)

@@ -10,6 +10,8 @@ from odradek.security.principal import RulesError, parse_principal
 
 if TYPE_CHECKING:
     from odradek.config.security import SecurityConfig
+    from odradek.host.metadata import Metadata
+    from odradek.host.settings import Settings
     from odradek.metadata.image import MetadataImage
     from odradek.node.transport.call import Call
 
@@ -19,12 +21,15 @@ __all__ = ["Authority"]
 class Authority:
     """Permissions as this node knows them. Raises `RulesError` for super users that are none."""
 
-    def __init__(self, settings: SecurityConfig) -> None:
+    def __init__(self, security: SecurityConfig, *, metadata: Metadata, settings: Settings) -> None:
+        self.metadata = metadata
+        """Names and ids of the topics that a request names."""
+        self.settings = settings
         try:
-            super_users = [parse_principal(text.strip()) for text in settings.super_users.split(";") if text.strip()]
+            super_users = [parse_principal(text.strip()) for text in security.super_users.split(";") if text.strip()]
         except ValueError as error:
             raise RulesError(f"super.users: {error}") from None
-        self._authorizer = Authorizer(super_users=super_users, allow_everyone=settings.allow_everyone_if_no_acl_found)
+        self._authorizer = Authorizer(super_users=super_users, allow_everyone=security.allow_everyone_if_no_acl_found)
 
     def adopt(self, before: MetadataImage, after: MetadataImage) -> None:
         """Take over the permissions of a new image."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from odradek.node.rules.armed import Armed, HeldRequest, PostponedRequest, seen
 from odradek.node.rules.armed import Node as SeenNode
@@ -115,19 +115,19 @@ class Faults:
         error = rule.act.error_code
         if error is not None:
             if call.api_key is ApiKey.METADATA:
-                return _without_topics(await handler.serve(node, call), error)
+                return _without_topics(await handler.serve(call), error)
             return refusal(replace(call, request=in_full(node, call)), error, rule.act.message)
         if not rule.act.duplicate:
-            return await handler.serve(node, call)
+            return await handler.serve(call)
         again = replace(call, request=_copied(call.request))
-        response = await handler.serve(node, call)
+        response = await handler.serve(call)
         node.kernel.spawn(self._serve_again(handler, again))
         return response
 
     async def _serve_again(self, handler: Handler, call: Call) -> None:
         """The repetition of a request: what it does stays, what it would be answered goes nowhere."""
         with suppress(CloseConnection):
-            await handler.serve(self._node, call)
+            await handler.serve(call)
 
     def _scripted(self, answer: Callable[[Call], object], call: Call) -> object:
         """What a function answers; whatever it does wrong is told to the test."""
@@ -158,5 +158,5 @@ def _without_topics(response: Any, error: ErrorCode) -> Any:
 def _copied(value: Any) -> Any:
     """A request of its own: a route may change the one that it is given."""
     if isinstance(value, Struct):
-        return type(value)(*(_copied(getattr(value, name)) for name in value.__struct_fields__))
+        return type(value)(*map(_copied, astuple(value)))
     return [_copied(each) for each in value] if isinstance(value, list) else value

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from odradek.core.clock import Clock
+from odradek.host.metadata import Metadata
+from odradek.host.settings import Settings
 from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.node.events import (
     Clogged,
@@ -51,7 +54,7 @@ from odradek.node.transport.exchange import Accepted
 from odradek.node.transport.outbox import Outbox
 from odradek.node.transport.peer_connection import PeerConnection
 from odradek.node.transport.peers import Peers
-from odradek.node.transport.router import Guard, Router
+from odradek.node.transport.router import Router
 from odradek.wire.codecs import PLAIN
 from odradek.wire.errors import EncodeError
 
@@ -68,9 +71,12 @@ if TYPE_CHECKING:
     from odradek.node.quotas.connections import ConnectionLimits
     from odradek.node.quotas.quotas import Quotas
     from odradek.node.rng import Rng
+    from odradek.node.routes.transactions import TransactionApi
     from odradek.node.telemetry.telemetry import Telemetry
+    from odradek.node.transport.call import Serve
     from odradek.security.principal import Peer
     from odradek.txn.rules import Rules
+    from odradek.wire.registry import ApiKey
 
 __all__ = ["EventSink", "Logger", "Node"]
 
@@ -96,6 +102,7 @@ class Node:
         self.node_id = node_id
         self.static_config = config
         self.config = config
+        self.settings = Settings(config)
         self.store = store
         self.cluster = cluster
         self.random = random
@@ -110,6 +117,9 @@ class Node:
         self.connection_limits: ConnectionLimits | None = None
         self.log = Loggers(log)
         self.now = now
+        self.clock = Clock(now)
+        self.metadata = Metadata(EMPTY)
+        """The metadata this broker has published to itself."""
         self.calls_itself = calls_itself
         """Whether what it asks of itself takes the short way, without bytes and without delay."""
         self.encodes = encodes
@@ -125,13 +135,16 @@ class Node:
         self.purgatory = Purgatory(self.kernel)
         self.release = config.release
         self.codecs = self.release.codecs or PLAIN
-        self.authority = _authority(config)
+        self.authority = _authority(config, self.metadata, self.settings)
         """Who decides what clients may do; None lets everybody do everything, and nobody is asked."""
         self.router = Router(
             self.release,
             unstable_versions=config.unstable_api_versions_enable,
             tells_all=config.odradek_telemetry,
-            guard=None if self.authority is None else _guard(self.authority),
+            node=self,
+            authority=self.authority,
+            family=Families(self).family,
+            guard_old=None if self.authority is None else _guard(self.authority, self),
         )
         self.faults: Faults | None = None
         self.start_refused: StartRefused | None = None
@@ -148,7 +161,6 @@ class Node:
         self.replication = Replication(self)
         self.replicas = Replicas(self)
         self.image: MetadataImage = EMPTY
-        """The metadata this broker has published to itself."""
         self.controller = ControllerRole(self, self._published)
         self.housekeeping = Housekeeping(self)
         self._steps: dict[type, Callable[[Any], None]] = {
@@ -181,7 +193,7 @@ class Node:
 
         No exception leaves it: what has failed ends by itself, and everything else that belongs to the step happens.
         """
-        self.now = self.kernel.now = now
+        self.now = self.clock.now = self.kernel.now = now
         outbox = self.outbox
         outbox.effects = []
         try:
@@ -397,7 +409,7 @@ class Node:
 
     def _published(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image is there."""
-        self.image = after
+        self.image = self.metadata.image = after
         if self.authority is not None:
             self.authority.adopt(before, after)
         if before.quotas is not after.quotas:
@@ -423,16 +435,42 @@ def no_time() -> int:
     return 0
 
 
-def _authority(config: Config) -> Authority | None:
-    settings = config.security()
-    if not settings.authorizer_class_name:
+def _authority(config: Config, metadata: Metadata, settings: Settings) -> Authority | None:
+    security = config.security()
+    if not security.authorizer_class_name:
         return None
     from odradek.node.authority import Authority  # most clusters have none
 
-    return Authority(settings)
+    return Authority(security, metadata=metadata, settings=settings)
 
 
-def _guard(authority: Authority) -> Guard:
+def _guard(authority: Authority, node: Node) -> Callable[[ApiKey, Serve], Serve]:
     from odradek.node.guards.guarded import guarded
 
-    return partial(guarded, authority)
+    return partial(guarded, authority, node)
+
+
+class Families:
+    """Makes each family of APIs from the parts that it may touch; imported by the first request of one of its APIs."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def family(self, name: str) -> object:
+        """The family that the method of this name makes; the names are those in `odradek.host.served`."""
+        made: object = getattr(self, name)()
+        return made
+
+    def transactions(self) -> TransactionApi:
+        from odradek.node.routes.transactions import TransactionApi
+
+        node = self._node
+        return TransactionApi(
+            node.coordinators,
+            node.producer_ids,
+            rules=node.rules,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+            turns=node.turns,
+        )

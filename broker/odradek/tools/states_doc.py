@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import product
 
+from odradek.host.endpoint import endpoints_of
+from odradek.node.routes.transactions import TransactionApi
 from odradek.txn.checks import CHECKS
 from odradek.txn.end_table import END_TXN, END_TXN_BUMPING, EndTable
 from odradek.txn.init_table import INIT, REQUEST_CHECKS, InitRelation
@@ -20,7 +22,7 @@ from odradek.txn.verification_errors import (
     VERDICTS,
     TransactionOperation,
 )
-from odradek.wire.error_maps import GROUP_LOG_ERRORS, PRODUCER_FENCED_SINCE, TRANSACTION_LOG_ERRORS
+from odradek.wire.error_maps import GROUP_LOG_ERRORS, TRANSACTION_LOG_ERRORS
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["states_doc"]
@@ -143,7 +145,12 @@ def _errors() -> Iterator[str]:
     yield "PRODUCER_FENCED is INVALID_PRODUCER_EPOCH for older versions:\n"
     yield from _table(
         ("request", "PRODUCER_FENCED from version"),
-        ((api.name, str(version)) for api, version in PRODUCER_FENCED_SINCE.items()),
+        (
+            (each.api_key.name, str(since.version))
+            for each in endpoints_of(TransactionApi).values()
+            for since in each.errors
+            if since.error is ErrorCode.PRODUCER_FENCED
+        ),
     )
     yield "Errors of an append to `__transaction_state`:\n"
     yield from _table(

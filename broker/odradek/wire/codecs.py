@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
+from msgspec.structs import asdict
 
 from odradek.wire import registry
 from odradek.wire.primitives import Splices
@@ -64,7 +65,7 @@ class Codecs:
             return message
         kind = cls or type(message)
         widen = self._widen.get(kind) or _same
-        fields = {name: widen(getattr(message, name)) for name in message.__struct_fields__}
+        fields = {name: widen(held) for name, held in asdict(message).items()}
         return cast("M", kind(**(fields | more)))
 
     def reader(self, cls: type[M], version: int) -> Reader[M]:
@@ -163,7 +164,7 @@ def _widener(module: ModuleType) -> Callable[[Any], Any] | None:
         cls = type(value)
         if cls not in known:
             return value
-        return kinds.get(cls, cls)(**{name: widen(getattr(value, name)) for name in cls.__struct_fields__})
+        return kinds.get(cls, cls)(**{name: widen(held) for name, held in asdict(value).items()})
 
     return widen
 

@@ -5,12 +5,14 @@ Somebody may ask this of every response, so the function of each class is emitte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import get_args, get_origin
 
 from msgspec import Struct, structs
 
-__all__ = ["first_error"]
+from odradek.wire.errors import ErrorCode
+
+__all__ = ["first_error", "replace_errors"]
 
 Find = Callable[[Struct], int]
 _FINDERS: dict[type[Struct], Find] = {}
@@ -19,6 +21,19 @@ _FINDERS: dict[type[Struct], Find] = {}
 def first_error(response: Struct) -> int:
     """The first code other than 0 (NONE): of the response itself, then of what is in it, in its order."""
     return (_FINDERS.get(type(response)) or _finder(type(response)))(response)
+
+
+def replace_errors(value: object, errors: Mapping[ErrorCode, ErrorCode]) -> None:
+    """Put other errors in the place of these, in a response and in all that is in it."""
+    if isinstance(value, list):
+        for each in value:
+            replace_errors(each, errors)
+    elif isinstance(value, Struct):
+        for name, held in structs.asdict(value).items():
+            if not name.endswith("error_code"):
+                replace_errors(held, errors)
+            elif held in errors:
+                setattr(value, name, errors[held])
 
 
 def _finder(cls: type[Struct]) -> Find:

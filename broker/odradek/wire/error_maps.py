@@ -1,7 +1,7 @@
 """Which error whom: one table for each audience of a broker's refusals.
 
 A coordinator whose own log refuses a record tells its client so in the client's terms.
-An error that came later than the version of a request is told as one that this version knows.
+An error that older versions of a request do not know is named at its endpoint (`odradek.host.endpoint.Since`).
 What a client is told whose partition could not be verified stands in `txn/verification_errors`, by operation.
 """
 
@@ -11,27 +11,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from odradek.wire.errors import ErrorCode
-from odradek.wire.registry import ApiKey
 
 __all__ = [
     "GROUP_LOG_ERRORS",
-    "PRODUCER_FENCED_SINCE",
     "TRANSACTION_LOG_ERRORS",
     "error_of",
-    "for_client",
     "group_log_error",
     "transaction_log_error",
 ]
-
-PRODUCER_FENCED_SINCE: Mapping[ApiKey, int] = MappingProxyType(
-    {
-        ApiKey.INIT_PRODUCER_ID: 4,
-        ApiKey.ADD_PARTITIONS_TO_TXN: 2,
-        ApiKey.ADD_OFFSETS_TO_TXN: 2,
-        ApiKey.END_TXN: 2,
-    }
-)
-"""The first version of a request that knows PRODUCER_FENCED; those before know INVALID_PRODUCER_EPOCH (KIP-588)."""
 
 _LOG_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -59,13 +46,6 @@ GROUP_LOG_ERRORS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
     }
 )
 """Refusals of `__consumer_offsets`, as a member is told of them (Kafka's `CoordinatorOperationExceptionHelper`)."""
-
-
-def for_client(api_key: ApiKey, version: int, error: ErrorCode) -> ErrorCode:
-    """The error as this version of the request knows it."""
-    if error is ErrorCode.PRODUCER_FENCED and version < PRODUCER_FENCED_SINCE[api_key]:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return error
 
 
 def transaction_log_error(error: ErrorCode) -> ErrorCode:

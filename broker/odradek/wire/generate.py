@@ -59,6 +59,7 @@ def generate(schemas: Path = SCHEMAS) -> dict[str, str]:
     if not specs:
         raise SchemaError(f"{schemas}: no schemas there")
     files["__init__.py"] = index_source(specs)
+    files["apis.py"] = apis_source(specs)
     return files
 
 
@@ -121,11 +122,11 @@ def index_source(specs: Iterable[MessageSpec]) -> str:
             out(f"{snake_case(spec.name.removesuffix('Request')).upper()} = {key}")
     out("")
     out("")
-    with out.block("APIS: dict[int, Api] = {"):
+    with out.block("APIS: dict[int, ApiSpec] = {"):
         for key, spec in requests.items():
             name = snake_case(spec.name.removesuffix("Request"))
             versions = f"{spec.versions.lowest}, {spec.versions.highest}, {_flexible(spec)}"
-            out(f"{key}: Api({json.dumps(name)}, {versions}, {spec.unstable}, {_tuple(spec.listeners)}),")
+            out(f"{key}: ApiSpec({json.dumps(name)}, {versions}, {spec.unstable}, {_tuple(spec.listeners)}),")
     out("}")
     with out.block("METADATA_RECORDS: dict[int, str] = {"):
         for key, spec in records.items():
@@ -138,14 +139,41 @@ def index_source(specs: Iterable[MessageSpec]) -> str:
     return "\n".join(out.lines) + "\n"
 
 
+def apis_source(specs: Iterable[MessageSpec]) -> str:
+    """Each API with the types of its messages, of which none is imported."""
+    names = [spec.name.removesuffix("Request") for spec in _numbered(s for s in specs if s.type == "request").values()]
+    out = Source()
+    for line in _HEADER.format(title="Each API with the types of its messages.", path="protocol_schemas/").splitlines():
+        out(line)
+    for line in _APIS_HEAD.splitlines():
+        out(line)
+    with out.block("if TYPE_CHECKING:"):
+        for name in names:
+            for message in (f"{name}Request", f"{name}Response"):
+                out(f"from odradek.wire.messages.{snake_case(message)} import {message}")
+    out("")
+    for name in names:
+        key = snake_case(name).upper()
+        out(f"{key}: Api[{name}Request, {name}Response] = Api(ApiKey.{key})")
+    return "\n".join(out.lines) + "\n"
+
+
+_APIS_HEAD = """
+from typing import TYPE_CHECKING
+
+from odradek.wire.api import Api
+from odradek.wire.messages import ApiKey
+
+"""
+
 _INDEX_HEAD = '''
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = ["APIS", "METADATA_RECORDS", "MODULES", "Api", "ApiKey"]
+__all__ = ["APIS", "METADATA_RECORDS", "MODULES", "ApiKey", "ApiSpec"]
 
 
-class Api(NamedTuple):
+class ApiSpec(NamedTuple):
     """One API: the stem of its two modules, its versions, its first flexible version or None."""
 
     stem: str

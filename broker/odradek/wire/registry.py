@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import msgspec
 
 from odradek.wire.errors import DecodeError
-from odradek.wire.messages import APIS, METADATA_RECORDS, MODULES, Api, ApiKey
+from odradek.wire.messages import APIS, METADATA_RECORDS, MODULES, ApiKey, ApiSpec
 from odradek.wire.primitives import Splices
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = [
     "APIS",
     "NAMES",
-    "Api",
     "ApiKey",
+    "ApiSpec",
     "Reader",
     "Writer",
     "api_of",

@@ -19,7 +19,7 @@ from tests.oracle.session import Stage, Stages, needs
 from tests.oracle.transcript import difference
 
 from odradek.config.table import Config
-from odradek.node.transport.router import ROUTES, Router
+from odradek.node.transport.router import SERVED, Router
 from odradek.releases import FEATURES, RELEASES, release_of
 from odradek.testing import Cluster
 from odradek.wire.registry import ApiKey
@@ -159,7 +159,7 @@ def test_what_is_lacking_is_told_by_a_release_and_not_served() -> None:
     told = {api for recorded in RECORDED.values() for api in recorded["apis"]}
     features = {name for recorded in RECORDED.values() for name in recorded["api_versions"]["5"]["supported"]}
 
-    assert LACKING.keys() <= told - {route.api_key.name for route in ROUTES}
+    assert LACKING.keys() <= told - {served.api_key.name for served in SERVED}
     assert LACKING_FEATURES.keys() <= features - set(FEATURES)
 
 

@@ -155,9 +155,9 @@ def test_a_repeated_request_is_the_one_that_was_sent(monkeypatch: pytest.MonkeyP
     assert handler is not None
     serve, topics = handler.serve, []
 
-    async def changing(node: Any, call: Call) -> Any:
+    async def changing(call: Call) -> Any:
         topics.append([topic.name for topic in call.request.topic_data])
-        response = await serve(node, call)
+        response = await serve(call)
         call.request.topic_data[0].name = "changed"
         return response
 

@@ -9,7 +9,8 @@ from tests.unit.node.helpers import batch, fetch_request, only, only_fetched, pr
 
 from odradek.node.events import Command
 from odradek.node.guards.table import GUARDS
-from odradek.node.transport.router import BROKER_ROUTES, ROUTES
+from odradek.node.routes.transactions import TransactionApi
+from odradek.node.transport.router import SERVED
 from odradek.security.principal import RulesError
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
@@ -44,7 +45,7 @@ def everybody_may(made: World, operation: int, *, permission: int = ALLOW) -> No
 
 
 def test_every_api_says_what_it_asks_for() -> None:
-    assert {route.api_key for route in (*ROUTES, *BROKER_ROUTES)} == GUARDS.keys()
+    assert {served.api_key for served in SERVED if not served.family} == GUARDS.keys()
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -139,8 +140,10 @@ def test_without_an_authorizer_nobody_is_asked() -> None:
     assert made.nodes[1].authority is None
     handler = made.nodes[1].router.handler(0, 9, broker=False)
     assert handler is not None
-    assert "guards" not in handler.serve.__module__
-    assert "authority" not in handler.serve.__module__
+    assert "guards" not in handler.serve.func.__module__  # type: ignore[attr-defined]
+    handler = made.nodes[1].router.handler(26, 5, broker=False)
+    assert handler is not None
+    assert TransactionApi.end_txn is handler.serve.func  # type: ignore[attr-defined]
 
 
 def test_what_is_no_principal_cannot_be_a_super_user() -> None:

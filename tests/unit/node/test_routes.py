@@ -34,7 +34,6 @@ from odradek.node.routes import (
     tokens,
     topic_partitions,
     topics,
-    transactions,
     txn_offsets,
 )
 from odradek.node.transport.call import Call
@@ -60,11 +59,7 @@ SERVED: dict[ApiKey, Callable[[Node, Call], Coroutine[object, None, Struct | Non
     ApiKey.CREATE_TOPICS: topics.create_topics,
     ApiKey.DELETE_TOPICS: topics.delete_topics,
     ApiKey.DELETE_RECORDS: log_offsets.delete_records,
-    ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: log_offsets.offset_for_leader_epoch,
-    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
-    ApiKey.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
-    ApiKey.END_TXN: transactions.end_txn,
     ApiKey.WRITE_TXN_MARKERS: markers.write_txn_markers,
     ApiKey.TXN_OFFSET_COMMIT: txn_offsets.txn_offset_commit,
     ApiKey.DESCRIBE_ACLS: permissions.describe_acls,
@@ -95,8 +90,6 @@ SERVED: dict[ApiKey, Callable[[Node, Call], Coroutine[object, None, Struct | Non
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: log_offsets.describe_producers,
     ApiKey.UNREGISTER_BROKER: quorum.unregister_broker,
-    ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe_transactions,
-    ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.consumer_group_describe,
     ApiKey.STREAMS_GROUP_HEARTBEAT: streams_groups.streams_group_heartbeat,

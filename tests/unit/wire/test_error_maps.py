@@ -1,4 +1,4 @@
-"""Errors as older clients know them."""
+"""Errors of the logs of coordinators, as their clients are told."""
 
 import pytest
 
@@ -6,27 +6,10 @@ from odradek.wire.error_maps import (
     GROUP_LOG_ERRORS,
     TRANSACTION_LOG_ERRORS,
     error_of,
-    for_client,
     group_log_error,
     transaction_log_error,
 )
 from odradek.wire.errors import ErrorCode
-from odradek.wire.registry import ApiKey
-
-
-@pytest.mark.parametrize(
-    ("api_key", "last_old"),
-    [
-        (ApiKey.INIT_PRODUCER_ID, 3),
-        (ApiKey.ADD_PARTITIONS_TO_TXN, 1),
-        (ApiKey.ADD_OFFSETS_TO_TXN, 1),
-        (ApiKey.END_TXN, 1),
-    ],
-)
-def test_producer_fenced_is_news_to_old_clients(api_key: ApiKey, last_old: int) -> None:
-    assert ErrorCode.INVALID_PRODUCER_EPOCH is for_client(api_key, last_old, ErrorCode.PRODUCER_FENCED)
-    assert ErrorCode.PRODUCER_FENCED is for_client(api_key, last_old + 1, ErrorCode.PRODUCER_FENCED)
-    assert ErrorCode.CONCURRENT_TRANSACTIONS is for_client(api_key, 0, ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 @pytest.mark.parametrize(

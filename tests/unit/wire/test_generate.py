@@ -28,9 +28,8 @@ def test_write_brings_a_folder_up_to_date(tmp_path: Path) -> None:
     for name in ("EndTxnRequest", "EndTxnResponse", "ResponseHeader"):
         shutil.copy(generate.SCHEMAS / "messages" / f"{name}.json", schemas / "messages")
     messages = tmp_path / "messages"
-    assert ["__init__.py", "end_txn_request.py", "end_txn_response.py", "response_header.py"] == generate.write(
-        schemas, messages
-    )
+    written = ["__init__.py", "apis.py", "end_txn_request.py", "end_txn_response.py", "response_header.py"]
+    assert written == generate.write(schemas, messages)
     assert [] == generate.write(schemas, messages)
     (messages / "response_header.py").write_text("edited")
     (messages / "gone.py").write_text("stale")

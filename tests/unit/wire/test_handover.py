@@ -14,7 +14,7 @@ from tests.examples import examples
 from tests.unit.wire.helpers import all_versions, messages, numbered_message
 
 from odradek.dialects.load import load
-from odradek.node.transport.router import BROKER_ROUTES, ROUTES
+from odradek.node.transport.router import SERVED as APIS_SERVED
 from odradek.wire import registry
 from odradek.wire.errors import EncodeError
 from odradek.wire.handover import Hand, hand, through_bytes
@@ -24,7 +24,7 @@ from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from odradek.wire.registry import ApiKey
 
-SERVED = sorted({route.api_key for route in (*ROUTES, *BROKER_ROUTES)})
+SERVED = [served.api_key for served in APIS_SERVED]
 """Brokers pass on what they are asked, so that any API may be asked by a broker."""
 
 

@@ -107,7 +107,7 @@ async def end_txn(node: Node, call: Call, serve: Serve) -> EndTxnResponse:
         topics = {topic for topic, _ in _told(request)}
         if not all(authority.allows(call, AclOperation.WRITE, AclResource.TOPIC, topic) for topic in topics):
             return EndTxnResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    answer: EndTxnResponse = await serve(node, call)
+    answer: EndTxnResponse = await serve(call)
     return answer
 
 

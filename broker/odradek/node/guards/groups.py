@@ -31,8 +31,8 @@ from odradek.wire.messages.offset_fetch_response import (
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
-    from odradek.node.guards.parts import Node
-    from odradek.node.transport.call import Call, Serve
+    from odradek.node.guards.parts import Node, Serve
+    from odradek.node.transport.call import Call
     from odradek.wire.messages.consumer_group_describe_response import (
         ConsumerGroupDescribeResponse,
     )

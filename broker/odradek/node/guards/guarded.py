@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from odradek.node.guards.table import GUARDS
@@ -15,13 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["guarded"]
 
 
-def guarded(authority: Authority, api_key: ApiKey, serve: Serve) -> Serve:
+def guarded(authority: Authority, node: Node, api_key: ApiKey, serve: Serve) -> Serve:
     """The same service, behind the guard of its API; brokers pass."""
     guard = GUARDS[api_key]
     if guard is None:
         return serve
 
-    async def served(node: Node, call: Call) -> object:
-        return await (serve(node, call) if call.is_broker else guard(authority, node, call, serve))
+    def unguarded(_: Node, call: Call) -> Coroutine[object, None, object]:
+        return serve(call)
+
+    async def served(call: Call) -> object:
+        return await (serve(call) if call.is_broker else guard(authority, node, call, unguarded))
 
     return served

@@ -5,7 +5,7 @@ Entries that may not be served are taken out of the request, and answered beside
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec.structs import replace
@@ -18,13 +18,14 @@ from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
-    from odradek.node.transport.call import Call, Serve
+    from odradek.node.transport.call import Call
 
 __all__ = [
     "DENIED",
     "NO_OPERATIONS",
     "TEXTS",
     "Guard",
+    "Serve",
     "denied",
     "entries",
     "in_series",
@@ -43,6 +44,8 @@ class Node(HasConfig, HasMetadata, Protocol):
     """What guards look at to find out what a request names."""
 
 
+Serve: TypeAlias = "Callable[[Any, Call], Coroutine[Any, Any, Any]]"
+"""Node and call."""
 Guard: TypeAlias = "Callable[[Authority, Node, Call, Serve], Awaitable[Any]]"
 """Answers a request itself, or has it served, as a whole or in part."""
 

@@ -10,8 +10,8 @@ from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
-    from odradek.node.guards.parts import Node
-    from odradek.node.transport.call import Call, Serve
+    from odradek.node.guards.parts import Node, Serve
+    from odradek.node.transport.call import Call
 
 __all__ = ["alter_client_quotas", "describe_client_quotas"]
 

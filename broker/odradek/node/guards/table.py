@@ -106,13 +106,9 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.CREATE_TOPICS: topics.create_topics,
     ApiKey.DELETE_TOPICS: topics.delete_topics,
     ApiKey.DELETE_RECORDS: of_entries("topics", "topics", DELETE),
-    ApiKey.INIT_PRODUCER_ID: transactions.init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: or_of_cluster(
         AclOperation.CLUSTER_ACTION, of_entries("topics", "topics", DESCRIBE)
     ),
-    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
-    ApiKey.ADD_OFFSETS_TO_TXN: in_series(_OF_TRANSACTION, _MEMBER),
-    ApiKey.END_TXN: _OF_TRANSACTION,
     ApiKey.WRITE_TXN_MARKERS: of_cluster(ALTER, AclOperation.CLUSTER_ACTION),
     ApiKey.TXN_OFFSET_COMMIT: in_series(_OF_TRANSACTION, _MEMBER, of_entries("topics", "topics", READ)),
     ApiKey.DESCRIBE_ACLS: of_cluster(DESCRIBE, names_itself=True),
@@ -142,11 +138,6 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.UPDATE_FEATURES: of_cluster(ALTER, names_itself=True),
     ApiKey.DESCRIBE_CLUSTER: transactions.describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: of_entries("topics", "topics", READ, tells=True),
-    ApiKey.DESCRIBE_TRANSACTIONS: in_series(
-        transactions.describe_transactions,
-        of_entries("transactional_ids", "transaction_states", DESCRIBE, TRANSACTIONAL_ID),
-    ),
-    ApiKey.LIST_TRANSACTIONS: transactions.list_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: in_series(_MEMBER, groups.subscribed),
     ApiKey.CONSUMER_GROUP_DESCRIBE: in_series(
         groups.of_assigned_topics, groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)

@@ -17,8 +17,8 @@ from odradek.wire.messages.metadata_response import MetadataResponse, MetadataRe
 
 if TYPE_CHECKING:
     from odradek.node.authority import Authority
-    from odradek.node.guards.parts import Node
-    from odradek.node.transport.call import Call, Serve
+    from odradek.node.guards.parts import Node, Serve
+    from odradek.node.transport.call import Call
 
 __all__ = ["create_topics", "delete_topics", "describe_topic_partitions", "metadata", "produce"]
 

@@ -9,6 +9,7 @@ from odradek.node.seams import HasCertificates, HasIdentity, HasStaticConfig
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
+    from odradek.host.settings import Settings
     from odradek.node.housekeeping import Housekeeping
 
 __all__ = ["adopt"]
@@ -18,6 +19,9 @@ class Node(HasCertificates, HasIdentity, HasStaticConfig, Protocol):
     """A broker whose configuration may become another."""
 
     config: Config
+
+    @property
+    def settings(self) -> Settings: ...
 
     def limit_connections(self) -> None: ...
 
@@ -33,7 +37,7 @@ def adopt(node: Node, before: MetadataImage, after: MetadataImage) -> None:
     broker = after.config(ResourceType.BROKER, str(node.node_id))
     config = node.static_config.dynamic(cluster=cluster, broker=broker) if cluster or broker else node.static_config
     if config.layers != node.config.layers:
-        node.config = config
+        node.config = node.settings.config = config
         node.housekeeping.adopt()
         node.limit_connections()
     if node.certificates is not None and broker is not before.config(ResourceType.BROKER, str(node.node_id)):

@@ -9,7 +9,7 @@ from itertools import combinations
 from types import UnionType
 from typing import Literal, Union, get_args, get_origin
 
-from odradek.node.transport.router import BROKER_ROUTES, ROUTES
+from odradek.node.transport.router import SERVED
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
@@ -34,7 +34,7 @@ INT32_MAX = 2**31 - 1
 ID_FIELDS = ("transactional_id", "producer_id", "group", "topic", "partition")
 """The kinds of ids that requests carry."""
 
-_SERVED = {route.api_key: range(route.min_version, route.max_version + 1) for route in (*ROUTES, *BROKER_ROUTES)}
+_SERVED = {served.api_key: range(served.lowest, served.highest + 1) for served in SERVED}
 LISTED_MAX = 60
 """More names than this are not listed in an error."""
 _APIS = {api_key.name.replace("_", ""): api_key for api_key in ApiKey}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec import Struct
 
@@ -11,6 +11,15 @@ from odradek.log.machine import Fact
 from odradek.node.quotas.meter import Meter
 from odradek.security.principal import SOMEBODY, Peer
 from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Q = TypeVar("Q", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Q = TypeVar("Q", covariant=True)
 
 __all__ = ["CLOSED_BY_RULE", "Around", "Call", "CloseConnection", "Serve"]
 
@@ -23,14 +32,14 @@ class CloseConnection(Exception):
     """Ends the connection without an answer; the text says why, in the log."""
 
 
-class Call(Struct):
+class Call(Struct, Generic[Q]):
     """One request being served."""
 
     api_key: ApiKey
     version: int
     correlation_id: int
     client_id: str | None
-    request: Any
+    request: Q
     host: str
     """Where it came from."""
     is_broker: bool
@@ -53,7 +62,7 @@ class Call(Struct):
     """What was told of it; None where nobody listens."""
 
 
-Serve = Callable[[Any, Call], Coroutine[Any, Any, Any]]
-"""A route: node and call."""
+Serve = Callable[[Call], Coroutine[Any, Any, Any]]
+"""What serves a request."""
 Around = Callable[[Any, Call, Serve], Coroutine[Any, Any, Any]]
-"""What a dialect puts around a route: node, call, and the route, which it may ask, or not, or more than once."""
+"""A dialect's step around an endpoint: node, call, and what serves it, to be called once, never, or more often."""

@@ -1,28 +1,36 @@
 """From an API key and version to the code that serves it.
 
-`ROUTES` is the whole list of what a broker can answer; the answer to ApiVersions is derived from it, and from the
+`SERVED` is the whole list of what a broker can answer; the answer to ApiVersions is derived from it, and from the
 release that the broker is served as.
-A route's module, and the codecs of its messages, are imported when the first request of its kind arrives.
+The family of an API, and the codecs of its messages, are imported and made when its first request arrives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from odradek.host.endpoint import Everybody, endpoints_of
+from odradek.host.served import SERVED as SERVED_BY_FAMILIES
+from odradek.host.served import Served
 from odradek.node.transport.call import Around, Call, CloseConnection, Serve
 from odradek.releases import WIDEST, Release
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN
+from odradek.wire.error_fields import replace_errors
+from odradek.wire.errors import ErrorCode
 from odradek.wire.long import long_reader, long_writer
 from odradek.wire.primitives import Splices
 from odradek.wire.registry import ApiKey
 
-__all__ = ["Around", "Call", "CloseConnection", "Guard", "Handler", "HasRouter", "ROUTES", "Route", "Router", "Serve"]
+if TYPE_CHECKING:
+    from odradek.node.authority import Authority
+
+__all__ = ["Around", "Call", "CloseConnection", "Handler", "HasRouter", "Router", "SERVED", "Serve"]
 
 
 class HasRouter(Protocol):
@@ -39,8 +47,6 @@ class Route(Struct, frozen=True):
     min_version: int
     max_version: int
     target: str
-    # InitProducerId v6 is served only with unstable.api.versions.enable.
-    max_stable_version: int | None = None
     told: bool = True
     """Whether ApiVersions names it; Kafka serves what clients push of their metrics, and names it if it has a sink."""
 
@@ -64,11 +70,7 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.CREATE_TOPICS, 0, 7, "topics:create_topics"),
     Route(ApiKey.DELETE_TOPICS, 0, 6, "topics:delete_topics"),
     Route(ApiKey.DELETE_RECORDS, 0, 2, "log_offsets:delete_records"),
-    Route(ApiKey.INIT_PRODUCER_ID, 0, 6, "transactions:init_producer_id", max_stable_version=5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "log_offsets:offset_for_leader_epoch"),
-    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "transactions:add_partitions_to_txn"),
-    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "transactions:add_offsets_to_txn"),
-    Route(ApiKey.END_TXN, 0, 5, "transactions:end_txn"),
     Route(ApiKey.WRITE_TXN_MARKERS, 0, 2, "markers:write_txn_markers"),
     Route(ApiKey.TXN_OFFSET_COMMIT, 0, 6, "txn_offsets:txn_offset_commit"),
     Route(ApiKey.DESCRIBE_ACLS, 0, 3, "permissions:describe_acls"),
@@ -99,8 +101,6 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, "cluster:describe_cluster"),
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "log_offsets:describe_producers"),
     Route(ApiKey.UNREGISTER_BROKER, 0, 0, "quorum:unregister_broker"),
-    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "transactions:describe_transactions"),
-    Route(ApiKey.LIST_TRANSACTIONS, 0, 2, "transactions:list_transactions"),
     Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "consumer_groups:consumer_group_heartbeat"),
     Route(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_groups:consumer_group_describe"),
     Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 1, "streams_groups:streams_group_heartbeat"),
@@ -140,14 +140,13 @@ BROKER_ROUTES: tuple[Route, ...] = (
 )
 """What only brokers ask of one another; not advertised."""
 
-SHARED = frozenset(
+_SHARED = frozenset(
     {
         ApiKey.DELETE_GROUPS,
         ApiKey.DELETE_RECORDS,
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.DESCRIBE_GROUPS,
         ApiKey.DESCRIBE_PRODUCERS,
-        ApiKey.DESCRIBE_TRANSACTIONS,
         ApiKey.FETCH,
         ApiKey.FIND_COORDINATOR,
         ApiKey.LIST_OFFSETS,
@@ -156,12 +155,31 @@ SHARED = frozenset(
     }
 )
 """What is served a few entries at a time; the others are decided in one go."""
+_OLD = {route.api_key: route for route in (*ROUTES, *BROKER_ROUTES)}
+"""The APIs whose families are not declared by their endpoints yet."""
+
+SERVED: tuple[Served, ...] = tuple(
+    sorted(
+        [
+            *SERVED_BY_FAMILIES,
+            *(
+                Served(
+                    route.api_key,
+                    "",
+                    f"odradek.node.routes.{route.target.split(':')[0]}",
+                    lowest=route.min_version,
+                    is_told=route.told,
+                    in_parts=route.api_key in _SHARED,
+                )
+                for route in _OLD.values()
+            ),
+        ]
+    )
+)
+"""Every API that a broker serves, by its key."""
 SHARED_ENTRIES_MAX = 20_000
 ENTRIES_MAX = 10_000
 """How many entries a request of more than 32 KiB may have, in all its arrays. Kafka takes a million in each."""
-
-Guard = Callable[[ApiKey, Serve], Serve]
-"""Makes the service of an API one for those who may have it."""
 
 
 class Handler(Struct):
@@ -189,7 +207,10 @@ class Handler(Struct):
 
 
 class Router:
-    """The routes of one node, by API key and version: those that its release has, in the versions that it has."""
+    """The APIs of one node, by key and version: those that its release has, in the versions that it has.
+
+    `family` makes a family by its name in `SERVED`. Without one nothing can be served, but looked up.
+    """
 
     def __init__(
         self,
@@ -197,35 +218,41 @@ class Router:
         *,
         unstable_versions: bool = False,
         tells_all: bool = False,
-        guard: Guard | None = None,
+        node: Any = None,
+        authority: Authority | None = None,
+        family: Callable[[str], object] | None = None,
+        guard_old: Callable[[ApiKey, Serve], Serve] | None = None,
     ) -> None:
-        self._guard = guard
+        self._guard_old = guard_old
+        self._node = node
+        self._authority = authority
+        self._make_family = family
+        self._families: dict[str, object] = {}
         self._codecs = release.codecs or PLAIN
         self._around = release.around
         self._told: list[tuple[ApiKey, int, int]] = []
-        self._served: dict[int, range] = {}
-        self._routes = {route.api_key: route for route in (*ROUTES, *BROKER_ROUTES)}
-        self._broker_keys = frozenset(route.api_key for route in BROKER_ROUTES)
+        self._versions: dict[int, range] = {}
         self._handlers: dict[tuple[int, int], Handler | None] = {}
-        for route in BROKER_ROUTES:
-            self._served[route.api_key] = range(route.min_version, route.max_version + 1)
-        for route in ROUTES:
-            low, high = route.min_version, route.max_version
-            if route.max_stable_version is not None and not unstable_versions:
-                high = route.max_stable_version
+        for served in SERVED:
+            api_key, low, high = served.api_key, served.lowest, served.highest
+            if not served.is_for_clients:
+                self._versions[api_key] = range(low, high + 1)
+                continue
+            if served.is_unstable and not unstable_versions:
+                high -= 1
             if release.apis is not None:
-                offered = release.apis.get(route.api_key.name)
+                offered = release.apis.get(api_key.name)
                 if offered is None:
                     continue
                 low = max(low, offered[0])
                 high = offered[1]
                 if unstable_versions:
-                    high = max(high, release.unstable_apis.get(route.api_key.name, 0))
-            if route.told or tells_all:
-                self._told.append((route.api_key, low, high))
-            self._served[route.api_key] = range(low, high + 1)
+                    high = max(high, release.unstable_apis.get(api_key.name, 0))
+            if served.is_told or tells_all:
+                self._told.append((api_key, low, high))
+            self._versions[api_key] = range(low, high + 1)
         if release.lowest_produce:
-            self._served[ApiKey.PRODUCE] = range(release.lowest_produce, self._served[ApiKey.PRODUCE].stop)
+            self._versions[ApiKey.PRODUCE] = range(release.lowest_produce, self._versions[ApiKey.PRODUCE].stop)
 
     def ranges(self) -> list[tuple[ApiKey, int, int]]:
         """What ApiVersions lists: key, lowest and highest version."""
@@ -233,12 +260,12 @@ class Router:
 
     def serves(self, api_key: ApiKey, versions: range | None) -> bool:
         """Whether an API is served in one of these versions, or, with None, in any."""
-        served = self._served.get(api_key)
+        served = self._versions.get(api_key)
         return served is not None and (versions is None or any(version in served for version in versions))
 
     def newest(self, api_key: ApiKey) -> int:
         """The highest version that is served: what brokers of this release speak to one another."""
-        return self._served[api_key][-1]
+        return self._versions[api_key][-1]
 
     def handler(self, api_key: int, version: int, *, broker: bool) -> Handler | None:
         """The handler of a request, or None where there is none."""
@@ -246,33 +273,73 @@ class Router:
             handler = self._handlers[api_key, version]
         except KeyError:
             handler = self._handlers[api_key, version] = self._find(api_key, version)
-        if handler is not None and not broker and handler.api_key in self._broker_keys:
+        if handler is not None and not broker and handler.api_key in _FOR_BROKERS:
             return None
         return handler
 
     def _find(self, api_key: int, version: int) -> Handler | None:
-        if version not in self._served.get(api_key, ()):
+        if version not in self._versions.get(api_key, ()):
             return None
-        route = self._routes[ApiKey(api_key)]
-        module_name, function_name = route.target.split(":")
-        module = import_module(f"odradek.node.routes.{module_name}")
-        codecs, around = self._codecs, self._around.get(route.api_key)
-        serve: Serve = getattr(module, function_name)
-        if around is not None:
-            serve = partial(_around, around, serve)
+        served = _BY_KEY[api_key]
+        key, codecs = served.api_key, self._codecs
+        module = import_module(served.module)
+        serve: Serve = _not_made
+        if self._make_family is not None:
+            serve = self._serve_old(module, served) if served.family == "" else self._serve(served, version)
         return Handler(
-            api_key=route.api_key,
+            api_key=key,
             version=version,
-            read=codecs.reader(registry.request_type(route.api_key), version),
-            write=codecs.writer(registry.response_type(route.api_key), version),
-            flexible_request=codecs.request_header_version(route.api_key, version) >= 2,
-            response_start=9 if codecs.response_header_version(route.api_key, version) >= 1 else 8,
-            serve=serve if self._guard is None else self._guard(route.api_key, serve),
-            entries_max=SHARED_ENTRIES_MAX if route.api_key in SHARED else ENTRIES_MAX,
-            request_type=codecs.request_type(route.api_key),
-            response_type=codecs.response_type(route.api_key),
+            read=codecs.reader(registry.request_type(key), version),
+            write=codecs.writer(registry.response_type(key), version),
+            flexible_request=codecs.request_header_version(key, version) >= 2,
+            response_start=9 if codecs.response_header_version(key, version) >= 1 else 8,
+            serve=serve,
+            entries_max=SHARED_ENTRIES_MAX if served.in_parts else ENTRIES_MAX,
+            request_type=codecs.request_type(key),
+            response_type=codecs.response_type(key),
         )
 
+    def _serve(self, served: Served, version: int) -> Serve:
+        """The method of the endpoint; around it the step of the dialect, the older errors, and the permissions."""
+        family = self._families.get(served.family)
+        if family is None:
+            assert self._make_family is not None
+            family = self._families[served.family] = self._make_family(served.family)
+        endpoint = endpoints_of(type(family))[served.api_key]
+        serve: Serve = partial(endpoint.method, family)
+        older = {since.error: since.before for since in endpoint.errors if version < since.version}
+        if older:
+            serve = partial(_in_older_words, serve, older)
+        serve = self._with_around(served.api_key, serve)
+        if self._authority is None or isinstance(endpoint.needs, Everybody):
+            return serve
+        return partial(_guarded, self._authority, endpoint.needs.guard, serve)
 
-def _around(around: Around, serve: Serve, node: Any, call: Call) -> Coroutine[Any, Any, Any]:
-    return around(node, call, serve)
+    def _serve_old(self, module: object, served: Served) -> Serve:
+        api_key, node = served.api_key, self._node
+        serve: Serve = partial(getattr(module, _OLD[api_key].target.split(":")[1]), node)
+        serve = self._with_around(api_key, serve)
+        return serve if self._guard_old is None else self._guard_old(api_key, serve)
+
+    def _with_around(self, api_key: ApiKey, serve: Serve) -> Serve:
+        around = self._around.get(api_key)
+        return serve if around is None else lambda call: around(self._node, call, serve)
+
+
+_BY_KEY: Mapping[int, Served] = {served.api_key: served for served in SERVED}
+_FOR_BROKERS = frozenset(served.api_key for served in SERVED if not served.is_for_clients)
+
+
+async def _in_older_words(serve: Serve, older: Mapping[ErrorCode, ErrorCode], call: Call) -> object:
+    response = await serve(call)
+    replace_errors(response, older)
+    return response
+
+
+async def _guarded(authority: Authority, guard: Callable[..., Any], serve: Serve, call: Call) -> object:
+    """Clients are asked for their permissions, brokers are not."""
+    return await (serve(call) if call.is_broker else guard(authority, call, serve))
+
+
+async def _not_made(call: Call) -> object:
+    raise AssertionError("this router only looks up")

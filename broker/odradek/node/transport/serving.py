@@ -50,7 +50,7 @@ def begin(node: Node, handler: Handler, call: Call) -> tuple[Coroutine[Any, Any,
     if node.faults is not None and node.faults.intercepts(call):
         postponed = node.faults.postpones
         return node.faults.serve(handler, call), postponed
-    return handler.serve(node, call), False
+    return handler.serve(call), False
 
 
 def tell_request(node: Telling, handler: Handler, call: Call) -> None:

@@ -16,7 +16,7 @@ from odradek.node.events import Command, Received
 from odradek.node.rules.one_line import rule
 from odradek.node.transport.call import Call
 from odradek.node.transport.failures import error_response
-from odradek.node.transport.router import ROUTES, Router
+from odradek.node.transport.router import SERVED, Router
 from odradek.sim import World
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
@@ -224,9 +224,7 @@ def test_who_acts_on_a_node_is_told_what_went_wrong() -> None:
 
 # ---------------------------------------------------------------------- Kafka's getErrorResponse
 
-RANGES = Router().ranges() + [
-    (route.api_key, route.min_version, route.max_version) for route in ROUTES if not route.told
-]
+RANGES = Router(tells_all=True).ranges()
 VERSIONS = [(api_key, version) for api_key, low, high in RANGES for version in range(low, high + 1)]
 
 
@@ -246,7 +244,7 @@ def test_every_version_has_an_answer(api_key: ApiKey, version: int) -> None:
 
 
 def test_every_route_is_covered() -> None:
-    assert {route.api_key for route in ROUTES} == {api_key for api_key, _ in VERSIONS}
+    assert {served.api_key for served in SERVED if served.is_for_clients} == {api_key for api_key, _ in VERSIONS}
 
 
 @pytest.mark.parametrize(("request_", "api_key", "version", "said"), [

@@ -102,7 +102,7 @@ def test_an_answer_that_cannot_be_written_is_one_that_says_so(encoded: bool) -> 
     serve = controller.router.handler(ApiKey.METADATA, 12, broker=True)
     assert serve is not None
 
-    async def serves(node: object, call: Call) -> MetadataResponse:
+    async def serves(call: Call) -> MetadataResponse:
         return MetadataResponse(cluster_id="x" * 32_768)
 
     serve.serve = serves

@@ -1,0 +1,1 @@
+"""Permissions: what an endpoint needs of whoever asks."""

@@ -1,0 +1,1 @@
+"""What every machine and every room may use."""

@@ -1,0 +1,1 @@
+"""What carries any subject: the registry of endpoints, and the parts of a broker that they may touch."""

@@ -1,0 +1,31 @@
+"""An API with the types of its messages: whoever names one has the types of request and response with it.
+
+The APIs of the protocol are made by the generator (`odradek.wire.messages.apis`):
+
+    END_TXN: Api[EndTxnRequest, EndTxnResponse] = Api(ApiKey.END_TXN)
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from odradek.wire.messages import ApiKey
+
+__all__ = ["Api"]
+
+Q = TypeVar("Q", bound=Struct)
+R = TypeVar("R", bound="Struct | None")
+
+
+class Api(Generic[Q, R]):
+    """The API of this key; `Q` is its request, `R` its response, or None where there may be none."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: ApiKey) -> None:
+        self.key = key
+
+    def __repr__(self) -> str:
+        return self.key.name
