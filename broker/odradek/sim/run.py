@@ -1,4 +1,4 @@
-"""A run of a schedule: producers of both styles, consumers, members and a nemesis; then what must hold."""
+"""A run of a schedule: producers of both styles, consumers, members of groups and a nemesis; then the checks."""
 
 from __future__ import annotations
 
@@ -49,38 +49,38 @@ __all__ = ["Report", "Run", "run"]
 
 TopicPartition = tuple[str, int]
 PEACE_MS = 60_000
-"""Enough for every timeout there is."""
+"""Longer than every timeout of the run."""
 PROBLEMS_MAX = 20
 DAYS_AHEAD = "set a clock days ahead"
 AHEAD = frozenset({"set a clock ahead", DAYS_AHEAD})
 KEPT_MS = 2**31 - 1
-"""So long things are kept where days pass, offsets of groups apart."""
+"""Retention where a clock is set days ahead, for everything but offsets of groups."""
 
 
 class Report(Struct):
-    """What came of a run."""
+    """The result of a run that kept every promise."""
 
     digest: str
-    """Of the whole trace."""
+    """Hash of the whole trace."""
     transactions: int
     committed: int
     aborted: int
     unknown: int
     met: Counter[str]
-    """What its producers were answered but success."""
+    """Errors in the answers to producers, and how often each came."""
     deeds: list[tuple[int, str]]
     virtual_ms: int
 
 
 class Run:
-    """One run; what it has seen is there afterwards, however it ended."""
+    """One run; its journal, events and requests stay readable after it, however it ended."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.model = Model()
-        """What every event and every read has to follow from."""
+        """Judges every event and every read."""
         self.calm = False
-        """Whether the nemesis is done."""
+        """Whether the nemesis has finished."""
         dialect = None if schedule.dialect is None else load(schedule.dialect)
         has_levels = dialect is None or dialect.has_transaction_version
         config: dict[str, object] = {
@@ -142,7 +142,7 @@ class Run:
         )
         if schedule.sharers:
             self.world.client(self.world.spec.controller_id).ask(share_group_settings(), 1)
-        # Every broker has to have its producer ids and its metadata before anything goes wrong.
+        # Before anything goes wrong every broker needs its block of producer ids and the metadata.
         self.world.advance(1_000)
         self.start = self.world.now
         for node in self.world.nodes.values():
@@ -190,7 +190,7 @@ class Run:
             for number in range(schedule.sharers)
         ]
         self.group = Group(WORK_GROUP, schedule.heartbeats, schedule.session_ms or SESSION_MS)
-        """What its members have agreed on, as far as a run lasts long enough for it."""
+        """The group of the workers; the admins ask about it."""
         self.watchers = [
             Watcher(
                 self.world,
@@ -242,12 +242,12 @@ class Run:
 
     @property
     def asked(self) -> list[Asked]:
-        """Every request of every client, with what came of it."""
+        """Every request of every client, with its answer."""
         return self.stage.asked
 
     @property
     def facts(self) -> list[tuple[int, int, Fact]]:
-        """What brokers did: when, which one, and what."""
+        """The events of the brokers, as (virtual ms, broker id, event)."""
         world = self.world
         if len(self._facts) != len(world.facts):
             times = world.fact_times
@@ -255,9 +255,9 @@ class Run:
         return self._facts
 
     def play(self) -> Report:
-        """Play it; `Violation` if something does not hold."""
+        """Play the schedule and check the run. Raises Violation if a promise is broken."""
         collects = gc.isenabled()
-        # Looking for garbage takes a quarter of the time, and what a run leaves is gone with it.
+        # Garbage collection takes a quarter of the time, and all memory of a run is freed when it ends.
         gc.disable()
         try:
             self._play()
@@ -283,7 +283,7 @@ class Run:
         )
 
     def _violation(self, *problems: Problem) -> Violation:
-        """These, and what the model has noted until now, in the order of the promises."""
+        """A violation with these problems and those of the model so far, in the order of the promises."""
         order = list(PROMISES)
         found = sorted((*problems, *self.model.problems[:PROBLEMS_MAX]), key=lambda each: order.index(each.name))
         return Violation(found, at_ms=self._elapsed)
@@ -321,7 +321,7 @@ class Run:
             raise self._violation(
                 Problem("no progress", f"{names} had no answer that ends it within {PEACE_MS} ms"),
             )
-        # What a fenced instance has left open runs into its timeout.
+        # A transaction that a fenced instance left open now reaches its timeout.
         world.advance(15_000)
         for consumer in self.consumers:
             consumer.stopping = True
@@ -364,7 +364,7 @@ class Run:
             raise self._violation(*problems)
 
     def _lookup_problems(self, calm_at: int, news: int) -> Iterator[Problem]:
-        """`news`: how far the controller was when the trouble ended."""
+        """`news`: the metadata offset of the controller when the trouble ended."""
         schedule = self.schedule
         if schedule.lookers or schedule.consumers_look_up or any(each.looks_up for each in schedule.players):
             images = metadata_images(self.world.store)
@@ -377,18 +377,18 @@ class Run:
         yield from shared_offset_problems(self.asked, self.facts, groups, at_rest, days_passed=self.nemesis.days_passed)
 
     def _silent_problems(self, calm_at: int) -> Iterator[Problem]:
-        """Members rest when the trouble is over."""
+        """Checked until the trouble is over: members rest after that."""
         if self.schedule.watches_members and not _stands_still(self.schedule):
             asked = (each for each in self.asked if each.at <= calm_at)
             yield from silent_problems(self.watchers, asked, self.facts, self.group)
 
     def _owners_problems(self) -> Iterator[Problem]:
-        """What becomes of ids in a dialect is its own affair."""
+        """Not checked in dialects, which have rules of their own for transactional ids."""
         schedule = self.schedule
         if schedule.dialect is None and schedule.verification:
             yield from owners_problems(
                 self.asked,
-                # By a clock that is ahead a transaction may have come to its timeout as soon as it is open.
+                # On a clock that is ahead a transaction may time out as soon as it is open.
                 timeout_ms=0 if _kinds(schedule) & AHEAD else schedule.transaction_timeout_ms,
                 forced=self.nemesis.forced,
                 forgets=schedule.id_expiration_ms > 0,
@@ -399,14 +399,14 @@ class Run:
     # ------------------------------------------------------------------ what must hold at every moment
 
     def _judge(self, key: TopicPartition, batches: list[ReadBatch], end: int, high_watermark: int | None) -> None:
-        """A consumer has read, or has asked where to begin: everything before `end` is decided."""
+        """Called when a consumer has read, or has asked where to begin: every transaction before `end` is decided."""
         self._watch(reads=True)
         self.model.read(key, batches, end=end, high_watermark=high_watermark)
 
     def _watch(self, *, reads: bool = False) -> None:
-        """Events follow from one another; the last stable offset never goes back, nor beyond the high watermark.
+        """Pass new events to the model, and check last stable offsets, once a virtual millisecond and at each read.
 
-        Brokers are looked at once a millisecond, and whenever somebody reads.
+        The last stable offset neither goes back nor passes the high watermark.
         """
         world, model = self.world, self.model
         if len(world.facts) > model.events:
@@ -430,9 +430,9 @@ class Run:
                 self._stable[key] = stable
 
     def _watch_replicas(self, partition: Partition) -> None:
-        """Whoever the controller has in sync in this leader's term has what is committed, and the leader waits for it.
+        """Every replica that the controller has in sync in this leader's term has all committed records.
 
-        Who acknowledges at once has everything.
+        The leader counts it, too. A replica that acknowledges at once has everything.
         """
         registered = self.world.nodes[self.world.spec.controller_id].image.partition(*partition.key)
         if registered is None or registered.leader_epoch != partition.leader_epoch:
@@ -449,25 +449,25 @@ class Run:
 
 
 def _refuses(schedule: Schedule) -> bool:
-    """Whether a rule answers batches with an error, in place of a leader that does not hear of them."""
+    """Whether a rule answers Produce requests with an error, so that the leader does not see the batches."""
     rules = [deed.rule for deed in schedule.deeds if deed.rule is not None]
     return any(rule.match.api == ApiKey.PRODUCE.name and rule.act.error is not None for rule in rules)
 
 
 def _one_is_silent(schedule: Schedule) -> bool:
-    """Whether nothing else goes wrong, and enough replicas are left."""
+    """Whether silent replicas are the only fault, and enough other replicas are left."""
     return schedule.min_insync == 1 and {deed.kind for deed in schedule.deeds} <= {"silence a replica"}
 
 
 def _kinds(schedule: Schedule) -> set[str]:
-    """Everything that may go wrong."""
+    """The kinds of all deeds of the schedule, those that follow from rules included."""
     return {each for deed in schedule.deeds for each in (deed.kind, deed.then)}
 
 
 def _stands_still(schedule: Schedule) -> bool:
-    """Whether a broker does nothing for a while, or waits for replicas that do nothing.
+    """Whether a broker stops for a while, or waits for replicas that have stopped.
 
-    A leader that does not hear that a replica is gone waits for it.
+    A leader that has not heard that a replica is gone waits for it.
     """
     kinds = _kinds(schedule)
     if "deafen a broker" in kinds and not kinds.isdisjoint({"remove a broker", "crash a broker"}):
@@ -477,13 +477,13 @@ def _stands_still(schedule: Schedule) -> bool:
 
 
 def _holds_joins_up(schedule: Schedule) -> bool:
-    """Whether a rebalance may take longer because of what is done to brokers and to requests."""
+    """Whether faults of brokers and of requests may make a rebalance take longer."""
     matches = [deed.rule.match.apis for deed in schedule.deeds if deed.rule is not None]
     return _stands_still(schedule) or any(apis is None or ApiKey.JOIN_GROUP in apis for apis in matches)
 
 
 def digest(facts: list[tuple[int, int, Fact]]) -> str:
-    """Of what brokers did and answered: the same for the same trace."""
+    """Hash of the events of the brokers: equal for equal traces."""
     told = [(at, node_id, fact.kind, fact.fields) for at, node_id, fact in facts]
     return sha256(encode(told, enc_hook=repr)).hexdigest()
 
@@ -497,5 +497,5 @@ def _kind_of(plan: Player, schedule: Schedule) -> type[Producer]:
 
 
 def run(schedule: Schedule) -> Report:
-    """Play a schedule; `Violation` if something does not hold."""
+    """Play a schedule. Raises Violation if a promise is broken."""
     return Run(schedule).play()

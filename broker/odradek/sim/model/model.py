@@ -1,11 +1,11 @@
-"""What a transaction is, told from what brokers say of themselves; written from the KIPs, not from the broker.
+"""A model of transactions that follows the events of brokers; written from the KIPs, not from the broker.
 
-The model takes the events of a run one after the other (docs/events.md), whoever the clients were. It keeps where each
-transaction begins and ends in each partition, and what its coordinator has decided. By that it judges each event, and
-each read: what a reader sees at any time has to follow from the transactions that have ended by then.
+The model takes the events of a run in order (docs/events.md), whichever clients took part. It keeps where each
+transaction begins and ends in each partition, and how its coordinator decided. It judges each event and each read by
+that: a read at any time must follow from the transactions that have ended by then.
 
-It judges only what it knows for certain. A coordinator that takes over says nothing of what it has read in its log, so
-an id of that coordinator is unknown until its next change.
+It judges only facts that are certain. A coordinator that takes over emits no events for the state that it loads from
+its log, so the state of its transactional ids is unknown until their next change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Fields = Mapping[str, Any]
 
 
 class Event(Protocol):
-    """Something that a broker says of itself."""
+    """An event of a broker."""
 
     @property
     def kind(self) -> str: ...
@@ -52,16 +52,16 @@ DECIDED = {"PrepareCommit": True, "PrepareAbort": False}
 
 
 class ReadBatch(Struct, frozen=True):
-    """A transactional batch that a reader of committed records was given."""
+    """A transactional batch in a response to a read_committed reader."""
 
     producer_id: int
     offset: int
     is_seen: bool
-    """Whether its records were read, or passed over as aborted."""
+    """Whether the reader kept its records; False if it skipped them as aborted."""
 
 
 class _Span(Struct):
-    """A transaction in one partition: from its first record to its marker."""
+    """A transaction in one partition, from its first record to its marker."""
 
     producer_id: int
     epoch: int
@@ -75,15 +75,15 @@ class _Partition:
         self.open: dict[int, _Span] = {}
         self.ended: dict[int, list[_Span]] = {}
         self.unreplicated: list[_Span] = []
-        """Those of `ended` whose marker no high watermark that was told has passed."""
+        """Those of `ended` whose marker is not below a high watermark that an event showed."""
         self.epochs: dict[int, int] = {}
-        """Of the last marker, by producer id."""
+        """Epoch of the last marker, by producer id."""
         self.stable = 0
         self.leader_epoch = -1
         self.is_led = False
 
     def truncate(self, end_offset: int) -> None:
-        """What stood from there on has never been."""
+        """Forget everything from this offset on."""
         self.open = {key: span for key, span in self.open.items() if span.first < end_offset}
         for producer_id, spans in self.ended.items():
             for span in [each for each in spans if (each.end or 0) >= end_offset]:
@@ -95,14 +95,14 @@ class _Partition:
         self.stable = min(self.stable, end_offset, *(span.first for span in self.open.values()))
 
     def undecided_before(self, stable: int, high_watermark: int) -> _Span | None:
-        """A transaction that begins below this last stable offset, and whose marker may still be lost."""
+        """A transaction that begins below this last stable offset although its marker may still be lost."""
         for span in self.unreplicated:
             if span.first < stable and high_watermark <= (span.end or 0):
                 return span
         return None
 
     def span_at(self, producer_id: int, offset: int) -> _Span | None:
-        """The transaction that this record belongs to."""
+        """The transaction of the record at this offset."""
         for span in reversed(self.ended.get(producer_id, [])):
             if span.first <= offset < (span.end or 0):
                 return span
@@ -110,41 +110,41 @@ class _Partition:
 
 
 class _Id:
-    """What is known of a transactional id."""
+    """The state of a transactional id, as far as events show it."""
 
     def __init__(self) -> None:
         self.state: str | None = None
         self.is_known = False
-        """Whether the state is its present one."""
+        """Whether `state` is current."""
         self.partitions: set[TopicPartition] | None = None
-        """Of the open transaction; None if they are not known."""
+        """Partitions of the open transaction; None if unknown."""
         self.producer_ids: set[int] = set()
         self.changed = 0
-        """Number of the event that changed it last."""
+        """Number of the event that changed the state last."""
 
 
 class Model:
-    """Takes events in their order, and collects what does not follow from the promises."""
+    """Takes events in order, and collects those that break a promise."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.events, self.reads = 0, 0
-        """How many it has judged; a read is one of a batch."""
+        """Number of events, and number of batches in reads, that it judged."""
         self._partitions: dict[tuple[TopicPartition, str], _Partition] = {}
-        """By the id of the topic as well, as far as it is known: another topic may get the name."""
+        """By partition and topic id, as far as the id is known: a topic may be deleted and made again."""
         self._topic_ids: dict[tuple[int, TopicPartition], str] = {}
-        """Which topic a broker means."""
+        """The topic id that a broker means by a topic's name, by broker id and partition."""
         self._present: dict[TopicPartition, str] = {}
-        """Which topic has the name, as far as any leader has said."""
+        """The topic id that has the name now, by the events of leaders."""
         self._suspects: list[tuple[TopicPartition, str, Problem]] = []
-        """What was open when its transaction was complete: it hangs, unless its topic turns out to be deleted."""
+        """Open in a partition when the coordinator completed: hanging, unless the topic turns out to be deleted."""
         self._ids: dict[str, _Id] = {}
         self._id_of: dict[int, str] = {}
         self._epochs: dict[int, int] = {}
-        """The highest that was given out, by producer id."""
+        """The highest epoch that a coordinator gave out, by producer id."""
         self._decisions: dict[tuple[int, int], bool] = {}
         self._asked: dict[tuple[int, int, int, TopicPartition], list[int]] = {}
-        """Numbers of the events with which a leader began to ask about a producer, the oldest first."""
+        """Numbers of the events with which a leader began to verify a producer, the oldest first."""
         self._takes: Mapping[str, Callable[[Fields], None]] = {
             "init_producer_id": self._initialised,
             "transaction_kept": self._kept,
@@ -163,7 +163,7 @@ class Model:
         self._node = -1
 
     def take_all(self, events: Iterable[tuple[int, Event]]) -> None:
-        """The next events, each with the broker that it is of."""
+        """Judge the next events, each with the id of its broker."""
         takes = self._takes
         for node, event in events:
             self.events += 1
@@ -173,7 +173,7 @@ class Model:
                 take(event.fields)
 
     def take(self, node: int, kind: str, fields: Fields) -> None:
-        """The next event, of this broker."""
+        """Judge the next event of a broker."""
         self.events += 1
         take = self._takes.get(kind)
         if take is not None:
@@ -181,9 +181,9 @@ class Model:
             take(fields)
 
     def end(self, *, deleted: Collection[str] = ()) -> None:
-        """Nothing more comes: what has ended for its coordinator is open nowhere.
+        """Judge the end of the events: a transaction that its coordinator has ended is open in no partition.
 
-        Of the topics that are `deleted` in the end a leader that had died before could not say that they are gone.
+        `deleted`: topics that are gone by now; a leader that died before has no event for their end.
         """
         hanging = [each for each in self._suspects if each[0][0] not in deleted and self._is_there(each[0], each[1])]
         self.problems += [problem for _, _, problem in hanging]
@@ -197,13 +197,13 @@ class Model:
                     self._say("hanging transaction", f"{_told(key)} holds one of producer {span.producer_id} open")
 
     def _is_there(self, key: TopicPartition, topic_id: str) -> bool:
-        """Whether the topic still has the name, and is led."""
+        """Whether this topic still has the name, and the partition has a leader."""
         return self._present.get(key, "") == topic_id and self._partitions[key, topic_id].is_led
 
     def read(
         self, key: TopicPartition, batches: Iterable[ReadBatch], *, end: int = 0, high_watermark: int | None = None
     ) -> None:
-        """What a reader of committed records was given now, and where it was told that these and all records end."""
+        """Judge a response to a read_committed reader: its batches, last stable offset (`end`) and high watermark."""
         partition = self._named(key, self._present.get(key, ""))
         if high_watermark is not None:
             self._hold_back(key, partition, stable=end, high_watermark=high_watermark)
@@ -225,7 +225,7 @@ class Model:
         self.problems.append(Problem(name, seen))
 
     def _of(self, key: TopicPartition) -> _Partition:
-        """What the broker that speaks means by the name."""
+        """The partition that the broker of the present event means by the name."""
         return self._named(key, self._topic_ids.get((self._node, key), ""))
 
     def _named(self, key: TopicPartition, topic_id: str) -> _Partition:
@@ -275,11 +275,11 @@ class Model:
             del self._ids[name]
 
     def _completed(self, name: str, found: _Id) -> None:
-        """Its markers are written: none of its partitions holds it open any more."""
+        """All markers are written, so no partition may hold the transaction open."""
         for (key, topic_id), partition in self._partitions.items():
             for producer_id in found.producer_ids & partition.open.keys():
                 if self._is_there(key, topic_id):
-                    # The coordinator may have heard of the topic's end before its leader.
+                    # The coordinator may hear of the deletion of a topic before its leader does.
                     seen = f"{name} is complete, and {_told(key)} holds it open at {partition.open[producer_id].first}"
                     self._suspects.append((key, topic_id, Problem("hanging transaction", seen)))
 
@@ -296,7 +296,7 @@ class Model:
 
     def _answered(self, fields: Fields) -> None:
         key = (fields["topic"], fields["partition"])
-        # Whoever asks again before there is an answer is answered later.
+        # A leader may verify again before the first answer; answers come in order.
         questions = self._asked.get(self._question(fields))
         asked = questions.pop(0) if questions else None
         found = self._ids.get(fields["transactional_id"])
@@ -304,7 +304,7 @@ class Model:
             return
         if found.changed > asked:
             return
-        # Nothing has changed since the question, so that there is one answer to it.
+        # The state has not changed since the question, so only one answer is right.
         is_open = found.state == "Ongoing" and (found.partitions is None or key in found.partitions)
         if not is_open or fields["producer_epoch"] < self._epochs.get(fields["producer_id"], 0):
             self._say("wrong verdict", f"{_told(key)} was told yes for {fields['transactional_id']} in {found.state}")
@@ -320,7 +320,7 @@ class Model:
         if known is None or not known.is_known:
             return
         is_added = known.partitions is None or key in known.partitions
-        # While markers are owed, what was verified before may still be written: its marker comes behind it.
+        # While markers are owed, a batch that was verified before may still be appended: its marker follows it.
         if known.state in RESTING or not is_added:
             self._say(
                 "late record", f"{_told(key)} opens a transaction at {offset}, and its coordinator has none there"
@@ -347,13 +347,13 @@ class Model:
         partition = self._of(key)
         span = partition.open.pop(producer_id, None)
         if span is None:
-            # It began before the events did.
+            # The transaction began before the first event.
             span = _Span(producer_id, epoch, fields["first_offset"])
         span.end, span.commit = fields["offset"], fields["commit"]
         partition.ended.setdefault(producer_id, []).append(span)
         partition.unreplicated.append(span)
         decided = self._decisions.get((producer_id, epoch))
-        # Where the end bumps the epoch, it names one transaction (KIP-890).
+        # If the end of a transaction bumps the epoch, the epoch identifies one transaction (KIP-890).
         if decided is not None and span.epoch == epoch - 1 and decided is not span.commit:
             self._say("wrong marker", f"{_told(key)} has the wrong marker at {span.end}")
 
@@ -372,7 +372,7 @@ class Model:
         partition.unreplicated = [span for span in partition.unreplicated if (span.end or 0) >= fields["hw"]]
 
     def _hold_back(self, key: TopicPartition, partition: _Partition, *, stable: int, high_watermark: int) -> None:
-        """A transaction whose marker is not replicated is undecided: the next leader may not have it (KIP-98)."""
+        """A transaction whose marker is not replicated is undecided: the next leader may lack the marker (KIP-98)."""
         span = partition.undecided_before(stable, high_watermark)
         if span is not None:
             seen = f"the marker at {span.end} of what begins at {span.first} is not below {high_watermark}"
@@ -387,7 +387,7 @@ class Model:
         partition = self._of(key)
         given_up = not partition.is_led and leader_epoch == partition.leader_epoch
         if leader_epoch < partition.leader_epoch or given_up:
-            # The topic was deleted, and another one has its name: who leads the same one again has a higher epoch.
+            # The topic was deleted and made again: a new leader of the same topic would have a higher epoch.
             partition = self._partitions[key, topic_id] = _Partition()
         partition.leader_epoch, partition.is_led = leader_epoch, True
         if key[0] == COORDINATORS:

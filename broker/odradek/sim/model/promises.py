@@ -1,4 +1,4 @@
-"""What transactions promise, each promise with the name of its breach; and the breach itself."""
+"""The promises of transactions, each by the name of its breach; and the breach as an exception."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ PROMISES: Mapping[str, str] = MappingProxyType(
         "hanging transaction": "When its coordinator has ended a transaction, no partition keeps it open (KIP-890).",
         "late record": "No record is written to a transaction when the one that it was sent in is over (KIP-890).",
         "mixed transaction": "A record belongs to the transaction that it was sent in, and to no later one (KIP-890).",
-        "lost write": "What a producer was told is committed, a read_committed consumer sees (KIP-98).",
-        "dirty read": "A read_committed consumer sees nothing of a transaction that is open (KIP-98).",
-        "aborted read": "What a producer was told is aborted, no read_committed consumer sees (KIP-98).",
+        "lost write": "A read_committed consumer sees every record that its producer was told is committed (KIP-98).",
+        "dirty read": "A read_committed consumer sees no record of an open transaction (KIP-98).",
+        "aborted read": "No read_committed consumer sees a record that its producer was told is aborted (KIP-98).",
         "wrong records": "A consumer sees committed transactions whole, and nothing twice (KIP-98).",
         "reordered write": "Records of one producer are read in the order in which it sent them (KIP-98).",
-        "gap": "What a producer sends to a partition is there from its first batch on, without a gap (KIP-98).",
-        "refused retry": "A batch that is sent again is told where it is, and not refused (KIP-98).",
-        "shut out": "A producer writes to its open transaction, whatever is late of the one before (KIP-890).",
-        "unrepeatable read": "Who read as it was written has seen what who reads later sees (KIP-98).",
-        "wrong offset": "Records stand at the offset that their producer was told (KIP-98).",
-        "wrong outcome": "What a producer was told about a transaction is what its coordinator has decided (KIP-98).",
-        "wrong marker": "A partition has the marker that the coordinator has decided on (KIP-890).",
+        "gap": "All batches of a producer are in its partition from the first one on, without a gap (KIP-98).",
+        "refused retry": "A batch that is sent again is answered with its offset, and not refused (KIP-98).",
+        "shut out": "No late request of the last transaction keeps a producer from its open one (KIP-890).",
+        "unrepeatable read": "A consumer of a growing log sees the records that one of the finished log sees (KIP-98).",
+        "wrong offset": "Records stand at the offsets in the answer to their producer (KIP-98).",
+        "wrong outcome": "A producer is told the outcome that the coordinator has decided on (KIP-98).",
+        "wrong marker": "The marker in a partition is the one that the coordinator has decided on (KIP-890).",
         "overlapping transactions": "A producer has one transaction at a time in a partition (KIP-98).",
         "wrong transition": "A transaction is begun, decided, and then complete, in this order (KIP-98).",
         "wrong verdict": "A leader hears yes only for a partition that is in the open transaction (KIP-890).",
-        "zombie": "Who has been succeeded by another instance does nothing with its transactional id (KIP-98).",
-        "fenced owner": "Who has a transactional id is not turned away while nobody else asks for it (KIP-360).",
+        "zombie": "An instance that another one has replaced does nothing more with its transactional id (KIP-98).",
+        "fenced owner": "The owner of a transactional id is not refused while no other one asks for it (KIP-360).",
         "older leader": "The leaders of a partition write one after the other, and none after its successor (KIP-101).",
-        "uncounted replica": "What is committed every replica has that the controller has in sync (KIP-497).",
+        "uncounted replica": "Every replica that the controller has in sync has all committed records (KIP-497).",
         "reused epoch": "An epoch that was fenced off is not given out again (KIP-360).",
-        "work not done once": "What is consumed, transformed and produced in transactions is so once (KIP-447).",
-        "slow rebalance": "Who does not join a rebalance holds the others up for its timeout, and no longer (KIP-62).",
-        "silent member": "Who is not heard of for as long as its session lasts is a member no more (KIP-62, KIP-848).",
-        "slow write": "A replica that lags holds a write up until it is out of sync, and no longer (KIP-16).",
-        "older offset": "A group has the offset that was written last of those in force (KIP-98).",
-        "unstable offset": "Who asks for stable offsets is told none while a transaction holds one (KIP-447).",
+        "work not done once": "A record is consumed, transformed and produced exactly once (KIP-447).",
+        "slow rebalance": "A member that does not rejoin delays a rebalance for its timeout at most (KIP-62).",
+        "silent member": "A member that is silent for longer than its session timeout is removed (KIP-62, KIP-848).",
+        "slow write": "A replica that lags delays a write until it is out of sync, and no longer (KIP-16).",
+        "older offset": "The offset of a group is the last one that was committed and not aborted (KIP-98).",
+        "unstable offset": "OffsetFetch with require_stable returns no offset while a transaction holds one (KIP-447).",
         "lost offset": "An offset that counts or is held by a transaction does not expire too early (KIP-211).",
-        "wrong group offset": "A group has the offset of its last committed transaction (KIP-98).",
-        "wrong description": "What brokers tell of transactions was so between the question and the answer (KIP-664).",
-        "wrong lookup": "What a broker tells of leaders and coordinators is so in the metadata that it has (KIP-631).",
-        "stale lookup": "When nothing goes wrong any more, every broker soon tells who leads what (KIP-631).",
-        "older epoch": "The leader epochs that a broker tells of a partition never go back (KIP-320, KIP-951).",
+        "wrong group offset": "The offset of a group is that of its last committed transaction (KIP-98).",
+        "wrong description": "A description was true at some time between its request and its response (KIP-664).",
+        "wrong lookup": "The leaders and coordinators that a broker names are those in its metadata (KIP-631).",
+        "stale lookup": "After the faults have ended, every broker soon names the present leaders (KIP-631).",
+        "older epoch": "The leader epochs that a broker reports for a partition never go back (KIP-320, KIP-951).",
         "broken lock": "A record is with one member of a share group at a time, until its lock is over (KIP-932).",
-        "kept for ever": "What a member of a share group keeps goes to others when its lock is over (KIP-932).",
-        "delivered again": "What a member of a share group has accepted is not delivered again (KIP-932).",
+        "kept for ever": "A record that a member of a share group keeps goes to others after its lock (KIP-932).",
+        "delivered again": "A record that a member of a share group has accepted is not delivered again (KIP-932).",
         "last stable offset": "The last stable offset never goes back, nor beyond the high watermark (KIP-98).",
-        "unfinished request": "When nothing goes wrong any more, every request is answered.",
-        "unfinished transaction": "When nothing goes wrong any more, every transaction ends in its time.",
-        "no progress": "When nothing goes wrong any more, every client gets on within the timeouts.",
-        "livelock": "Brokers come to rest when nobody asks anything of them.",
+        "unfinished request": "After the faults have ended, every request is answered.",
+        "unfinished transaction": "After the faults have ended, every transaction ends within its timeout.",
+        "no progress": "After the faults have ended, every client makes progress within the timeouts.",
+        "livelock": "Brokers without requests come to rest.",
         "failure": "No broker fails by itself.",
     }
 )
@@ -77,7 +77,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "wrong outcome": "a producer takes an aborted transaction for committed, or the other way round.",
         "wrong marker": "the partitions of one transaction have different outcomes.",
         "overlapping transactions": "the outcome of one transaction decides about the records of another.",
-        "wrong transition": "a transaction could come to an end that nobody decided on.",
+        "wrong transition": "a transaction could end without a decision.",
         "wrong verdict": "a late record gets into a log although the leader has asked.",
         "zombie": "an instance that was replaced still changes data.",
         "fenced owner": "a healthy producer has to end.",
@@ -86,13 +86,13 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "reused epoch": "a fenced producer passes for its successor.",
         "work not done once": "an input record has no output, or two.",
         "slow rebalance": "a whole group stands still for longer than one member may hold it up.",
-        "silent member": "the partitions of a dead member are read by nobody.",
+        "silent member": "no member reads the partitions of a dead one.",
         "slow write": "one slow replica holds producers up without an end.",
         "wrong group offset": "a group reads records again, or skips some.",
         "older offset": "a group goes back behind what it has committed, and reads records again.",
         "unstable offset": "a group acts on an offset whose transaction may still be aborted.",
         "lost offset": "a group has no offset where it committed one, and begins anew.",
-        "wrong description": "an operator acts on a state that never was.",
+        "wrong description": "an operator acts on a state that never existed.",
         "wrong lookup": "a client is sent to a broker that cannot serve it.",
         "stale lookup": "clients keep asking a broker that cannot serve them.",
         "older epoch": "a client goes back to a leader that was replaced.",
@@ -101,7 +101,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "delivered again": "an accepted record is processed twice.",
         "last stable offset": "a read_committed consumer has seen what it should not have seen yet.",
         "unfinished request": "a client waits for ever.",
-        "unfinished transaction": "read_committed consumers wait for a transaction that nobody ends.",
+        "unfinished transaction": "read_committed consumers wait for a transaction that never ends.",
         "no progress": "a client stands still although nothing is wrong any more.",
         "livelock": "a broker uses a whole processor for nothing.",
         "failure": "a broker meets a fault of its own, and ends.",
@@ -111,7 +111,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
 
 
 class Problem(Struct, frozen=True):
-    """A promise that was not kept."""
+    """A broken promise."""
 
     name: str
     """One of `PROMISES`."""
@@ -124,20 +124,20 @@ class Problem(Struct, frozen=True):
 
     @property
     def promise(self) -> str:
-        """What was promised."""
+        """The sentence of the promise."""
         return PROMISES[self.name]
 
 
 class Violation(AssertionError):
-    """Something that must hold does not."""
+    """At least one promise was broken."""
 
     def __init__(self, problems: Iterable[Problem], *, at_ms: int) -> None:
         self.problems = tuple(problems)
         self.at_ms = at_ms
-        """When it was seen, in virtual milliseconds since the trouble began."""
+        """Virtual milliseconds from the start of the trouble until the breach was seen."""
         super().__init__("; ".join(f"{each.name}: {each.seen}" for each in self.problems[:5]))
 
     @property
     def names(self) -> frozenset[str]:
-        """Which promises were broken."""
+        """The names of the broken promises."""
         return frozenset(each.name for each in self.problems)

@@ -19,7 +19,7 @@ def batches_of(data: PartitionData) -> list[Batch]:
 
 
 def kind_of(batch: Batch) -> str:
-    """Data, or which marker."""
+    """`data`, `COMMIT` or `ABORT`."""
     if not batch.is_control:
         return "data"
     marker = read_marker(batch)
@@ -28,13 +28,13 @@ def kind_of(batch: Batch) -> str:
 
 
 def committed_values(data: PartitionData, batches: Sequence[Batch] | None = None) -> list[bytes | None]:
-    """The values that are not of an aborted transaction."""
+    """The values of records that belong to no aborted transaction."""
     read = committed_batches(data, batches_of(data) if batches is None else batches)
     return [record.value for batch, is_seen in read if is_seen for record in iterate_records(batch)]
 
 
 def committed_batches(data: PartitionData, batches: Sequence[Batch]) -> list[tuple[Batch, bool]]:
-    """The batches of records, each with whether it is to be read, as the list of aborted ones in the response tells."""
+    """The data batches, each with False if the response lists its transaction as aborted."""
     waiting = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
     skipping: set[int] = set()
     read: list[tuple[Batch, bool]] = []

@@ -12,15 +12,15 @@ from odradek.node.rules.one_line import rule
 __all__ = ["RULES", "SLOWED_MARKERS_MAX_MS", "slowed_markers_ms", "told"]
 
 Draw = Callable[[Random, int], Rule]
-"""From dice and the id of a broker."""
+"""Makes a rule, from dice and the id of a broker."""
 
 SLOWED_MARKERS_MS = 1_000
-"""For how long one rule holds up a connection with markers; a coordinator waits for two seconds (`Run`)."""
+"""The longest delay of markers by one rule. A coordinator waits two seconds before it sends again (`Run`)."""
 SLOWED_MARKERS_MAX_MS = 1_600
-"""The same of all rules at a time."""
+"""The longest delay by all rules together that apply at one time."""
 
 CONTROLLER = 1
-"""At the start of every run."""
+"""The id of the controller at the start of every run."""
 ANSWERED = (
     "WRITE_TXN_MARKERS",
     "ADD_PARTITIONS_TO_TXN",
@@ -42,9 +42,9 @@ def _lose_answers(dice: Random, broker: int) -> Rule:
 
 
 def _delay_requests(dice: Random, broker: int) -> Rule:
-    # A Produce that is delayed for longer than its client waits is the late message of KIP-890. What KIP-890 cannot
-    # cure is left out: late requests of an older client that only its epoch could tell from those of its next
-    # transaction. A Produce has its sequence besides.
+    # A Produce that is delayed for longer than its client waits is the late message of KIP-890. KIP-890 does not
+    # cover other late requests of an older client, which only the epoch could tell from those of its next
+    # transaction: they are left out. A Produce is told apart by its sequence as well.
     api, sender, versions = dice.choice(
         (("ADD_PARTITIONS_TO_TXN", "broker", None), ("PRODUCE", "any", None), ("TXN_OFFSET_COMMIT", "any", "5+"))
     )
@@ -63,13 +63,13 @@ def _lose_answers_of_coordinators(dice: Random, broker: int) -> Rule:
 
 
 def _delay_answers_of_records(dice: Random, broker: int) -> Rule:
-    # Several batches are written, and their client asks for all of them again.
+    # Several batches are written, and their client sends all of them again.
     delay_ms = dice.choice((60, 300, 3_500))
     return rule("PRODUCE", broker=broker, answer_delay_ms=delay_ms, times=dice.randint(1, 6))
 
 
 def _delay_verdicts(dice: Random, broker: int) -> Rule:
-    # The transaction may be over, and its markers written, when the leader hears that it is open.
+    # The leader may learn that a transaction is open when it is over and its markers are written.
     delay_ms = dice.choice((30, 100, 300, 1_000))
     return rule(
         "ADD_PARTITIONS_TO_TXN", broker=broker, answer_delay_ms=delay_ms, times=dice.randint(1, 4), sender="broker"
@@ -81,18 +81,18 @@ def _delay_records(dice: Random, broker: int) -> Rule:
 
 
 def _delay_records_for_long(dice: Random, broker: int) -> Rule:
-    # Longer than ids and producers are remembered in some workloads.
+    # Longer than some workloads keep idle transactional ids and producers.
     return rule("PRODUCE", broker=broker, delay_ms=dice.choice((900, 1_800, 3_000)), times=dice.randint(1, 3))
 
 
 def _delay_proposals(dice: Random, broker: int) -> Rule:
-    # Of leaders, about who is in sync; what has happened since must not be undone by them.
+    # Proposals of leaders for the in-sync replicas; a late one must not undo a newer change.
     delay_ms = dice.choice((50, 300, 1_200))
     return rule("ALTER_PARTITION", broker=CONTROLLER, delay_ms=delay_ms, times=dice.randint(1, 4))
 
 
 def _delay_states(dice: Random, broker: int) -> Rule:
-    # Of share partitions: the leader that says what has become of records may have a successor by then.
+    # State writes of share partitions: their leader may have a successor when one arrives.
     delay_ms = dice.choice((50, 200, 600))
     return rule("WRITE_SHARE_GROUP_STATE", broker=broker, delay_ms=delay_ms, times=dice.randint(1, 4))
 
@@ -103,25 +103,25 @@ def _lose_verdicts(dice: Random, broker: int) -> Rule:
 
 
 def _delay_acknowledgements(dice: Random, broker: int) -> Rule:
-    # Meanwhile the partition has another leader, which has acknowledged the same marker.
+    # By then the partition has another leader, which has acknowledged the same marker.
     delay_ms = dice.choice((100, 400, 1_200))
     return rule("WRITE_TXN_MARKERS", broker=broker, answer_delay_ms=delay_ms, times=dice.randint(1, 4))
 
 
 def _refuse_records(dice: Random, broker: int) -> Rule:
-    # As a leader does with too few replicas in sync, for a moment: those behind it are not refused.
+    # As a leader with too few replicas in sync for a moment: later batches are not refused.
     return rule("PRODUCE", broker=broker, error="NOT_ENOUGH_REPLICAS", times=dice.randint(1, 3))
 
 
 def _delay_markers(dice: Random, broker: int) -> Rule:
-    # Not for so long that the coordinator sends them again, all those together that come over one connection: then an
-    # older client may have its next transaction open, with the same epoch.
+    # All delays on one connection together stay below the coordinator's timeout. After a second marker an older
+    # client may have its next transaction open, with the same epoch, and a late marker would end that one.
     delay_ms, times = dice.choice((50, 200, 800)), dice.randint(1, 6)
     return rule("WRITE_TXN_MARKERS", broker=broker, delay_ms=delay_ms, times=min(times, SLOWED_MARKERS_MS // delay_ms))
 
 
 def slowed_markers_ms(fault: Rule) -> int:
-    """For how long a rule holds up a connection with markers; 0 if it is about something else."""
+    """Milliseconds by which a rule delays markers on a connection; 0 if it does not apply to markers."""
     if fault.match.api != "WRITE_TXN_MARKERS":
         return 0
     times = fault.when.times
@@ -139,7 +139,7 @@ def _lose_lookups(dice: Random, broker: int) -> Rule:
 
 
 def _delay_lookups(dice: Random, broker: int) -> Rule:
-    # What is told is old when it arrives.
+    # The answer is out of date when it arrives.
     api, delay_ms = dice.choice(("FIND_COORDINATOR", "METADATA")), dice.choice((30, 200, 700, 1_500))
     return rule(api, broker=broker, answer_delay_ms=delay_ms, times=dice.randint(1, 6))
 
@@ -169,7 +169,7 @@ RULES: Mapping[str, Draw] = MappingProxyType(
 
 
 def told(fault: Rule) -> str:
-    """A rule in a few words, as in `broker 2: the next 3 PRODUCE: delay_ms 800`."""
+    """A rule in a few words, for example `broker 2: the next 3 PRODUCE: delay_ms 800`."""
     act = fault.act
     acts = " and ".join(f"{name} {getattr(act, name)}" for name in sorted(act.given)) or "counted"
     where = "every broker" if fault.match.broker is None else f"broker {fault.match.broker}"

@@ -1,4 +1,4 @@
-"""What goes wrong in a run: leaders move, connections break, messages are late, brokers go and come back."""
+"""The nemesis: moves leaders, breaks connections, delays messages, removes brokers and brings them back."""
 
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ __all__ = ["DEEDS", "Forced", "Nemesis"]
 
 TICK_MS = 25
 SOON_MS = 5
-"""How soon what is to follow from a hit does so."""
+"""Delay of a deed that follows a rule's first hit."""
 FENCES_MAX = 10
-"""So often an admin asks again where a transaction is about to end."""
+"""How often an admin asks again while a transaction is about to end."""
 FENCED_TIMEOUT_MS = 8_000
 ADMIN_PATIENCE_MS = 1_000
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 DAYS_AHEAD_MAX = 12
-"""From here on only by an hour at a time: what a run needs to be kept for longer is kept for 24 days (`Run`)."""
+"""After this many days a clock moves by hours only: `Run` retains its data for 24 days."""
 EPOCHS_LEFT = 4
-"""So many at most are left of epochs that are used up."""
+"""At most this many epochs are left when epochs are used up."""
 
 
 _OfTopics = DeleteTopicsResponse | CreateTopicsResponse | None
 Outcome = str | Generator[Sleep | Ask | AskAll, Any, str]
-"""What was done; a deed that takes its time says so in the end."""
+"""A sentence about the deed, or a script that returns it in the end."""
 
 
 class Forced(Struct, frozen=True):
-    """Somebody has changed the epoch of an id by force."""
+    """The epoch of a transactional id was changed by force."""
 
     at: int
     transactional_id: str
 
 
 class Nemesis:
-    """Does what its schedule says, and sets everything right in the end."""
+    """Executes the deeds of a schedule, and repairs everything in the end."""
 
     def __init__(
         self,
@@ -86,33 +86,33 @@ class Nemesis:
         self.duration_ms = duration_ms
         self.levels = levels
         self.deeds: list[tuple[int, str]] = []
-        """When what was done."""
+        """(Virtual ms, sentence about the deed)."""
         self.deleted_at = 0
-        """When somebody asked for the last time for the end of the topic that is made again."""
+        """When the topic that is made again was deleted last."""
         self.forced: list[Forced] = []
-        """Whose epochs were used up."""
+        """The transactional ids whose epochs were used up."""
         self.days_passed: list[int] = []
-        """When a clock was set so far ahead that what is kept for hours or days may have expired."""
+        """When a clock was set so far ahead that retention times of hours or days may be over."""
         self._schedule = deeds
         self._transactional_ids = list(dict.fromkeys(transactional_ids))
         self._follow_ups: list[tuple[Armed, Deed]] = []
-        """What is to be done when a rule has hit."""
+        """Deeds to do when a rule has hit for the first time."""
         self._faults: list[tuple[int, Armed]] = []
         self._late_markers: dict[int, Call] = {}
-        """What a coordinator has said that was replaced since, by the identity of the fault that holds it."""
+        """Markers of a coordinator that was replaced since, by the identity of the rule that holds them."""
         self._gone: set[int] = set()
-        """Brokers that are called gone, and live."""
+        """Brokers that the controller holds for dead, and that still run."""
         self._slow: set[int] = set()
-        """Brokers whose replicas have been given another lag."""
+        """Brokers whose replicas have another lag than the schedule's."""
         self._deaf: dict[int, int] = {}
-        """Brokers that hear nothing of the metadata, and until when."""
+        """Brokers that receive no metadata, and until when."""
         self._paused: dict[int, int] = {}
-        """Brokers that do nothing at all, and until when."""
+        """Paused brokers, and until when."""
         self._missed: dict[int, int] = {}
-        """Brokers that have died, and until when nobody notices."""
+        """Brokers that died unnoticed, and until when."""
 
     def script(self) -> Script:
-        """The whole of it."""
+        """All deeds of the schedule, then the repair."""
         start = self.world.now
         end = start + self.duration_ms
         for deed in self._schedule:
@@ -131,7 +131,7 @@ class Nemesis:
         self._set_right()
 
     def _wait(self, until: int) -> Script:
-        """Wait, and meanwhile lift what is over."""
+        """Wait, and meanwhile end the faults whose time is over."""
         while True:
             self._end_what_is_over()
             yield from self._follow_up()
@@ -151,7 +151,7 @@ class Nemesis:
         self._did(done if isinstance(done, str) else (yield from done))
 
     def _follow_up(self) -> Script:
-        """Do what follows from rules that have hit; one that is lifted without a hit is followed by nothing."""
+        """Do the deeds that follow from rules that have hit. A rule that ends without a hit has none."""
         if not self._follow_ups:
             return
         armed = [fault for _, fault in self._faults]
@@ -198,7 +198,7 @@ class Nemesis:
         return self.world.nodes[self.world.spec.controller_id]
 
     def remove_a_broker(self) -> str:
-        """A broker is called gone; it lives, and need not know."""
+        """The controller holds a broker for dead; it runs on, and may not know."""
         if self._gone:
             return "nobody else may go"
         node_id = self.random.choice(self.world.running)
@@ -214,7 +214,7 @@ class Nemesis:
         return "nobody was gone"
 
     def crash_a_broker(self) -> str:
-        """A broker dies, the controller like any other, with everything that is not in a log."""
+        """A broker, perhaps the controller, dies and loses everything that is not in a log."""
         if len(self.world.running) == 1:
             return "the last one may not die"
         node_id = self.random.choice(self.world.running)
@@ -223,14 +223,14 @@ class Nemesis:
         return f"broker {node_id} dies"
 
     def _forget(self, node_id: int) -> None:
-        """Nothing else is wrong any more with a broker that dies."""
+        """End the other faults of a broker that dies."""
         self._gone.discard(node_id)
         self._deaf.pop(node_id, None)
         self._paused.pop(node_id, None)
 
     def crash_a_broker_unnoticed(self) -> str:
-        """A broker dies, and the others take it for alive until its session is over."""
-        # One at a time: two silent replicas of three and min.insync.replicas 2 would let nobody write for long.
+        """A broker dies, and the others hold it for alive until its session times out."""
+        # One at a time: with two silent replicas of three and min.insync.replicas 2 all writes would wait long.
         if self._missed or len(self.world.running) == 1:
             return "nobody else may die"
         node_id = self.random.choice(self.world.running)
@@ -258,7 +258,7 @@ class Nemesis:
         return f"broker {node_id} starts again"
 
     def pause_a_broker(self) -> str:
-        """A broker does nothing for a while, as in a long collection of garbage; what it is sent waits."""
+        """A broker stops for a while, as in a long garbage collection; requests to it wait."""
         node_id = self.random.choice(self.world.running)
         if node_id in self._paused or node_id == self.world.spec.controller_id:
             return f"broker {node_id} goes on"
@@ -267,18 +267,18 @@ class Nemesis:
         return f"broker {node_id} pauses"
 
     def set_a_clock_ahead(self) -> str:
-        """A broker's clock is set: what is to happen in time happens at once."""
+        """A broker's clock is set ahead, so that its timers fire at once."""
         node_id = self.random.choice(self.world.running)
         ahead_ms = self.random.choice((300, 1_000, 5_000))
         return self._set_clock(node_id, max(ahead_ms, self.world.clock_ahead(node_id)))
 
     def set_a_clock_back(self) -> str:
-        """A broker's clock, which never goes back, stands still for that long."""
+        """A broker's clock is set back: it stands still for that long, because it never goes back."""
         node_id = self.random.choice(self.world.running)
         return self._set_clock(node_id, self.world.clock_ahead(node_id) - self.random.choice((100, 500, 2_000)))
 
     def set_a_clock_days_ahead(self) -> str:
-        """A broker's clock is set so far ahead that what is kept for days is old, if it is looked at again."""
+        """A broker's clock is set so far ahead that retention times of days are over at its next check."""
         node_id = self.random.choice(self.world.running)
         ahead_ms = self.world.clock_ahead(node_id)
         days = self.random.choice((1, 8)) if ahead_ms < DAYS_AHEAD_MAX * DAY_MS else 0
@@ -297,7 +297,7 @@ class Nemesis:
                 self._did(f"broker {node_id} goes on")
 
     def deafen_a_broker(self) -> str:
-        """For a while a broker hears nothing of the metadata: it believes to lead what others lead by now."""
+        """For a while a broker receives no metadata: it believes to lead partitions that others lead by now."""
         node_id = self.random.choice(self.world.running)
         if node_id in self._deaf or node_id == self.world.spec.controller_id:
             return f"broker {node_id} hears what it has to"
@@ -315,14 +315,14 @@ class Nemesis:
                 self._did(f"broker {node_id} hears")
 
     def change_a_lag(self) -> str:
-        """The replicas of a broker take their time, or for a while acknowledge nothing."""
+        """The replicas of a broker get another lag, or acknowledge nothing for a while."""
         node_id = self.random.choice(sorted(self.world.nodes))
         return self._take(node_id, self.random.choice((0, 5, 50, 400, None)))
 
     def silence_a_replica(self) -> str:
-        """The replicas of a broker acknowledge nothing; one that was silenced before acknowledges everything first.
+        """The replicas of a broker stop to acknowledge. One that was silenced before acknowledges everything first.
 
-        With two of three silent a topic that wants two in sync could not be written.
+        With two of three replicas silent, a topic with min.insync.replicas 2 could not be written.
         """
         for silent in sorted(self._slow):
             self._take(silent, 0)
@@ -341,8 +341,8 @@ class Nemesis:
         return f"loss {self.world.loss}"
 
     def hold_markers(self) -> str:
-        # Only those that the epoch protects: an older client's transaction may be ended by the late marker of the one
-        # before, which is what KIP-890 cannot cure.
+        # Only markers that the epoch identifies: a late marker could end the next transaction of an older client,
+        # which KIP-890 does not cover.
         node_id = self.random.choice(self.world.running)
         times = self.random.randint(1, 3)
         return self._arm(
@@ -351,9 +351,9 @@ class Nemesis:
         )
 
     def replace_a_coordinator_amid_markers(self) -> Generator[Sleep, Any, str]:
-        """A marker is on its way when its coordinator is replaced, and arrives long after that of the successor.
+        """A coordinator is replaced while its marker is in flight; it arrives long after the marker of the successor.
 
-        The epoch of the coordinator tells it from the others, so that an older client is safe from it as well.
+        The coordinator epoch tells the two apart, so an older client is safe from it as well.
         """
         topic = self._controller.image.topic(CoordinatorKind.TRANSACTION.topic)
         assert topic is not None
@@ -382,9 +382,9 @@ class Nemesis:
         return "no marker was late"
 
     def repeat_a_marker_late(self) -> Generator[Sleep, Any, str]:
-        """A marker is on its way when its connection breaks: it is sent again, and the first one arrives long after.
+        """The connection of a marker in flight breaks: it is sent again, and the first one arrives long after that.
 
-        The epoch tells it from that of the next transaction (KIP-890), so that a newer client is safe from it.
+        The epoch tells it from the marker of the next transaction (KIP-890), so a newer client is safe from it.
         """
         node_id = self.random.choice(self.world.running)
         late: list[Call] = []
@@ -407,7 +407,7 @@ class Nemesis:
         return "no marker was late"
 
     def _is_awaited(self, fault: Armed) -> bool:
-        """Whether a late marker would end the next transaction of its producer, if nothing told them apart."""
+        """Whether a late marker would end the next transaction of its producer, were it not for the epochs."""
         call = self._late_markers.get(id(fault))
         return call is not None and any(
             self._is_open_again(marker, (topic.name, index))
@@ -417,14 +417,14 @@ class Nemesis:
         )
 
     def _is_new(self, call: Call) -> bool:
-        """Whether all of its markers are of clients that the epoch protects, whatever the markers say of themselves."""
+        """Whether epochs protect the clients of all markers in a request, whatever version the markers have."""
         return all(
             marker.transaction_version >= BUMPING or self._version_of(marker.producer_id) >= BUMPING
             for marker in call.request.markers
         )
 
     def _version_of(self, producer_id: int) -> int:
-        """Of the client, as its coordinator knows it."""
+        """The transaction version of a client, as its coordinator knows it."""
         return max(
             (
                 entry.client_transaction_version
@@ -454,7 +454,7 @@ class Nemesis:
         try:
             armed = self.world.arm(fault)
         except RuleError:
-            # A dialect has other versions than what the fault is meant for.
+            # A dialect may have other versions of the API than the rule is written for.
             return f"nobody sends what {told(fault)} would hit"
         self._faults.append((self.world.now + lasts_ms, armed))
         return told(fault)
@@ -484,7 +484,7 @@ class Nemesis:
     # ------------------------------------------------------------------ producers
 
     def use_up_epochs(self) -> str:
-        """An idle transactional id has next to no epoch left, as if its producer had been at work for long."""
+        """An idle transactional id gets an epoch close to the last one, as if its producer had run for long."""
         tid = self.random.choice(self._transactional_ids)
         epoch = EPOCH_LAST_USABLE - self.random.randint(0, EPOCHS_LEFT)
         for node_id in self.world.running:
@@ -492,7 +492,7 @@ class Nemesis:
             entry = None if isinstance(shard, Refused) else shard.machine.entry(tid)
             if isinstance(shard, Refused) or entry is None:
                 continue
-            # The next epoch is what its producer gets when it ends its transaction, and retries that.
+            # The next epoch would be the one that its producer gets when it retries the end of its transaction.
             if entry.state in EXPIRABLE and entry.producer_epoch + 1 < epoch:
                 before = len(self.forced)
                 self._do(partial(self._force_if_idle, shard, tid, epoch), node_id=node_id)
@@ -501,13 +501,13 @@ class Nemesis:
         return f"{tid} is at work"
 
     def _force_if_idle(self, shard: TransactionShard, tid: str, epoch: int) -> None:
-        # What was on its way when the coordinator was looked at comes first: a transaction may be open by now.
+        # Requests that were in flight come first: a transaction may be open by now.
         with suppress(LookupError, ValueError, RuntimeError):
             force_epoch(shard, tid, epoch)
             self.forced.append(Forced(self.world.now, tid))
 
     def fence_a_producer(self) -> Generator[Sleep | Ask, InitProducerIdResponse | None, str]:
-        """An admin asks for a transactional id's next epoch, so that whoever has it is fenced (`fenceProducers`)."""
+        """An admin bumps the epoch of a transactional id, which fences its producer (`fenceProducers`)."""
         tid = self.random.choice(self._transactional_ids)
         apis = self.world.config.release.apis
         newest = 4 if apis is None else min(4, apis[ApiKey.INIT_PRODUCER_ID.name][1])
@@ -518,7 +518,7 @@ class Nemesis:
             if leader in self.world.running:
                 request = InitProducerIdRequest(transactional_id=tid, transaction_timeout_ms=FENCED_TIMEOUT_MS)
                 response = yield Ask(leader, request, newest, ADMIN_PATIENCE_MS)
-                # Who stands still meanwhile does so no longer than it was to.
+                # A broker that is paused meanwhile resumes at its time.
                 self._end_what_is_over()
                 if response is not None and response.error_code == ErrorCode.NONE:
                     return f"{tid} is fenced"
@@ -526,13 +526,13 @@ class Nemesis:
         return f"{tid} could not be fenced"
 
     def remake_a_topic(self) -> Generator[Sleep | Ask, _OfTopics, str]:
-        """The topic that nobody reads is deleted, and some time later there is one of its name."""
+        """The topic without consumers is deleted, and some time later made again under its name."""
         asked_at = self.world.now
         gone = yield from self._ask_for(DeleteTopicsRequest(topic_names=[REMADE], timeout_ms=1_000), 3)
         if gone:
             self.deleted_at = asked_at
             if self.random.random() < 0.3:
-                # Until the next time.
+                # The next deed tries again.
                 return f"{REMADE} is gone"
         yield Sleep(self.random.choice((0, 0, 20, 200)))
         replicas = self.random.choice((1, len(self.world.nodes)))
@@ -543,7 +543,7 @@ class Nemesis:
     def _ask_for(
         self, request: DeleteTopicsRequest | CreateTopicsRequest, version: int
     ) -> Generator[Sleep | Ask, _OfTopics, bool]:
-        """Whether the controller says that it has done it; a crashed one is asked again."""
+        """Ask the controller until it answers; True if it has done it. A crashed one is asked again."""
         for _ in range(FENCES_MAX):
             response = yield Ask(self.world.spec.controller_id, request, version, ADMIN_PATIENCE_MS)
             self._end_what_is_over()
@@ -607,4 +607,4 @@ DEEDS: Mapping[str, Callable[[Nemesis], Outcome]] = MappingProxyType(
         "remake a topic": Nemesis.remake_a_topic,
     }
 )
-"""What can go wrong besides rules, by its name in a schedule."""
+"""The deeds besides rules, by their names in a schedule."""

@@ -1,7 +1,7 @@
-"""The schedule of a run: who does what, and what goes wrong when. It is data, so that a finding shrinks by deletion.
+"""The schedule of a run: the work of clients, and the faults. It is data, so that a finding shrinks by deletion.
 
-Each part has a seed of its own for what is not written out in it (jitter, which broker dies), so that what is left
-behaves the same when something else is deleted. Times are milliseconds of virtual time since the trouble began.
+Each part has a seed of its own for details that it does not state (jitter, which broker dies), so that the other parts
+behave the same when one is deleted. Times are milliseconds of virtual time since the trouble began.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 REMADE = "remade"
 PARTITIONS = 3
-"""Of the topic that all of it is about."""
+"""Number of partitions of the topic `t`."""
 KINDS = (
     "move a leader",
     "move a coordinator",
@@ -55,46 +55,46 @@ KINDS = (
     "fence a producer",
     "remake a topic",
 )
-"""What goes wrong besides rules (`odradek.sim.schedules.nemesis.DEEDS` says how)."""
+"""The kinds of deeds besides rules (see `odradek.sim.schedules.nemesis.DEEDS`)."""
 Ending = Literal["commit", "abort", "walk away"]
 
 
 class Send(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Batches for one partition, sent one behind the other before the first of them is answered."""
+    """Batches for one partition, sent without waiting for the answer to the first."""
 
     partition: int
     topic: Literal["t", "remade"] = "t"
-    """The one that is deleted and made again has a single partition."""
+    """`remade` is deleted and made again during the run; it has one partition."""
     records: tuple[int, ...] = (1,)
-    """How many records each batch has."""
+    """Number of records of each batch."""
     patience_ms: int = 3_000
     """How long the client waits for the answers."""
     gives_up: bool = False
-    """It does not send again what was not answered in time, but aborts."""
+    """It aborts after a timeout, in place of a retry."""
     hangs_up: bool = True
-    """It closes the connection then; a broker that is not told goes on with what is parked there."""
+    """It closes the connection after a timeout; without that the broker keeps the parked request."""
     pause_ms: int = 0
 
 
 class Txn(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a producer does in one transaction."""
+    """The work of a producer in one transaction."""
 
     seed: int = 0
     pause_ms: int = 0
-    """Before it begins."""
+    """Pause before the transaction begins."""
     sends: tuple[Send, ...] = ()
     offset: bool = False
-    """It commits an offset of its own group as well."""
+    """It also commits an offset of its own group."""
     offset_patience_ms: int = 0
-    """So long it waits for the answer to that, and aborts then; 0: it asks until it is answered."""
+    """How long it waits for the answer to that before it aborts; 0: it asks until it has an answer."""
     groups: tuple[str, ...] = ()
-    """It commits an offset of each of these groups as well; others may do so, too."""
+    """It also commits an offset of each of these groups, which other clients may do as well."""
     rests_ms: int = 0
-    """So long it rests then, before it ends."""
+    """Pause before the transaction ends."""
     together: bool = False
-    """One batch for each partition goes out in one request for each leader, in place of requests of their own."""
+    """The batches for one leader go out in one request, in place of one request each."""
     changes_mind: bool = False
-    """A commit that is not answered is asked for no more: it wants the transaction aborted."""
+    """After a commit without an answer it asks for an abort."""
     ending: Ending = "commit"
 
 
@@ -104,27 +104,27 @@ class Player(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     name: str
     transactional_id: str
     newer: bool = False
-    """It knows transaction.version 2: it adds no partitions, and its epoch grows with each transaction."""
+    """It uses transaction.version 2: it adds no partitions, and its epoch grows with each transaction."""
     speaks: bool = False
-    """It is the producer of its brokers' dialect, in place of Kafka's."""
+    """It is a producer of the dialect, in place of one of Kafka."""
     idempotent: bool = False
-    """It has no transactional id: its records are written once and in order, and not in transactions."""
+    """It has no transactional id: its records are written once and in order, without transactions."""
     begins_ms: int = 0
-    """So late it comes."""
+    """When it starts."""
     works: bool = False
-    """It is a member of a group, and its transactions are consume, transform, produce."""
+    """It is a member of a group, and its transactions consume, transform and produce."""
     dies: float = 0.0
-    """How often, as such, it vanishes without a word, and another member comes in its place."""
+    """Probability that such a member vanishes without a request, and another one takes its place."""
     instance_id: str = ""
-    """It is this static member, as such (KIP-345): who comes later with its name takes its place."""
+    """Static membership (KIP-345): a later member with this name takes its place."""
     rejoins: float = 0.15
-    """How often, as such, it has something new to say, for which the others have to join again."""
+    """Probability that such a member rejoins with new metadata, which starts a rebalance."""
     away_ms: int = 0
-    """So long it takes until another one comes in its place; it vanishes between heartbeats then."""
+    """Time until another member takes its place; with this it vanishes between heartbeats."""
     looks_up: bool = False
-    """It asks who coordinates and leads what, and goes on with what it was told until that is refused."""
+    """It looks up coordinators and leaders, and uses the answers until a broker refuses."""
     recovers: bool = False
-    """Whose id is not known any more asks for its next epoch, and begins anew only when that is refused (KIP-360)."""
+    """If its producer id is unknown it asks for its next epoch, and starts anew only if that is refused (KIP-360)."""
     seed: int = 0
     transactions: tuple[Txn, ...] = ()
 
@@ -134,7 +134,7 @@ class Player(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
 
 
 class Deed(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Something that goes wrong. Of kind `rule` it is a rule as docs/rules.md has it, for `lasts_ms`."""
+    """A fault. A deed of kind `rule` applies a rule (docs/rules.md) for `lasts_ms`."""
 
     at_ms: int
     kind: str
@@ -142,7 +142,7 @@ class Deed(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     rule: Rule | None = None
     lasts_ms: int = 0
     then: str = ""
-    """What is done when the rule has hit for the first time: one of `KINDS`."""
+    """The kind of the deed to do at the rule's first hit: one of `KINDS`."""
 
     def __post_init__(self) -> None:
         if self.rule is None:
@@ -166,58 +166,58 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     seed: int
     workload: str = "general"
     levels: tuple[int, ...] = (2,)
-    """Of transaction.version: that at the start, and the others that it may change to."""
+    """Levels of transaction.version: the first at the start, then those that it may change to."""
     verification: bool = True
     brokers: int = 3
     replicas: int = 3
-    """With one, a partition has no leader while its broker is away."""
+    """Replicas of each partition. With one, a partition has no leader while its broker is away."""
     dialect: str | None = None
     careful: bool = False
-    """Producers of the dialect do what its text has forgotten, where one has."""
+    """Producers of the dialect also do the steps that its text leaves out."""
     slowest_ms: int = 0
-    """The longest delay of a message between brokers."""
+    """The longest delay (ms) of a message between brokers."""
     load_ms: int = 0
     """How long a coordinator takes to load."""
     transaction_timeout_ms: int = 8_000
     id_expiration_ms: int = 0
-    """After so long a transactional id that is not used is forgotten; 0: as by default, after a week."""
+    """Expiration of unused transactional ids; 0: the default of a week."""
     producer_expiration_ms: int = 0
-    """After so long leaders forget a producer that writes nothing; 0: as by default, after a day."""
+    """Expiration of idle producers at leaders; 0: the default of a day."""
     segments_ms: int = 0
-    """Segments of logs end after so long, and coordinators' logs are compacted at once; 0: as by default, hardly."""
+    """Age at which segments roll; coordinators' logs are compacted at once then. 0: the defaults."""
     min_insync: int = 1
-    """So many replicas have to have what is written."""
+    """min.insync.replicas."""
     lag_ms: int = 0
-    """So long each replica takes to acknowledge, as long as nothing else is said."""
+    """How long a replica takes to acknowledge, unless a deed changes it."""
     sessions: bool = False
     """Consumers read in fetch sessions (KIP-227)."""
     consumers_look_up: bool = False
-    """They ask who leads what they read, as producers that `looks_up` do."""
+    """Consumers look up leaders, like producers with `looks_up`."""
     lookers: int = 0
-    """Clients that ask all the time who leads and coordinates what."""
+    """Number of clients that look up leaders and coordinators all the time."""
     watchers: int = 0
-    """Admins who ask what transactions there are."""
+    """Number of admins that describe transactions and groups."""
     aborters: int = 0
-    """Admins who abort what hangs in a partition, or seems to."""
+    """Number of admins that abort transactions which hang in a partition, or seem to."""
     committers: int = 0
-    """Clients that commit offsets without a transaction, and read them, of groups that several transactions use."""
+    """Number of clients that commit and read offsets without transactions, in groups that transactions also use."""
     watches_members: bool = False
-    """They ask who is in the group that works as well."""
+    """The describing admins also describe the workers' group."""
     sharers: int = 0
-    """Members of a share group, which reads all of it (KIP-932)."""
+    """Number of members of a share group that reads the topic `t` (KIP-932)."""
     dawdles: float = 0.25
-    """How often such a member does not accept at once what it is given."""
+    """Probability that such a member does not accept a record at once."""
     heartbeats: bool = False
-    """Members belong to a group of the newer protocol (KIP-848)."""
+    """The workers' group uses the newer protocol (KIP-848)."""
     ranges: bool = False
-    """Members of such a group are assigned ranges, by their names: who joins may get what another one has."""
+    """Such a group uses the range assignor: a new member may get a partition that another one has."""
     session_ms: int = 0
-    """So long a member of such a group may be silent; 0: as by default, longer than a run."""
+    """Session timeout of such a group; 0: the default, which is longer than a run."""
     duration_ms: int = 4_000
-    """Of the trouble; what is begun is ended after that, and everything has to come to rest."""
+    """Duration of the trouble. After it, open transactions are ended and everything must come to rest."""
     players: tuple[Player, ...] = ()
     consumers: tuple[int, ...] = ()
-    """The partitions that somebody reads all the time."""
+    """The partitions that have a consumer."""
     deeds: tuple[Deed, ...] = ()
 
     def __post_init__(self) -> None:
@@ -231,18 +231,18 @@ class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
 
     @property
     def remakes(self) -> bool:
-        """Whether anything is written to the topic that is deleted and made again."""
+        """Whether a producer writes to the topic that is deleted and made again."""
         return any(send.topic != "t" for each in self.players for txn in each.transactions for send in txn.sends)
 
     @property
     def groups(self) -> dict[str, int]:
-        """The groups besides their producers' own of which transactions commit offsets, and how many do so."""
+        """Number of transactions that commit offsets, by group; without the producers' own groups."""
         used = Counter(group for each in self.players for txn in each.transactions for group in txn.groups)
         return dict(sorted(used.items()))
 
     @property
     def steps(self) -> int:
-        """How many steps it has: what clients send and end, and what goes wrong."""
+        """The number of steps: sends and ends of clients, and deeds."""
         sent = sum(
             len(txn.sends) + txn.offset + len(txn.groups) + 1 for player in self.players for txn in player.transactions
         )
@@ -256,5 +256,5 @@ def schedule_text(schedule: Schedule) -> str:
 
 
 def read_schedule(text: str | bytes) -> Schedule:
-    """The schedule that a JSON text is. Raises msgspec.ValidationError (a ValueError) for what makes none."""
+    """Read a schedule from JSON. Raises msgspec.ValidationError (a ValueError) if it is not valid."""
     return msgspec.json.decode(text, type=Schedule)

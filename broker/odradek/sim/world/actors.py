@@ -15,18 +15,18 @@ __all__ = ["BEFORE_ALL", "Actor", "Ask", "AskAll", "Asked", "Moment", "Script", 
 
 
 Moment: TypeAlias = tuple[int, int]
-"""How many events brokers had told by then, and a number that grows: what comes later is greater."""
+"""(Number of events so far, a counter): orders everything that happens, also within one millisecond."""
 BEFORE_ALL: Moment = (0, 0)
 
 
 class Sleep(Struct, frozen=True):
-    """Do nothing for a while."""
+    """Wait for some virtual time."""
 
     milliseconds: int
 
 
 class Ask(Struct, frozen=True):
-    """Send a request; what comes back is the response, or None if there was none in time."""
+    """Send a request. The script resumes with the response, or with None if none came in time."""
 
     node_id: int
     request: Struct
@@ -35,18 +35,18 @@ class Ask(Struct, frozen=True):
 
 
 class AskAll(Struct, frozen=True):
-    """Send requests at once, one behind the other; a response or None for each comes back."""
+    """Send several requests without waiting in between. The script resumes with a response or None for each."""
 
     node_id: int
     requests: tuple[Struct, ...]
     version: int
     timeout_ms: int = 3_000
     hangs_up: bool = True
-    """Whether the broker learns that nobody waits any more, or the connection seems to stand."""
+    """Whether the client closes the connection after a timeout; otherwise it looks open to the broker."""
 
 
 class Asked(Struct):
-    """A request that somebody has sent, for who tells the story."""
+    """A request of a client and its answer, for checks and for the story."""
 
     name: str
     at: int
@@ -54,23 +54,23 @@ class Asked(Struct):
     request: Struct
     version: int
     ended_at: int | None = None
-    """When the client went on: with its answer, or without one."""
+    """When the client continued, with an answer or without one; None while it waits."""
     response: Any = None
     knew: int = -1
-    """The offset of the metadata that the broker had when it was asked."""
+    """The metadata offset that the broker had applied when the request was sent."""
     knew_after: int = -1
-    """The same when the client went on."""
+    """The same, when the client continued."""
     began: Moment = BEFORE_ALL
-    """When it was sent; many things happen in one millisecond."""
+    """When it was sent, in an order that is finer than milliseconds."""
     ended: Moment = BEFORE_ALL
-    """When the client went on."""
+    """When the client continued, in the same order."""
 
 
 Script = Generator[Sleep | Ask | AskAll, Any, Any]
 
 
 class Actor:
-    """One script on its way; it has one connection to each broker, and waits for one thing at a time."""
+    """A running script: it has one connection to each broker, and waits for one thing at a time."""
 
     def __init__(self, stage: Stage, number: int, name: str, script: Script) -> None:
         self.name = name
@@ -83,13 +83,13 @@ class Actor:
         self._wanted: Sleep | Ask | AskAll = Sleep(0)
         self._answers: list[Answer] = []
         self._missing = 0
-        """So many answers are neither here nor lost."""
+        """Number of answers that are still to come."""
         self._half_open: list[SimClient] = []
         self._own: list[Asked] = []
         self.wake_at = stage.world.now
 
     def step(self) -> None:
-        """Go on to the next thing to wait for."""
+        """Run the script to its next wait."""
         outcome = self._outcome() if self._answers else None
         self._answers = []
         try:
@@ -117,7 +117,7 @@ class Actor:
         self._stage.asked += self._own
 
     def _answered(self) -> None:
-        """An answer to what it waits for has come, or will never come."""
+        """An answer that it waits for has arrived or is lost."""
         self._missing -= 1
         if not self._missing:
             self._stage.ready.add(self.number)
@@ -128,7 +128,7 @@ class Actor:
         for answer in answers:
             answer.then = None
         if not all(answer.arrived for answer in answers):
-            # As real clients do: what has no answer in time costs the connection; the request may still arrive.
+            # As real clients do: a request without an answer in time closes the connection; it may still arrive.
             client = self._clients.pop(wanted.node_id)
             if isinstance(wanted, Ask) or wanted.hangs_up:
                 client.close()
@@ -151,7 +151,7 @@ class Actor:
 
 
 class Stage:
-    """All actors of a world. Who has nothing to go on with is not looked at."""
+    """All actors of a world. Only those that can continue are stepped."""
 
     def __init__(self, world: World, *, after_each: Callable[[], None]) -> None:
         self.world = world
@@ -159,25 +159,25 @@ class Stage:
         self.actors: list[Actor] = []
         self.asked: list[Asked] = []
         self.ready: set[int] = set()
-        """The numbers of those who can go on."""
+        """Numbers of the actors that can continue."""
         self._alarms: list[tuple[int, int]] = []
-        """When who can go on in any case; who has gone on before is passed over."""
+        """(Virtual ms, actor number): when an actor continues at the latest. Out of date if it continued before."""
         self._moments = 0
 
     def moment(self) -> Moment:
-        """The present one."""
+        """The present moment."""
         self._moments += 1
         return len(self.world.facts), self._moments
 
     def add(self, name: str, script: Script) -> Actor:
-        """Another one comes in."""
+        """Start another script."""
         actor = Actor(self, len(self.actors), name, script)
         self.actors.append(actor)
         self.ready.add(actor.number)
         return actor
 
     def play(self, awaited: Sequence[Actor], *, within_ms: int) -> bool:
-        """Let everybody act until these are done; whether they are."""
+        """Run all actors until those awaited are done, or the time is over; True if they are done."""
         world, actors, alarms, ready = self.world, self.actors, self._alarms, self.ready
         end = world.now + within_ms
         missing = {actor.number for actor in awaited if not actor.done}
@@ -203,7 +203,7 @@ class Stage:
         return True
 
     def _wake(self) -> None:
-        """Note who has waited for long enough."""
+        """Mark the actors ready whose waiting time is over."""
         now, alarms, actors = self.world.now, self._alarms, self.actors
         while alarms:
             at, number = alarms[0]

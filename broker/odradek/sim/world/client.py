@@ -23,18 +23,18 @@ __all__ = ["Answer", "SimClient"]
 
 _INT32 = Layout(">i")
 _HEADER = Layout(">ihhih")
-"""Length, API, version, correlation id, length of the client's name."""
+"""Length, API key, API version, correlation id, length of the client id."""
 RESPONSE_BYTES_MAX = 1 << 30
 
 
 class Answer:
-    """A response that may still be on its way."""
+    """A response that may still be to come."""
 
     def __init__(self, api_key: ApiKey, version: int, then: Callable[[], None] | None = None) -> None:
         self.api_key = api_key
         self.version = version
         self.then = then
-        """Called when it has arrived, or is lost."""
+        """Called when the response has arrived or is lost."""
         self.arrived = False
         self.lost = False
         self._response: Any = None
@@ -47,21 +47,21 @@ class Answer:
         return self._response
 
     def arrive(self, response: object) -> None:
-        """The response is here."""
+        """Take the response."""
         self._response = response
         self.arrived = True
         if self.then is not None:
             self.then()
 
     def lose(self) -> None:
-        """It will not come any more."""
+        """The connection closed before the response came."""
         self.lost = True
         if self.then is not None:
             self.then()
 
 
 class Network(Protocol):
-    """The world as a client of it needs to know it."""
+    """The part of the world that a client uses."""
 
     @property
     def config(self) -> Config: ...
@@ -71,7 +71,7 @@ class Network(Protocol):
 
 
 class SimClient:
-    """One connection to one node; who `hands` has no bytes to send, and no time is lost on them."""
+    """One connection to one node. With `hands` it passes messages as objects, which saves the encoding."""
 
     def __init__(self, world: Network, node_id: int, *, client_id: str | None = "client", hands: bool = False) -> None:
         self._world = world
@@ -89,7 +89,7 @@ class SimClient:
         world.post(node_id, Connected(self.conn, host="client", port=self.conn, hands=hands))
 
     def send(self, request: Struct, version: int, *, then: Callable[[], None] | None = None) -> Answer:
-        """Send a request; its answer arrives when the world runs, and `then` is called."""
+        """Send a request. The answer arrives while the world runs, and `then` is called."""
         api_key = self._codecs.api_of(request)
         self._correlation_id += 1
         answer = Answer(api_key, version, then)
@@ -106,11 +106,11 @@ class SimClient:
         return answer
 
     def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send raw bytes."""
         self._world.post(self._node_id, Received(self.conn, data))
 
     def ask(self, request: Struct, version: int, *, within_ms: int = 60_000) -> Any:
-        """Send a request and let the world run until it is answered."""
+        """Send a request and run the world until the answer is there."""
         answer = self.send(request, version)
         self._world.run_until(lambda: answer.arrived or answer.lost, within_ms=within_ms)
         if answer.lost:
@@ -118,7 +118,7 @@ class SimClient:
         return answer.response
 
     def close(self) -> None:
-        """Go away."""
+        """Close the connection."""
         if not self.closed:
             self.hung_up()
             self._world.post(self._node_id, Disconnected(self.conn))
@@ -126,7 +126,7 @@ class SimClient:
     # ------------------------------------------------------------------ for the world
 
     def received(self, data: bytes) -> None:
-        """Bytes of the node."""
+        """Bytes from the node."""
         self.unread.append(data)
         for frame in self._frames.feed(data):
             (correlation_id,) = _INT32.unpack_from(frame)
@@ -135,7 +135,7 @@ class SimClient:
                 answer.arrive(self._decode(answer, frame))
 
     def handed(self, messages: Sequence[Message]) -> None:
-        """Answers of the node."""
+        """Messages from the node, as objects."""
         for message in messages:
             assert isinstance(message, HandedResponse), "nobody asks anything of a client"
             answer = self._waiting.pop(message.correlation_id, None)
@@ -143,7 +143,7 @@ class SimClient:
                 answer.arrive(message.response)
 
     def hung_up(self) -> None:
-        """The connection is closed."""
+        """The node closed the connection."""
         self.closed = True
         lost, self._waiting = self._waiting, {}
         for answer in lost.values():

@@ -1,6 +1,6 @@
-"""Dice that say what `random.Random` says, in fewer calls.
+"""The numbers of `random.Random`, in fewer calls.
 
-A run asks them some ten thousand times, and Python's own go through four functions for a number below ten.
+A run draws some ten thousand numbers, and Python's own class needs four calls for a number below ten.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Dice(Random):
     """The same numbers for the same seed, in the same order."""
 
     def below(self, end: int) -> int:
-        """One of 0 to `end` - 1."""
+        """A number from 0 to `end` - 1."""
         bits = end.bit_length()
         found = self.getrandbits(bits)
         while found >= end:
@@ -30,9 +30,9 @@ class Dice(Random):
         return found
 
     def randint(self, a: int, b: int) -> int:
-        """One of `a` to `b`."""
+        """A number from `a` to `b`, both included."""
         return a + self.below(b - a + 1)
 
     def choice(self, seq: SupportsLenAndGetItem[T]) -> T:
-        """One of these."""
+        """One element of a sequence."""
         return seq[self.below(len(seq))]

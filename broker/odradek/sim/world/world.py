@@ -1,6 +1,6 @@
-"""A cluster in a world of its own: one queue of events, a clock that is moved, messages that come late or never.
+"""A simulated cluster: one queue of events, a virtual clock, messages that arrive late or never.
 
-The same seed gives the same run: nothing here reads a clock, and every choice comes from one `Random`.
+The same seed gives the same run: nothing here reads a real clock, and every choice comes from one `Random`.
 """
 
 from __future__ import annotations
@@ -62,25 +62,25 @@ T = TypeVar("T")
 
 START_MS = 1_700_000_000_000
 EVENTS_MAX = 100_000
-"""More events than this without time passing are a livelock."""
+"""More events than this in one virtual millisecond are a livelock."""
 WAKES_MAX = 10_000
-"""More often than this brokers are not woken without time passing, or it is one."""
+"""So are more timer wake-ups than this in one virtual millisecond."""
 STEPS_TOLD = 100
 _API = Layout(">xxxxh")
-"""Of a request: behind its length."""
+"""Reads the API key of a request, which follows its length."""
 
 
 class Livelock(AssertionError):
-    """Events follow one another, and time does not pass."""
+    """Events follow one another without end while no virtual time passes."""
 
 
 class Lines:
-    """A logger that keeps what it is told."""
+    """A logger that keeps its lines."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str, dict[str, Any]]] = []
         self.raises = True
-        """Whether an exception that a node has logged ends the test."""
+        """Whether an exception that a node logs is raised, which ends the test."""
 
     def debug(self, event: str, **fields: Any) -> None:
         self.lines.append(("debug", event, fields))
@@ -98,14 +98,14 @@ class Lines:
 
 
 class World:
-    """The nodes of a cluster, what is on its way between them, and the time.
+    """The nodes of a cluster, the messages between them, and the time.
 
-    `delay_ms` is the range from which each message between brokers draws its delay; `loss` the chance that an
-    inter-broker connection breaks instead of delivering; a test may change it as it goes.
-    Brokers hand each other messages, and clients that are to, unless all of it is to be `encoded`, as over a socket; a
-    run is the same.
-    A broker's calls to itself pass the network like all others, unless it `calls_itself` in the short way; facts are
-    kept unless nobody `tells`, and rules report what they have seen unless nobody `remembers` it.
+    `delay_ms`: the range from which each message between brokers draws its delay. `loss`: the probability that a
+    connection between brokers breaks in place of a delivery; a test may change it during the run.
+    Brokers, and clients that ask for it, pass messages as objects. With `encoded` all messages are bytes, as over a
+    socket; the run is the same.
+    A broker's requests to itself pass the network like all others, unless it `calls_itself` directly. Without `tells`
+    no facts are kept; without `remembers` rules do not report the requests that they saw.
     """
 
     def __init__(
@@ -127,13 +127,13 @@ class World:
         self.now = START_MS
         self.random = Dice(seed)
         self._ahead: dict[int, int] = {}
-        """How many milliseconds the clocks of brokers are ahead."""
+        """Milliseconds by which the clock of a broker is ahead, by broker id."""
         self._shown: dict[int, int] = {}
-        """The latest that a clock that was set has shown: a broker's never goes back."""
+        """The latest time that the clock of a broker has shown, by broker id: it never goes back."""
         self.facts: list[tuple[int, Fact]] = []
-        """Every fact, with the node it comes from."""
+        """Every fact, with the id of its node."""
         self.fact_times: list[int] = []
-        """When each of them was told."""
+        """Virtual ms of each fact."""
         self.log = Lines()
         self._calls_itself = calls_itself
         self._encoded = encoded
@@ -160,20 +160,20 @@ class World:
         self._next_conn = 1
         self._dead: set[int] = set()
         self.populations: list[tuple[int, int]] = []
-        """From when on how many brokers ran, whenever one has died or started again."""
+        """(Virtual ms, number of running brokers), noted whenever a broker dies or starts."""
         self._running: list[int] = []
         self._steps: deque[tuple[int, int, Event]] = deque(maxlen=STEPS_TOLD)
-        """The last events, for who has to tell of a livelock."""
+        """The last events, for the report of a livelock."""
         self._paused: dict[int, list[Event]] = {}
-        """What waits for the nodes that do nothing for a while."""
+        """Events that wait for paused nodes, by node id."""
         self._wakes: dict[int, int | None] = dict.fromkeys(ids)
-        """When each broker wants to be woken, as far as it was asked."""
+        """Next wake-up of each broker (virtual ms), as of the last time it was asked."""
         self._unasked: set[int] = set(ids)
-        """Brokers that have done something since they were asked."""
+        """Brokers that took a step since then."""
         self.stepped: set[int] = set()
-        """The nodes that something has happened to; whoever looks at them empties it."""
+        """Nodes that took a step; the reader of this set empties it."""
         self.rules = RuleSet(nodes=self.nodes.values, act=self._act_on, seed=seed, remembers=remembers)
-        """What is to happen to which requests."""
+        """The rules that apply to requests."""
         for broker in self.spec.brokers:
             self.nodes[broker.node_id] = self._make_node(broker.node_id)
         self.nodes[ids[0]].controller.topics_at_start = tuple(StartTopic.parse(text) for text in topics)
@@ -201,7 +201,7 @@ class World:
     # ------------------------------------------------------------------ time
 
     def run(self) -> None:
-        """Deliver everything that can be delivered without time passing."""
+        """Deliver all events that are due now."""
         for _ in range(EVENTS_MAX):
             if not self._queue or self._queue[0][0] > self.now:
                 return
@@ -216,16 +216,16 @@ class World:
         )
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, with everything that is due meanwhile."""
+        """Let virtual time pass, and deliver all events that become due."""
         self.run_until(lambda: False, within_ms=milliseconds)
 
     def run_until(self, condition: Callable[[], object], *, within_ms: int) -> bool:
-        """Let time pass until the condition holds; whether it does."""
+        """Let time pass until the condition holds; False if it does not within `within_ms`."""
         self._unasked.update(self.nodes)
         return self.go_on_until(condition, within_ms=within_ms)
 
     def go_on_until(self, condition: Callable[[], object], *, within_ms: int) -> bool:
-        """The same for who has touched no broker since but by its events."""
+        """The same, for a caller that has had no contact with a broker since, except through events."""
         end = self.now + within_ms
         self.run()
         standing = 0
@@ -251,7 +251,7 @@ class World:
         return True
 
     def _next_wake(self) -> int | None:
-        """When the first broker wants to be woken; only what a broker has done since can have changed its mind."""
+        """The earliest wake-up of all brokers. Only brokers that took a step since the last call are asked again."""
         wakes = self._wakes
         if self._unasked:
             for node_id in self._unasked:
@@ -261,42 +261,42 @@ class World:
         return min((wake_at for wake_at in wakes.values() if wake_at is not None), default=None)
 
     def _wake_of(self, node_id: int) -> int | None:
-        """When a broker wants to be woken, by the time of the world."""
+        """The next wake-up of a broker, on the clock of the world."""
         wake_at = self.nodes[node_id].wake_at()
         if wake_at is None or node_id not in self._ahead:
             return wake_at
         return self.now if wake_at <= self._clock(node_id) else wake_at - self._ahead[node_id]
 
     def _clock(self, node_id: int) -> int:
-        """What the clock of a broker shows."""
+        """The time on the clock of a broker."""
         if node_id not in self._ahead:
             return self.now
         shown = self._shown[node_id] = max(self._shown[node_id], self.now + self._ahead[node_id])
         return shown
 
     def clock_ahead(self, node_id: int) -> int:
-        """How far the clock of a broker is ahead (ms)."""
+        """Milliseconds by which the clock of a broker is ahead."""
         return self._ahead.get(node_id, 0)
 
     def set_clock(self, node_id: int, *, ahead_ms: int) -> None:
-        """Set the clock of a broker; where it shows a later time it stands still until that has come."""
+        """Set the clock of a broker. A clock that already shows a later time stands still until that time."""
         self._shown[node_id] = self._clock(node_id)
         self._ahead[node_id] = ahead_ms
         self._unasked.add(node_id)
-        # What has come due is done.
+        # The broker now does the work that has become due.
         self.post(node_id, Tick())
 
     # ------------------------------------------------------------------ who takes part
 
     def client(self, node_id: int = 1, *, client_id: str | None = "client", hands: bool = False) -> SimClient:
-        """A new connection to a node; a dead one closes it at once."""
+        """A new connection to a node; a dead node closes it at once."""
         client = SimClient(self, node_id, client_id=client_id, hands=hands and not self._encoded)
         if node_id in self._dead:
             self._clients.pop((node_id, client.conn)).hung_up()
         return client
 
     def leader_known_to(self, node_id: int, topic: str, index: int) -> int:
-        """Who leads a partition, as this broker has heard; -1: nobody, or there is none."""
+        """The leader of a partition in this broker's metadata; -1 if there is no leader or no such partition."""
         registered = self.nodes[node_id].image.partition(topic, index)
         return -1 if registered is None else registered.leader
 
@@ -308,22 +308,25 @@ class World:
             self.fact_times.append(now)
 
     def arm(self, rule: Rule) -> Armed:
-        """Have something happen to requests that are read from now on."""
+        """Apply a rule to the requests that are read from now on."""
         [armed] = self.rules.add([rule])
         return armed
 
     def disarm(self, armed: Armed) -> None:
-        """Apply a rule no longer; requests that it holds are served."""
+        """Remove a rule; requests that it holds are served."""
         self.rules.remove(armed)
         self.run()
 
     def release(self, armed: Armed, count: int | None = None) -> None:
-        """Serve the requests that a rule holds, or so many of them."""
+        """Serve the requests that a rule holds: `count` of them, or all."""
         self.rules.release(armed, count)
         self.run()
 
     def move_leader(self, topic: str, partition: int, to: int, *, unclean: bool = False) -> None:
-        """Give a partition to another leader, or to the same one in a new leader epoch; `unclean`: whatever is lost."""
+        """Give a partition to another leader, or to the same one in a new leader epoch.
+
+        `unclean`: the new leader need not be in sync, so that records may be lost.
+        """
         controller = self.nodes[self.spec.controller_id].controller
 
         def move() -> None:
@@ -334,7 +337,7 @@ class World:
         self.run()
 
     def set_replica_lag(self, node_id: int, milliseconds: int | None) -> None:
-        """The replicas of a node take so long to acknowledge what their leaders append; None: for ever."""
+        """Set how long the replicas of a node take to acknowledge an append; None: they never do."""
         controller = self.nodes[self.spec.controller_id].controller
         self._step(self.spec.controller_id, Command(lambda: controller.set_replica_lag(node_id, milliseconds)))
         self.run()
@@ -342,12 +345,12 @@ class World:
     # ------------------------------------------------------------------ brokers that die and come back
 
     def pause(self, node_id: int) -> None:
-        """From now on the node does nothing; what reaches it waits."""
+        """Pause a node; events for it wait."""
         self._unasked.add(node_id)
         self._paused[node_id] = []
 
     def go_on(self, node_id: int) -> None:
-        """The node takes what has waited, and looks at its clock."""
+        """Resume a paused node: it takes the events that have waited, then a tick."""
         waiting = self._paused.pop(node_id, [])
         if node_id not in self._dead:
             for event in waiting:
@@ -356,7 +359,7 @@ class World:
         self.run()
 
     def lose_links(self, node_id: int) -> None:
-        """Every connection between this node and other nodes breaks."""
+        """Break every connection between this node and other nodes."""
         for end, (peer, _) in list(self._links.items()):
             if end[0] == node_id != peer:
                 self._break(*end)
@@ -364,16 +367,16 @@ class World:
 
     @property
     def running(self) -> list[int]:
-        """The nodes that are not dead."""
+        """The ids of the nodes that are not dead."""
         if len(self._running) + len(self._dead) != len(self.nodes):
             self._running = [node_id for node_id in self.nodes if node_id not in self._dead]
         return self._running
 
     def stop_broker(self, node_id: int, *, cleanly: bool = False, noticed: bool = True) -> None:
-        """A broker dies with all that it knows and has not written, and with its connections; the others take over.
+        """A broker dies: its memory and its connections are gone, and other brokers take over its partitions.
 
-        If not `cleanly`, it is not believed to have what it had when it comes back.
-        Until its death is `noticed` (`notice_crash`) it is called alive, leads what it led, and acknowledges nothing.
+        If not `cleanly`, its replicas do not count as in sync when it comes back.
+        If not `noticed`, the cluster holds it for alive and a leader until `notice_crash`, and it acknowledges nothing.
         """
         if node_id in self._dead:
             return
@@ -381,7 +384,7 @@ class World:
         self.populations.append((self.now, len(self.running)))
         self._unasked.add(node_id)
         self._paused.pop(node_id, None)
-        # What it would still do or say, nobody sees; but nothing of it may act later.
+        # Its last effects are dropped; the step only makes sure that none of its flows can act later.
         self.nodes[node_id].step(Stopping(), self._clock(node_id))
         self._queue = [each for each in self._queue if each[2] != node_id]
         heapify(self._queue)
@@ -389,7 +392,7 @@ class World:
             self._clients.pop((node_id, conn)).hung_up()
         for end, (peer, peer_conn) in list(self._links.items()):
             if end[0] == node_id != peer:
-                # What it has said before arrives all the same, and then the end of the connection.
+                # Messages that it sent before still arrive, and the end of the connection after them.
                 self._links.pop((peer, peer_conn), None)
                 self._post_to_peer(end, peer, Disconnected(peer_conn))
         self._links = {end: other for end, other in self._links.items() if end[0] != node_id}
@@ -401,19 +404,19 @@ class World:
         self.run()
 
     def notice_crash(self, node_id: int) -> None:
-        """The controller takes a broker for gone that died unnoticed."""
+        """The controller notices that a broker has died."""
         self._set_unheard(self.spec.unheard - {node_id})
         membership.see_off(self.spec, node_id, self.running, self._act)
         self.run()
 
     def _set_unheard(self, unheard: frozenset[int]) -> None:
-        """Whoever leads learns whose replicas acknowledge nothing."""
+        """Tell all leaders which brokers' replicas acknowledge nothing."""
         self.spec.unheard = unheard
         for node_id in self.running:
             self._act_on(node_id, self.nodes[node_id].replication.adopt_all)
 
     def start_broker(self, node_id: int) -> None:
-        """A broker that died starts again, and knows what the logs say."""
+        """A broker that died starts again, with the state that its logs give."""
         assert node_id in self._dead, f"broker {node_id} runs"
         self.spec.unheard -= {node_id}
         membership.choose_controller(self.spec, node_id, self.running)
@@ -435,14 +438,14 @@ class World:
     # ------------------------------------------------------------------ the network
 
     def accept(self, node_id: int, client: SimClient) -> int:
-        """A name for a client's connection."""
+        """A connection id for a client."""
         conn = self._next_conn
         self._next_conn += 1
         self._clients[node_id, conn] = client
         return conn
 
     def post(self, node_id: int, event: Event, *, at: int | None = None) -> None:
-        """Have an event delivered to a node; events for the same time come in the order in which they were posted."""
+        """Deliver an event to a node later; events for the same time are delivered in the order of posting."""
         self._count += 1
         heappush(self._queue, (self.now if at is None else at, self._count, node_id, event))
 
@@ -504,7 +507,7 @@ class World:
             self._pass(node_id, conn, Handed, messages)
 
     def _pass(self, node_id: int, conn: int, arrival: Callable[[int, T], Event], what: T) -> None:
-        """Something is on its way to the broker at the other end, or lost with the connection."""
+        """Send to the broker at the other end, or lose the connection."""
         link = self._links.get((node_id, conn))
         if link is None:
             return
@@ -526,7 +529,7 @@ class World:
         self._post_to_peer((peer, peer_conn), node_id, Dialled(conn))
 
     def _post_to_peer(self, path: tuple[int, int], node_id: int, event: Event) -> None:
-        """Messages of one path arrive in order, each after a delay of its own."""
+        """Post an event with a random delay; messages on one path arrive in order."""
         at = self.now
         shortest, longest = self._delay_ms
         if longest:
@@ -551,7 +554,7 @@ class World:
 
 
 def _told(event: Event) -> str:
-    """An event in a few words; of a request, which API it is of."""
+    """An event in a few words; for a request with the name of its API."""
     name = type(event).__name__
     if isinstance(event, Handed) and isinstance(event.messages[0], HandedRequest):
         return f"{name} {event.messages[0].api_key.name} on {event.conn}"
