@@ -43,28 +43,28 @@ EVENTS = ".jsonl"
 ALL = "all"
 """Each seed plays every workload."""
 GARBAGE = (100_000, 20, 10)
-"""After so many objects the collector looks at the youngest ones, and how much more rarely at the older ones."""
+"""Thresholds of the garbage collector: objects until it checks the youngest generation, factors for the others."""
 NOT_SHRUNK = "livelock"
-"""Each try would take as long."""
+"""Not shrunk, because each try would take as long as the finding itself."""
 
 
 class Switch(StrEnum):
-    """Whether something is done."""
+    """On or off, as a value on the command line."""
 
     ON = "on"
     OFF = "off"
 
 
 class Played(Struct, frozen=True):
-    """One run, as one process tells another."""
+    """The result of one run, as a worker process passes it on."""
 
     seed: int
     workload: str
     report: Report | None
     problem: str = ""
-    """The first promise that was broken, and what was seen of that."""
+    """The first breach: its name, and the sentence about it."""
     virtual_ms: int = 0
-    """How long the run lasted, also where it ended with a finding."""
+    """Duration of the run, also if it ended with a finding."""
 
     def __str__(self) -> str:
         name = f"seed {self.seed} {self.workload}"
@@ -78,14 +78,14 @@ class Played(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """A finding, small and told."""
+    """A finding, shrunk, with its story."""
 
     schedule: Schedule
     story: Story
     runs: int
-    """How many it took to shrink it."""
+    """Number of runs that it took to shrink it."""
     run: Run
-    """The run that is told."""
+    """The run of the story."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -134,9 +134,9 @@ def sim(
         Option(metavar="FOLDER", help="Write each finding there: its schedule, its story and its events."),
     ] = None,
 ) -> None:
-    """Play clusters, clients and faults over a virtual clock, and check what transactions promise.
+    """Play clusters, clients and faults over a virtual clock, and check the promises of transactions.
 
-    Exit code 0 if every promise was kept, 1 if one was broken: then its story is printed, as small as it could be made.
+    Exit code 0 if every promise was kept, 1 if one was broken: then the finding is shrunk and its story printed.
     """
     if schedule is not None:
         _end(_replayed(schedule, out))
@@ -179,7 +179,7 @@ def sim(
 
 
 def find(schedule: Schedule, *, repeat: str, shrinks: bool = True) -> Found:
-    """Shrink the schedule of a finding, play it once more, and tell it. The schedule has to break a promise."""
+    """Shrink the schedule of a finding, play it once more, and tell its story. The schedule must break a promise."""
     violation = _violation(Run(schedule))
     assert violation is not None, "the schedule breaks no promise"
     name, runs = violation.problems[0].name, 0
@@ -201,13 +201,13 @@ def _violation(run: Run) -> Violation | None:
 
 
 def _collect_less() -> None:
-    """A run keeps what it makes until its end: to look for garbage again and again meanwhile finds next to none."""
+    """Collect garbage more rarely: a run keeps nearly all its objects until its end."""
     gc.freeze()
     gc.set_threshold(*GARBAGE)
 
 
 def _begin() -> None:
-    """One of the processes that play runs."""
+    """Start a worker process, which plays runs."""
     end_with_parent()
     _collect_less()
 
@@ -230,7 +230,7 @@ def _play_all(tasks: Iterator[tuple[int, str]], settings: Settings, *, jobs: int
         return
     with ProcessPoolExecutor(jobs, get_context("spawn"), _begin) as pool:
         try:
-            # A few at a time: there may be no end of them.
+            # A few at a time: the number of runs may be unlimited.
             while some := list(islice(tasks, 8 * jobs)):
                 with _unheard():
                     outcomes = pool.map(play, some)
@@ -242,7 +242,7 @@ def _play_all(tasks: Iterator[tuple[int, str]], settings: Settings, *, jobs: int
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """What is started meanwhile never hears SIGINT, which is for the process that tells what it has found."""
+    """Processes that are started meanwhile ignore SIGINT, which is for the process that prints findings."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -294,7 +294,7 @@ def _writing_to(folder: Path) -> Iterator[None]:
 
 
 def _write_events(path: Path, run: Run, *, compares: bool) -> tuple[str, ...]:
-    """Write the events of a run and, where it `compares`, those of a calm one; sentences say how to see them."""
+    """Write the events of a run and, if it `compares`, of a calm one; return sentences that say how to see them."""
     write_events(path, run)
     see = f"See it: `odradek show {path}`"
     calm = calm_run(run.schedule) if compares else None

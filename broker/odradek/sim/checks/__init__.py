@@ -1,1 +1,1 @@
-"""Checks of a run: requests and answers, records and events, each held against a promise."""
+"""Checks of a run: its requests and responses, records and events must keep the promises."""

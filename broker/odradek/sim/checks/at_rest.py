@@ -1,4 +1,4 @@
-"""What must hold when everything has come to rest."""
+"""Checks of a run that has come to rest: logs, journals of producers and reads of consumers agree."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = ["PARTITIONS", "TIMEOUT_CHECKS_MS", "Checks"]
 
 TopicPartition = tuple[str, int]
 TIMEOUT_CHECKS_MS = 1_000
-"""How often coordinators look for transactions that are open for too long."""
+"""How often coordinators look for transactions that have timed out."""
 SLOWNESS_MS = 4_000
-"""As long as a broker may do nothing at all, and what was asked of it meanwhile."""
+"""How long a broker, and the requests to it, may stand still."""
 WORK_MS = 1_000
-"""As long as a broker may take that does not stand still."""
+"""How long a broker may take that does not stand still."""
 PARTITIONS: list[TopicPartition] = [("t", 0), ("t", 1), ("t", 2)]
 
 
 class Checks:
-    """Holds what the producers know against what the brokers have and what the consumers have seen."""
+    """Compares the journals of producers with the logs of brokers and the reads of consumers."""
 
     def __init__(
         self,
@@ -52,12 +52,12 @@ class Checks:
         stands_still: bool = True,
         days_pass: bool = False,
     ) -> None:
-        """`refuses`: a rule has answered for leaders that they do not take a batch, which they have not heard of.
+        """`refuses`: a rule has refused batches in place of their leader, which has not seen them.
 
-        `forgets`: leaders forget producers that are silent for a while. `timeout_ms` is that of transactions.
-        `deleted_at`: when the end of the topic was asked for that is made again, for the last time.
-        `stands_still`: a broker may do nothing at all for a while, or its replicas acknowledge nothing.
-        `days_pass`: so much by the clock of a broker that offsets of groups may have expired.
+        `forgets`: leaders expire idle producers. `timeout_ms`: the timeout of transactions.
+        `deleted_at`: when the topic that is made again was deleted last.
+        `stands_still`: a broker may stop for a while, or its replicas may stop to acknowledge.
+        `days_pass`: the clock of a broker moved so far that offsets of groups may have expired.
         """
         self._days_pass = days_pass
         self._deleted_at = deleted_at
@@ -70,15 +70,15 @@ class Checks:
         self._forgets = forgets
         self._timeout_ms = timeout_ms
         self.committed: dict[TopicPartition, list[bytes | None]] = {}
-        """What there is to be read, once `problems` has looked."""
+        """The committed values of each partition, after `problems` has run."""
         self._values: set[bytes | None] = set()
-        """Everything that is there to be read."""
+        """All committed values."""
         self._read: dict[TopicPartition, list[Batch]] = {}
         self._values_at: dict[int, list[bytes | None]] = {}
-        """By the identity of the batch, which `_read` keeps alive."""
+        """Values by the identity of their batch, which `_read` keeps alive."""
 
     def problems(self) -> Iterator[Problem]:
-        """Everything that is not as it must be."""
+        """All broken promises."""
         yield from self.open_ends()
         seen = {partition: read_committed(self._world, partition) for partition in PARTITIONS}
         for partition, (_, stable, end) in seen.items():
@@ -102,7 +102,7 @@ class Checks:
         yield from self._of_the_remade()
 
     def _of_the_remade(self) -> Iterator[Problem]:
-        """A topic that was deleted has only what was written since, each committed record once."""
+        """A topic that was deleted and made again has only records since then, each committed record once."""
         if self._world.nodes[self._world.spec.controller_id].image.topic(REMADE) is None:
             return
         found, stable, end = read_committed(self._world, (REMADE, 0))
@@ -129,7 +129,7 @@ class Checks:
                 yield Problem("aborted read", f"{value!r} was aborted, and is seen in {REMADE}-0")
 
     def without_rest(self) -> Iterator[Problem]:
-        """What is wrong already where something does not come to its end: nobody can say what readers will see."""
+        """The checks that also apply to a run that does not come to rest, where final reads are unknown."""
         yield from self.open_ends()
         yield from self._of_logs()
 
@@ -145,7 +145,7 @@ class Checks:
         yield from self._open_for_too_long()
 
     def _older_leaders(self) -> Iterator[Problem]:
-        """The epochs of leaders grow along each log, those of coordinators included."""
+        """Leader epochs grow along each log, also in those of coordinators."""
         for log in self._world.store.logs():
             last = -1
             for batch in log.batches():
@@ -156,7 +156,7 @@ class Checks:
                 last = batch.partition_leader_epoch
 
     def _open_for_too_long(self) -> Iterator[Problem]:
-        """Where a coordinator stays what it is, it aborts what is open for longer than its timeout (KIP-98)."""
+        """A coordinator that is not replaced aborts transactions that are open beyond their timeout (KIP-98)."""
         opened: dict[str, tuple[int, int]] = {}
         longest_ms = self._timeout_ms + TIMEOUT_CHECKS_MS + (SLOWNESS_MS if self._stands_still else WORK_MS)
         for at, (node_id, fact) in zip(self._world.fact_times, self._world.facts, strict=True):
@@ -171,12 +171,12 @@ class Checks:
                 continue
             began, by = opened.pop(name, (at, node_id))
             is_late = by == node_id and at - began > longest_ms and self._timeout_ms < LONG_MS
-            # Whose log has too few replicas can abort nothing.
+            # A coordinator cannot abort while its log has too few replicas in sync.
             if is_late and at - self._too_few_until(at) > longest_ms:
                 yield Problem("unfinished transaction", f"{name} had one open for {at - began} ms")
 
     def _too_few_until(self, at: int) -> int:
-        """When, before this, so few brokers ran for the last time that coordinators could not write; 0 if never."""
+        """When, before `at`, too few brokers ran for coordinators to write; the last such time, 0 if never."""
         world = self._world
         needed = min(len(world.nodes), world.config.transaction_state_log_min_isr)
         until, few = 0, False
@@ -189,7 +189,7 @@ class Checks:
         return at if few else until
 
     def open_ends(self) -> Iterator[Problem]:
-        """What the brokers have not brought to an end: requests, transactions, markers."""
+        """Requests, transactions and markers that the brokers have not finished."""
         for node in self._world.nodes.values():
             if len(node.purgatory):
                 yield Problem("unfinished request", f"broker {node.node_id} still has requests parked")
@@ -204,7 +204,7 @@ class Checks:
                     yield Problem("hanging transaction", f"a transaction is open in {topic}-{index}")
 
     def _wrong_records(self, values: dict[TopicPartition, list[bytes | None]]) -> Iterator[Problem]:
-        """Each transaction whole or not at all, as its producer was told; in order, nothing lost, nothing doubled."""
+        """Each transaction is there whole or not at all, as its producer was told; in order and without duplicates."""
         expected: dict[TopicPartition, list[bytes]] = {partition: [] for partition in PARTITIONS}
         for transaction in self._journal:
             if not transaction.values:
@@ -230,7 +230,7 @@ class Checks:
                     yield Problem("reordered write", f"records of {producer.name} in {_told(partition)} changed places")
 
     def _wrong_places(self) -> Iterator[Problem]:
-        """Each batch is where its producer was told, whether it was told at once or when it sent the batch again."""
+        """Each batch is at the offset in its acknowledgement, also in that of a retry."""
         found: dict[tuple[TopicPartition, int], list[bytes | None]] = {
             (key, batch.base_offset): self._values_of(batch)
             for key, batches in self._logs(PARTITIONS)
@@ -245,7 +245,7 @@ class Checks:
                     )
 
     def _late_records(self) -> Iterator[Problem]:
-        """Nothing of an older client is written any more when the transaction that it was sent in is over (KIP-890)."""
+        """No batch of an older client is written after the end of the transaction that it was sent in (KIP-890)."""
         over = {pair: ends for producer in self._producers for pair, ends in producer.over.items()}
         for key, batches in self._logs(PARTITIONS):
             for batch in batches:
@@ -256,7 +256,7 @@ class Checks:
                     )
 
     def _mixed_transactions(self) -> Iterator[Problem]:
-        """What stands between two markers of a producer was sent in one transaction."""
+        """All batches between two markers of a producer were sent in one transaction."""
         for key, batches in self._logs(PARTITIONS):
             open_with: dict[int, bytes] = {}
             for batch in batches:
@@ -264,7 +264,7 @@ class Checks:
                     open_with.pop(batch.producer_id, None)
                 if not batch.is_transactional or batch.is_control:
                     continue
-                # The values begin with the name of their producer and the number of its transaction.
+                # A value begins with the name of its producer and the number of its transaction.
                 sent_in = b"/".join((self._values_of(batch)[0] or b"").split(b"/")[:2])
                 joined = open_with.setdefault(batch.producer_id, sent_in)
                 if joined != sent_in:
@@ -275,10 +275,10 @@ class Checks:
                     )
 
     def _gaps(self) -> Iterator[Problem]:
-        """Each epoch of a producer begins at sequence 0, and a later batch does not overtake an earlier one.
+        """Each epoch of a producer begins at sequence 0, and no batch overtakes an earlier one.
 
-        A leader that took over, and has never heard of an older producer, takes any sequence first (KIP-360); so does
-        one in whose place a rule has refused the first batch, and each leader of a producer without transactions.
+        Three leaders take any sequence first: one that takes over and has no state of an older producer (KIP-360), one
+        in whose place a rule has refused the first batch, and any leader of a producer without transactions.
         """
         older = {each.pair for each in self._journal if each.style == "old"}
         for key, batches in self._logs(PARTITIONS):
@@ -299,11 +299,11 @@ class Checks:
                 expected[pair] = batch.last_sequence + 1
 
     def _shut_out(self) -> Iterator[Problem]:
-        """Who could end a transaction as its owner was not told before that it is not open.
+        """A producer that could end a transaction was not told in it that no transaction is open.
 
-        A marker that is late by two transactions costs one its guard, in Kafka too, and so does a batch of the one
-        before that was verified in time and is written while this one is asked about: a producer has one guard for
-        both. Then it is aborted, and no worse.
+        Two cases are exempt, in Kafka too: a marker that is late by two transactions takes the guard of a producer,
+        and so does a batch of the last transaction that was verified in time and is written while the next one is
+        verified, because a producer has one guard for both. The transaction is aborted then, and no harm is done.
         """
         written: Counter[tuple[TopicPartition, int, int]] = Counter(
             (key, batch.producer_id, batch.producer_epoch)
@@ -324,7 +324,7 @@ class Checks:
                 yield Problem("shut out", f"{where} had no room for {transaction.producer}/{transaction.number}")
 
     def _guards_taken(self) -> set[tuple[TopicPartition, int, int]]:
-        """Where a batch of an older epoch opened its transaction while a producer's next epoch was asked about."""
+        """(Partition, producer id, epoch) where a batch of an older epoch was written while this one was verified."""
         asked: dict[tuple[TopicPartition, int], set[int]] = {}
         taken: set[tuple[TopicPartition, int, int]] = set()
         for _, fact in self._world.facts:
@@ -344,7 +344,7 @@ class Checks:
         return taken
 
     def _refused_retries(self) -> Iterator[Problem]:
-        """A batch that is in the log, and is sent again, is not called out of order."""
+        """A retry of a batch that is in the log is not refused as out of order."""
         written = {
             (key, batch.producer_id, batch.producer_epoch, batch.base_sequence)
             for key, batches in self._logs(PARTITIONS)
@@ -361,13 +361,13 @@ class Checks:
         return any(value in self._values for written in transaction.values.values() for value in written)
 
     def _counts(self, transaction: Transaction) -> bool | None:
-        """Whether it was committed. None: nobody can tell, because it has no records, and its producer was not told."""
+        """Whether it was committed. None if unknown: it has no records, and its producer had no answer."""
         if transaction.values:
             return self._is_seen(transaction)
         return {"committed": True, "aborted": False}.get(transaction.outcome)
 
     def _wrong_markers(self) -> Iterator[Problem]:
-        """Where the epoch tells transactions apart, each partition has the marker that the coordinator decided on."""
+        """If epochs identify transactions, each partition has the marker that the coordinator decided on."""
         decided = self._decisions()
         told = {each.pair for each in self._journal if each.style == "new"}
         for transaction in self._journal:
@@ -386,7 +386,7 @@ class Checks:
                     yield Problem("wrong marker", f"{_told(key)} has the wrong marker at {batch.base_offset}")
 
     def _decisions(self) -> dict[tuple[int, int], bool]:
-        """Commit or abort, by producer id and epoch, of transactions that bumped their epoch."""
+        """True for commit, by producer id and epoch, for transactions that bumped their epoch."""
         decided: dict[tuple[int, int], bool] = {}
         log = [(CoordinatorKind.TRANSACTION.topic, index) for index in range(3)]
         decode = rules_of(self._world.config.release).value.decode
@@ -400,7 +400,7 @@ class Checks:
         return decided
 
     def _logs(self, keys: list[TopicPartition]) -> Iterator[tuple[TopicPartition, list[Batch]]]:
-        """What stands in logs, of which all brokers have one; they do not change any more."""
+        """The batches of these partitions; their logs do not change any more."""
         for key in keys:
             if key not in self._read:
                 partition = self._partition(key)
@@ -416,14 +416,14 @@ class Checks:
         return None
 
     def _values_of(self, batch: Batch) -> list[bytes | None]:
-        """The values of its records, which are read once."""
+        """The values of a batch's records; they are decoded once."""
         values = self._values_at.get(id(batch))
         if values is None:
             values = self._values_at[id(batch)] = [record.value for record in iterate_records(batch)]
         return values
 
     def _wrong_offsets(self) -> Iterator[Problem]:
-        """A group has the offset of its last committed transaction."""
+        """The offset of a group is that of its last committed transaction."""
         works = [(each.work, self._counts(each)) for each in self._journal if each.work is not None]
         done = sorted(number for number, counts in works if counts)
         perhaps = {number for number, counts in works if counts is None}
@@ -450,7 +450,7 @@ class Checks:
 
 
 def _by_producer(values: Iterable[bytes | None]) -> dict[bytes, list[bytes]]:
-    """Values in their order, by what they begin with: the name of who has sent them."""
+    """Values in order, by the name of their producer, with which they begin."""
     found: dict[bytes, list[bytes]] = {}
     for value in values:
         if value is not None:

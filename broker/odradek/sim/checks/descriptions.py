@@ -1,6 +1,6 @@
-"""What admins were told of transactions and groups (KIP-664) was so at some time between the question and the answer.
+"""Descriptions of transactions and groups (KIP-664) were true at some time between request and response.
 
-The events say when what was, and the requests of the members of a group say since when they were silent.
+The events show the states of transactions over time, and the requests of members show how long they were silent.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ __all__ = ["WORK_MS", "silent_problems", "watchers_problems"]
 
 NEVER = 1 << 62
 WORK_MS = 500
-"""What a broker and the network may take besides, and a coordinator to load."""
+"""Extra time for brokers, the network, and the loading of a coordinator."""
 HEARD = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, ConsumerGroupHeartbeatRequest)
-"""What a member says that it lives with."""
+"""The requests by which a member shows that it is alive."""
 
 
 def watchers_problems(watchers: Iterable[Watcher], facts: Iterable[tuple[int, int, Fact]]) -> Iterator[Problem]:
-    """What was told and had never been so while it was asked for."""
+    """Descriptions that were true at no time between request and response."""
     told = [each for watcher in watchers for each in watcher.told]
     if not told:
         return
     states: dict[str, list[tuple[int, str, str]]] = {}
     epochs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    """Of the markers of a producer in a partition."""
+    """(Virtual ms, producer epoch) of the markers, by partition and producer id."""
     truncated: set[int] = set()
-    """Partitions of which something was lost."""
+    """Partitions whose log was truncated."""
     opened: dict[tuple[int, int, int], int] = {}
     closed: dict[tuple[int, int, int], int] = {}
     for at, _, fact in facts:
@@ -57,10 +57,10 @@ def watchers_problems(watchers: Iterable[Watcher], facts: Iterable[tuple[int, in
     for each in told:
         if each.transactional_id:
             changes = states.get(each.transactional_id, [])
-            # An id is empty from the moment its first record is written, and a change when that is committed.
+            # A new id is Empty when its first record is appended; the event comes when the record is committed.
             before = [state for at, _, state in changes if at < each.asked_at][-1:] or ["Empty"]
             meanwhile = [state for at, _, state in changes if each.asked_at <= at <= each.told_at]
-            # What a coordinator finds in its log when it loads is no change, and told by the next one.
+            # A coordinator that loads emits no event for a state that it finds; the next change shows it.
             found = [state for at, state, _ in changes if at >= each.asked_at][:1]
             if each.state not in (*before, *meanwhile, *found):
                 yield Problem("wrong description", f"{each.transactional_id} was told to be in {each.state}")
@@ -80,15 +80,15 @@ def watchers_problems(watchers: Iterable[Watcher], facts: Iterable[tuple[int, in
 def silent_problems(
     watchers: Iterable[Watcher], asked: Iterable[Asked], facts: Iterable[tuple[int, int, Fact]], group: Group
 ) -> Iterator[Problem]:
-    """Who was told to be a member, and had said nothing for longer than its session (KIP-62, KIP-848).
+    """Members in a description that had been silent for longer than their session timeout (KIP-62, KIP-848).
 
-    A coordinator that takes over gives every member its time anew. Brokers do not stand still.
+    A coordinator that takes over starts all sessions anew. This holds for runs in which no broker stands still.
     """
     heard: dict[str, list[int]] = {}
     for request in asked:
         if not isinstance(request.request, HEARD) or request.request.group_id != group.name:
             continue
-        # One that was not answered may have been served while it was waited for.
+        # A request without an answer may have been served until its timeout.
         until = request.at if request.ended_at is None else request.ended_at
         for member_id in (request.request.member_id, getattr(request.response, "member_id", "")):
             heard.setdefault(member_id or "", []).append(until)
@@ -108,6 +108,6 @@ def silent_problems(
 
 
 def _last(times: Sequence[int], until: int) -> int:
-    """The last of these times that is no later; 0 if there is none."""
+    """The last of these times that is not after `until`; 0 if there is none."""
     number = bisect_right(times, until)
     return times[number - 1] if number else 0

@@ -1,4 +1,4 @@
-"""`odradek sim check`: the event log of a run with real clients, held against the simulator's model."""
+"""`odradek sim check`: the event file of a run with real clients, judged by the simulator's model."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["check", "check_lines"]
 
 FOUND = 1
 FIELDS = {"seq": int, "node": int, "kind": str}
-"""What every event has."""
+"""Fields of every event."""
 Lines = Iterator[tuple[int, bytes]]
 
 
 def check(
     events: Annotated[Path, Argument(help="What `odradek serve --events FILE` has written.")],
 ) -> None:
-    """Check the events of a run with real clients: what transactions promise, as the simulator checks it.
+    """Check the events of a run with real clients against the promises of transactions, as the simulator does.
 
-    Exit code 0 if every promise was kept, 1 if one was broken: then each breach is told with its line.
+    Exit code 0 if every promise was kept, 1 if one was broken: then each breach is printed with its line.
     """
     try:
         with events.open("rb") as file:
@@ -44,10 +44,10 @@ def check(
 
 
 def check_lines(name: str, lines: Lines) -> tuple[int, int, list[tuple[str, str, str]]]:
-    """How many events there are, how many are missing between them, and where which promise was broken by what.
+    """Count events and missing events, and list breaches as (file:line, name of the breach, sentence).
 
-    A file that several starts have appended to is several runs: each begins with the number 1.
-    Raises UsageError for what is no event, and for events in another order.
+    A file that several starts have appended to holds several runs: each begins with the number 1.
+    Raises UsageError for a line that is no event, and for events in the wrong order.
     """
     found: list[tuple[str, str, str]] = []
     model, count, lost, last, number = Model(), 0, 0, 0, 0

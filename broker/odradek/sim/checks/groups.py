@@ -1,4 +1,4 @@
-"""What a group has promised to its members: nobody holds the others up, and what was committed is told (KIP-62)."""
+"""Promises of a group to its members: rebalances end in time, and committed offsets are not lost (KIP-62)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest
 __all__ = ["WORK_MS", "offset_problems", "rebalance_problems"]
 
 WORK_MS = 500
-"""What a broker and the network may take besides."""
+"""Extra time for brokers and the network."""
 
 
 def rebalance_problems(asked: Sequence[Asked], *, until: int) -> Iterator[Problem]:
-    """A rebalance ends when its timeout is over, whoever has not joined again; brokers do not stand still.
+    """A rebalance ends at its timeout, even if members have not rejoined. For runs in which no broker stands still.
 
-    After `until` nobody looks at answers as soon as they are there.
+    After `until` clients do not take answers at once, so later ones are not judged.
     """
     for each in asked:
         request = each.request
@@ -35,10 +35,10 @@ def rebalance_problems(asked: Sequence[Asked], *, until: int) -> Iterator[Proble
 
 
 def offset_problems(asked: Sequence[Asked], group_id: str) -> Iterator[Problem]:
-    """What a group that goes forward is told to have committed never goes back, whoever coordinates it."""
+    """The committed offset of a group that only moves forward never goes back, also when its coordinator moves."""
     known = -1
     under_way: list[tuple[int, int]] = []
-    """Answers that came when others had been asked for already: when, and what."""
+    """(Virtual ms, offset) of answers that came after later requests were sent."""
     for each in asked:
         request = each.request
         if not isinstance(request, OffsetFetchRequest) or request.group_id != group_id:
@@ -55,7 +55,7 @@ def offset_problems(asked: Sequence[Asked], group_id: str) -> Iterator[Problem]:
 
 
 def _told(asked: Asked) -> int | None:
-    """The offset that was told; None if there was an error."""
+    """The offset in a response; None if it has an error."""
     if asked.response is None or asked.response.error_code != ErrorCode.NONE:
         return None
     [partition] = asked.response.topics[0].partitions

@@ -1,7 +1,7 @@
-"""What is promised of lookups: a broker tells what it has heard, does not fall back behind it, and hears in time.
+"""Promises of lookups: a broker answers from its metadata, never goes back to older metadata, and gets news in time.
 
-Brokers may lag behind the controller, and so may what they tell; but it is so in an image of the metadata that they had
-between the question and the answer, as the log of the metadata has it. Who is fenced there is named by nobody.
+Brokers may lag behind the controller, and so may their answers. An answer must be true in an image that the broker had
+between request and response, according to the metadata log. No answer names a broker that is fenced in that image.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ KINDS = {key_type(kind): kind for kind in (CoordinatorKind.GROUP, CoordinatorKin
 
 
 class Said(Struct, frozen=True):
-    """Something that a broker has told."""
+    """One statement of an answer."""
 
     what: str
     holds: Callable[[MetadataImage], bool]
 
 
 class Led(Struct, frozen=True):
-    """That a partition has this leader, as a broker has told it in place of doing what it was asked to."""
+    """A partition's leader, in a Metadata response or in the refusal of another request."""
 
     topic: str
     index: int
     leader: int
     epoch: int
     endpoints: Mapping[int, tuple[str, int]]
-    """Where brokers are, by their ids."""
+    """(Host, port) of brokers, by id."""
     asked_epoch: int = -1
     error: int = 0
 
 
 def metadata_images(store: LogStore) -> list[MetadataImage]:
-    """Every image of the cluster that a broker can have had, from its log."""
+    """All images that a broker can have had, from the metadata log."""
     log = store.find(METADATA_TOPIC_ID, 0)
     assert log is not None, "every cluster has one"
     loader = MetadataLoader()
@@ -68,9 +68,9 @@ def metadata_images(store: LogStore) -> list[MetadataImage]:
 def lookup_problems(
     asked: Sequence[Asked], images: Sequence[MetadataImage], *, calm_at: int, news: int
 ) -> Iterator[Problem]:
-    """What was told and was not so in anything that its broker had heard; or was so once, but not since `news`.
+    """Statements that were true in no image of their broker, or long after the trouble in none since `news`.
 
-    `news` is the offset of the metadata at which the controller was when the trouble ended.
+    `news`: the metadata offset of the controller when the trouble ended.
     """
     offsets = [image.offset for image in images]
     for each in asked:
@@ -93,10 +93,10 @@ def lookup_problems(
 
 
 def epoch_problems(asked: Sequence[Asked]) -> Iterator[Problem]:
-    """Whoever asks a broker when it has told something is told nothing older, and who is fenced, of a newer leader."""
+    """The leader epochs in a broker's answers never go back, and a fenced client is told a newer epoch than its own."""
     known: dict[tuple[int, str, int], int] = {}
     under_way: list[tuple[int, tuple[int, str, int], int]] = []
-    """Answers that came when others had been asked for already: when, of which partition, and the epoch."""
+    """(Virtual ms, partition at a broker, epoch) of answers that came after later requests were sent."""
     for each in asked:
         if each.response is None or each.ended_at is None or type(each.request) not in _EPOCHS:
             continue
@@ -146,7 +146,7 @@ def _reached(told: Coordinator) -> tuple[int, str, int] | None:
 
 
 def _place(image: MetadataImage, node_id: int) -> tuple[int, str, int] | None:
-    """A broker that is alive, and where."""
+    """(Id, host, port) of a broker; None if it is not alive."""
     return _told_of(image.brokers[node_id]) if image.is_alive(node_id) else None
 
 
@@ -201,7 +201,7 @@ def _hinted(asked: Asked) -> Iterator[Led]:
 
 
 class Answer(Protocol):
-    """What was answered of a partition."""
+    """The part of a response for one partition."""
 
     @property
     def error_code(self) -> int: ...
@@ -216,7 +216,7 @@ def _answers(asked: Asked) -> Iterator[tuple[str, list[tuple[int, Answer]]]]:
             yield topic.name, [(each.index, each) for each in topic.partition_responses]
     else:
         for topic in response.responses:
-            # Readers of this kind read one topic.
+            # Consumers that fetch by topic id read only this topic.
             yield topic.topic or "t", [(each.partition_index, each) for each in topic.partitions]
 
 
@@ -235,7 +235,7 @@ def _hints(asked: Asked) -> Iterator[Said]:
 
 
 def _is_named(image: MetadataImage, led: Led) -> bool:
-    """The leader and its epoch, and, where it is alive, where it is."""
+    """Whether the image has this leader and epoch, and its address if it is alive."""
     partition = image.partition(led.topic, led.index)
     if partition is None or (partition.leader, partition.leader_epoch) != (led.leader, led.epoch):
         return False

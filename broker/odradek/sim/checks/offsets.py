@@ -1,11 +1,10 @@
-"""What is told of the offsets of groups that several clients commit, with transactions and without.
+"""Offsets of groups that several clients commit, with transactions and without.
 
-Of two offsets that are in force that one counts which was written later, and not that which came into force later
-(KIP-98): after a compaction nothing else could be told from the log. Who asks for stable offsets waits as long as any
-transaction holds one (KIP-447).
+Of two offsets in force the one counts that was written later, not the one that came into force later (KIP-98): after a
+compaction the log shows only that order. A request for stable offsets waits while any transaction holds one (KIP-447).
 
-From what clients asked and were answered, and from the events of transactions, follows when each commit was written and
-came into force, at the earliest and at the latest. The metadata of a commit is its name, which readers are told.
+The requests and responses of clients and the events of transactions give the earliest and latest time at which each
+commit was written and came into force. The metadata of a commit is a unique name, which readers get with the offset.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ __all__ = ["Told", "offset_at_rest", "shared_offset_problems", "state_at_rest", 
 
 NEVER: Moment = (2**63, 0)
 EXPIRY_MS = 50
-"""As long as a coordinator may take to forget what has expired when its clock was set."""
+"""How long a coordinator may take to remove expired offsets after its clock was set."""
 DESCRIBE_VERSION = 5
 DEAD = "Dead"
 STABLE_SINCE = 7
-"""Version of OffsetFetch (KIP-447)."""
+"""First version of OffsetFetch with require_stable (KIP-447)."""
 NOT_WRITTEN = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS})
-"""For these a commit is sent again, and the first one is not in the log."""
+"""Errors after which a commit is sent again; the first one is not in the log."""
 COMMITS: Mapping[str, bool] = {
     "PrepareCommit": True,
     "CompleteCommit": True,
@@ -53,69 +52,69 @@ COMMITS: Mapping[str, bool] = {
 BEGUN = "Ongoing"
 FENCING = "PrepareEpochFence"
 NOT_KNOWN = ""
-"""Another coordinator has taken over."""
+"""Another coordinator has taken over, so the state is unknown."""
 OVER = frozenset({"CompleteCommit", "CompleteAbort", "Empty", BEGUN, "Dead"})
-"""In each of these the transaction before is over."""
+"""States in which the last transaction is over."""
 
 
 class Told(Struct, frozen=True):
-    """What somebody was told of the offset of a group, and when the question and the answer were sent."""
+    """An answer about the offset of a group, with the moments of its request and response."""
 
     group: str
     began: Moment
     ended: Moment
     ended_at: int
-    """The latter in milliseconds."""
+    """Virtual ms of the response."""
     stable: bool
-    """Whether only a stable offset was asked for."""
+    """Whether the request had require_stable."""
     error: int
     offset: int = -1
     name: str = ""
-    """Of the commit; none if there is no offset."""
+    """The name of the commit; empty if there is no offset."""
     state: str = ""
-    """Of the group, where that was asked for as well."""
+    """State of the group, if the client asked for it too."""
 
 
 class _Commit(Struct):
     name: str
     group: str
     transactional_id: str
-    """Empty: it is in no transaction."""
+    """Empty if it is in no transaction."""
     began: Moment
     answered: Moment = NEVER
-    """It is written by then."""
+    """It was written by then."""
     answered_at: int = 0
-    """The same in milliseconds."""
+    """The same, as virtual ms."""
     last: Moment = NEVER
-    """Nothing of it is written later."""
+    """It was not written later than this."""
     may_come: bool = False
-    """Whether a request for it was sent of which nobody knows what has become."""
+    """Whether one of its requests had no answer."""
     open_until: Moment = NEVER
-    """Its transaction is not decided before."""
+    """Its transaction was not decided before this."""
     decided_at: int = 0
-    """The same in milliseconds."""
+    """The same, as virtual ms."""
     commits: bool | None = None
-    """Whether its transaction commits, as far as it is known."""
+    """Whether its transaction commits; None if unknown."""
     over: Moment = NEVER
-    """Its transaction is over by then."""
+    """Its transaction was over by then."""
     in_force: Moment = NEVER
-    """It counts by then."""
+    """It was in force by then."""
 
 
 def used_groups(asked: Sequence[Asked], groups: Collection[str]) -> list[str]:
-    """Those of the groups that somebody has committed an offset of, or tried to, in order."""
+    """The groups, in order, for which a client has committed an offset or tried to."""
     commits = (each.request for each in asked if isinstance(each.request, OffsetCommitRequest | TxnOffsetCommitRequest))
     return sorted({request.group_id for request in commits if request.group_id in groups})
 
 
 def offset_at_rest(world: World, group: str) -> OffsetFetchResponsePartitions:
-    """What a group is told of its offset, in partition 0 of topic t, when nothing else is asked of its coordinator."""
+    """The offset of a group in t-0, asked of its coordinator when everything is at rest."""
     wanted = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])], require_stable=True)
     coordinator = _coordinator_of(world, group)
     [answer] = world.client(coordinator).ask(request, 8).groups
     if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        # Nobody has asked this coordinator yet.
+        # No client has asked this coordinator yet, so it may still load.
         world.advance(1_000)
         [answer] = world.client(coordinator).ask(request, 8).groups
     [[result]] = [topic.partitions for topic in answer.topics]
@@ -124,7 +123,7 @@ def offset_at_rest(world: World, group: str) -> OffsetFetchResponsePartitions:
 
 
 def state_at_rest(world: World, group: str) -> str:
-    """What a group is said to be in."""
+    """The state of a group, by DescribeGroups."""
     client = world.client(_coordinator_of(world, group))
     [described] = client.ask(DescribeGroupsRequest(groups=[group]), DESCRIBE_VERSION).groups
     state: str = described.group_state
@@ -132,7 +131,7 @@ def state_at_rest(world: World, group: str) -> str:
 
 
 def told_at_rest(world: World, groups: Iterable[str], moment: Callable[[], Moment]) -> list[Told]:
-    """What is told of these groups when everything has come to rest; `moment` says when that is."""
+    """The answers about these groups when everything has come to rest; `moment` gives the present moment."""
     told = []
     for group in groups:
         found, now = offset_at_rest(world, group), moment()
@@ -167,9 +166,9 @@ def shared_offset_problems(
     *,
     days_passed: Sequence[int] = (),
 ) -> Iterator[Problem]:
-    """What was told of these groups and does not follow from what was committed; `at_rest`: in the end.
+    """Answers about these groups that do not follow from the commits; `at_rest` are the answers in the end.
 
-    `days_passed`: when a clock was set so far ahead that offsets may have expired.
+    `days_passed`: times at which a clock was set so far ahead that offsets may have expired.
     """
     if not groups:
         return
@@ -219,17 +218,17 @@ def _problems_of(
 
 
 def _may_be_held(told: Told, commits: Iterable[_Commit]) -> bool:
-    """Whether a transaction may hold an offset of the group; one that was not answered may be written at any time."""
+    """Whether a transaction may hold an offset of the group. A commit without an answer may be written at any time."""
     return any(each.transactional_id and each.began < told.ended and each.over > told.began for each in commits)
 
 
 def _may_have_expired(commit: _Commit, until: int, days_passed: Sequence[int]) -> bool:
-    """Whether a clock was set when it counted, or was about to."""
+    """Whether a clock was set days ahead while it was in force, or about to be."""
     return any(commit.decided_at - EXPIRY_MS <= at <= until for at in days_passed)
 
 
 def _may_count(commit: _Commit, told: Told, ends: Iterable[Asked]) -> bool:
-    """Whether its transaction was to be committed when the answer came, and was not aborted."""
+    """Whether a commit of its transaction was asked for before the answer, and the transaction was not aborted."""
     return commit.commits is not False and any(
         isinstance(each.request, EndTxnRequest) and each.request.committed and commit.began < each.began < told.ended
         for each in ends
@@ -260,7 +259,7 @@ def _told(asked: Sequence[Asked], groups: Collection[str]) -> Iterator[Told]:
 
 
 def _ends(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
-    """What somebody has asked for that ends the transactions of an id."""
+    """Requests that end the transactions of each transactional id."""
     ends: dict[str, list[Asked]] = {}
     for each in asked:
         if isinstance(each.request, EndTxnRequest | InitProducerIdRequest):
@@ -274,7 +273,7 @@ def _commits(
     groups: Collection[str],
     ends: Mapping[str, Sequence[Asked]],
 ) -> dict[str, dict[str, _Commit]]:
-    """By their groups and names, in the order in which they were asked for."""
+    """The commits, by group and name, in the order of their requests."""
     found: dict[str, dict[str, _Commit]] = {}
     for each in asked:
         request = each.request
@@ -305,7 +304,7 @@ def _take_answer(commit: _Commit, asked: Asked) -> None:
 
 
 def _states(facts: Iterable[tuple[int, int, Fact]]) -> dict[str, list[tuple[Moment, int, str]]]:
-    """When transactional ids went into which state."""
+    """State changes of each transactional id, in order."""
     states: dict[str, list[tuple[Moment, int, str]]] = {}
     for number, (at, _, fact) in enumerate(facts, 1):
         fields: Fields = fact.fields
@@ -318,11 +317,11 @@ def _states(facts: Iterable[tuple[int, int, Fact]]) -> dict[str, list[tuple[Mome
 
 
 def _decide(commit: _Commit, ends: Sequence[Asked], states: Sequence[tuple[Moment, int, str]]) -> None:
-    """What becomes of the transaction that was open when the commit was answered.
+    """Find the outcome of the transaction that was open when the commit was answered.
 
-    If none was, the commit may have been written while the markers of its transaction were on their way: then nothing
-    is known but that it is over when the next thing is told of the id. A coordinator that takes over does not tell what
-    it finds in its log, so that after it the next thing says no more than that, either.
+    If none was open, the commit may have been written while the markers of its transaction were in flight: then it is
+    only known to be over at the next event of the id. A coordinator that takes over emits no events for the state in
+    its log, so after a takeover the next event shows no more than that, either.
     """
     before = [state for moment, _, state in states if moment < commit.answered]
     since = [each for each in states if each[0] > commit.answered]

@@ -1,7 +1,7 @@
-"""Who owns a transactional id: the instance that was given it last, and nobody else (KIP-98, KIP-360).
+"""Ownership of transactional ids: the instance that got an id last owns it (KIP-98, KIP-360).
 
-What clients asked and were answered says it, without a look into brokers. An instance that was succeeded does nothing
-with the id any more; the one that owns it is not turned away while nobody else asks for it and its time is not over.
+It follows from the requests and responses of clients alone. An instance that was replaced does nothing more with the
+id. The owner is not refused while no other instance asks for the id and its transaction has not timed out.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ TURNED_AWAY = frozenset(
         ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
-"""What a coordinator says to who does not own the id, or has nothing to end."""
+"""Errors for an instance that does not own the id, or has no transaction to end."""
 UNSURE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""What it says when its log has gone to another, or lacks replicas: what it was about to do may come about."""
+"""Errors of a coordinator that lost its log or lacks replicas: its decision may still take effect."""
 _ERROR_OF: Mapping[type, Callable[[Any], int]] = {
     InitProducerIdRequest: lambda answer: answer.error_code,
     AddPartitionsToTxnRequest: lambda answer: (
@@ -48,16 +48,16 @@ _ERROR_OF: Mapping[type, Callable[[Any], int]] = {
     ProduceRequest: lambda answer: answer.responses[0].partition_responses[0].error_code,
 }
 _JUDGED = (InitProducerIdRequest, AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, EndTxnRequest)
-"""What the coordinator of the id answers."""
+"""Requests that the coordinator of the id answers."""
 
 
 class _Taken(Struct, frozen=True):
-    """An instance has asked for the id as if there had been none before."""
+    """An InitProducerId of a new instance."""
 
     by: str
     at: int
     done_at: int | None
-    """When it was answered; None: nobody knows whether and when it was done."""
+    """When it was answered; None: unknown whether and when it took effect."""
     is_given: bool
 
 
@@ -70,11 +70,11 @@ def owners_problems(
     forgets_bumps: bool = False,
     is_prompt: bool = False,
 ) -> Iterator[Problem]:
-    """What was asked and answered of ids; `timeout_ms` is that of their transactions, `forgets`: ids expire.
+    """Zombies and wrongly fenced owners, by the requests and responses. `timeout_ms`: the timeout of transactions.
 
-    `forgets_bumps`: a coordinator that takes over does not know the epoch before, as the log of level 0 has no room
-    for it, so that it fences who asks again for a bump that it had no answer to, as Kafka's does.
-    `is_prompt`: no broker stands still, so that what was asked for is done by then, or never, if it was not answered.
+    `forgets`: transactional ids expire. `forgets_bumps`: a coordinator that takes over does not know the last epoch,
+    for which the log of level 0 has no field; it fences a producer that retries a bump, as Kafka's does.
+    `is_prompt`: no broker stands still, so a request without an answer took effect by its timeout, or never does.
     """
     of_ids: dict[str, list[Asked]] = {}
     for each in asked:
@@ -90,7 +90,7 @@ def owners_problems(
         taken = [*takes.values()]
         taken += [_Taken("force", each.at, each.at, True) for each in forced if each.transactional_id == name]
         owned: dict[str, _Taken] = {}
-        """What each instance was given last; it asks for nothing else before that is answered."""
+        """The last InitProducerId of each instance, which sends nothing else before its answer."""
         for each in requests:
             take = takes.get(id(each))
             if take is not None:
@@ -137,7 +137,7 @@ def _of_an_owner(
         return
     if error is ErrorCode.INVALID_TXN_STATE and isinstance(request, EndTxnRequest) and not _must_end(asked, requests):
         return
-    # What was not answered may have been done long after it was sent, where brokers stand still.
+    # If brokers stand still, a request without an answer may take effect long after it was sent.
     until = asked.ended_at
     if any(one is not own and one.at <= until and (one.done_at is None or one.done_at >= own.at) for one in taken):
         return
@@ -161,7 +161,7 @@ def _of_an_owner(
 
 
 def _must_end(asked: Asked, requests: Sequence[Asked]) -> bool:
-    """Whether there is something to end: a newer client may end what it has not begun, an older one may not."""
+    """Whether EndTxn must succeed: a newer client may end an empty transaction, an older one may not."""
     request = asked.request
     assert isinstance(request, EndTxnRequest)
     if asked.version >= 5:
@@ -177,7 +177,7 @@ def _must_end(asked: Asked, requests: Sequence[Asked]) -> bool:
 
 
 def _repeats_a_bump(asked: Asked, requests: Sequence[Asked]) -> bool:
-    """Whether the same bump was asked for before, and may have been done though nobody said so."""
+    """Whether it retries a bump that had no answer, and may have taken effect."""
     return isinstance(asked.request, InitProducerIdRequest) and any(
         each.name == asked.name
         and each.at < asked.at
@@ -188,7 +188,7 @@ def _repeats_a_bump(asked: Asked, requests: Sequence[Asked]) -> bool:
 
 
 def _ends(asked: Asked) -> bool:
-    """Whether the next transaction begins after it."""
+    """Whether the next transaction begins after this request."""
     request = asked.request
     if not isinstance(request, EndTxnRequest | InitProducerIdRequest) or asked.response is None:
         return False
@@ -200,7 +200,7 @@ def _takes(request: Struct) -> bool:
 
 
 def _finds_nobody(asked: Asked) -> bool:
-    """Whether the id was forgotten when its next epoch was asked for: whoever asks then is the first one again."""
+    """Whether the id had expired when its next epoch was asked for: the next instance is the first one then."""
     request = asked.request
     if not isinstance(request, InitProducerIdRequest) or asked.response is None:
         return False

@@ -1,4 +1,4 @@
-"""What a share group has promised to its members (KIP-932), when everything has come to rest."""
+"""Promises of a share group (KIP-932), checked when everything has come to rest."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def share_problems(
     facts: Iterable[tuple[int, int, Fact]],
     calm_at: int = 0,
 ) -> Iterator[Problem]:
-    """Every committed record is delivered at least once, nothing else is, and to one member at a time.
+    """Every committed record, and no other, is delivered at least once, and to one member at a time.
 
-    `calm_at`: since when nothing goes wrong any more.
+    `calm_at`: when the faults ended.
     """
     if not sharers:
         return
@@ -52,7 +52,7 @@ def share_problems(
                 yield Problem("broken lock", f"{where} was with {later.member}, which was told that it is not")
             for earlier in of_record[:number]:
                 yield from _between(where, earlier, later, moved)
-        # What is given twice in one millisecond is told apart by how often that was.
+        # Two deliveries in one millisecond are ordered by their delivery counts.
         last = max(of_record, key=lambda each: each.count)
         is_accepted = any(each.accepted_at < NEVER or each.is_unsure for each in of_record)
         if not is_accepted and _is_kept(last, sharers, calm_at):
@@ -66,15 +66,16 @@ def _between(where: str, earlier: Given, later: Given, moved: Sequence[int]) -> 
         had_until = min(later.asked_at + LOCK_MS, later.let_go_at)
         if earlier.accepted_at < had_until and not _moved(later, earlier.accepted_at, moved):
             yield Problem("broken lock", f"{where} was accepted by {earlier.member} while {later.member} had it")
-    # Locks are the leader's own: with it they are gone.
+    # Locks live in the leader's memory, and end with it.
     if later.told_at < min(earlier.asked_at + LOCK_MS, earlier.let_go_at) and not _moved(earlier, later.told_at, moved):
         yield Problem("broken lock", f"{where} was given to {later.member} while {earlier.member} had it")
 
 
 def _is_kept(given: Given, sharers: Sequence[Sharer], calm_at: int) -> bool:
-    """Whether somebody has asked its leader for records in vain since its lock was over.
+    """Whether a member has asked the leader for records in vain since the lock ended.
 
-    Whoever had it since, and had no answer, has lost it as long after the trouble; too often, and it is given up.
+    Exempt is a record that a later request without an answer may have acquired: its lock ends later, or the record was
+    archived after too many deliveries.
     """
     lost = sum(each.lost[given.partition] for each in sharers)
     over_at = max(given.told_at, calm_at + LOCK_MS) + LOCK_MS + SESSION_MS
@@ -83,5 +84,5 @@ def _is_kept(given: Given, sharers: Sequence[Sharer], calm_at: int) -> bool:
 
 
 def _moved(given: Given, until: int, moved: Sequence[int]) -> bool:
-    """Whether the partition had another leader meanwhile."""
+    """Whether the partition got another leader in between."""
     return any(given.asked_at <= at <= until for at in moved)

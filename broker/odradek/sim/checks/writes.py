@@ -1,4 +1,4 @@
-"""What is promised to those that write: a replica that lags holds nobody up for longer than was agreed (KIP-16)."""
+"""Promises to producers: a lagging replica delays a write for replica.lag.time.max.ms at most (KIP-16)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from odradek.wire.messages.produce_request import ProduceRequest
 __all__ = ["LAG_MAX_MS", "write_problems"]
 
 LAG_MAX_MS = 700
-"""As long as a replica may lack something and be in sync."""
+"""replica.lag.time.max.ms: how long an in-sync replica may lag."""
 WORK_MS = 400
-"""What brokers and the network may take besides."""
+"""Extra time for brokers and the network."""
 
 
 def write_problems(asked: Sequence[Asked], *, until: int) -> Iterator[Problem]:
-    """Where nothing but replicas is slow, a batch waits for those of its coordinator and for its own, and no longer.
+    """If only replicas are slow, a batch waits for those of its coordinator and its own until they are out of sync.
 
-    After `until` nobody looks at answers as soon as they are there.
+    After `until` clients do not take answers at once, so later ones are not judged.
     """
     for each in asked:
         if not isinstance(each.request, ProduceRequest) or each.ended_at is None or each.ended_at > until:

@@ -1,9 +1,9 @@
-"""An admin who looks for transactions that hang, and aborts them in their partitions (KIP-664).
+"""An admin that looks for hanging transactions and aborts them in their partitions (KIP-664).
 
-As `kafka-transactions.sh` does: what is open in a partition, and in no transaction of a coordinator, is ended by a
-marker that the admin writes as if it were the coordinator. By then another transaction of the same producer may be open
-there, which the marker must leave alone: since each transaction has its own epoch (KIP-890) nothing that an admin saw
-is mistaken for what came after it.
+It works like `kafka-transactions.sh`: a transaction that is open in a partition, and in no coordinator, is ended by a
+marker that the admin sends as if it were the coordinator. By then the next transaction of the producer may be open
+there, and the marker must leave it alone: each transaction has an epoch of its own (KIP-890), so a marker for the old
+one does not fit the new one.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ __all__ = ["Aborter"]
 
 TOPIC = "t"
 VERSION = 1
-"""Of WriteTxnMarkers: an admin does not say by which transaction version its marker is to be judged."""
+"""Version of WriteTxnMarkers: in it an admin does not give the transaction version of its marker."""
 OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 class Aborter:
-    """Looks at one partition after the other."""
+    """Checks one partition after the other."""
 
     def __init__(
         self, world: World, *, random: Random, transactional_ids: Sequence[str], goes_on: Callable[[], bool]
     ) -> None:
         self.world = world
         self.aborted: list[tuple[int, int]] = []
-        """When it has sent markers, and what was answered."""
+        """(Virtual ms, error code) of each marker that it sent."""
         self._random = random
         self._transactional_ids = transactional_ids
         self._goes_on = goes_on
 
     def script(self) -> Script:
-        """The whole life."""
+        """The script of the client, from start to end."""
         while self._goes_on():
             index = self._random.randrange(PARTITIONS)
             for seen in (yield from self._open_in(index)):
-                # Some admins read first what they have found.
+                # Some admins take their time before they act.
                 yield Sleep(self._random.choice((0, 0, 20, 200)))
                 if (yield from self._hangs(index, seen)):
                     yield Sleep(self._random.choice((0, 5, 100, 600)))
@@ -63,7 +63,7 @@ class Aborter:
         return self.world.leader_known_to(self._random.choice(self.world.running), topic, index)
 
     def _open_in(self, index: int) -> Script:
-        """The producers that have a transaction open in this partition."""
+        """The producers with an open transaction in this partition."""
         leader = self._leader(TOPIC, index)
         if leader < 0:
             return []
@@ -75,7 +75,7 @@ class Aborter:
         return [each for each in producers if each.current_txn_start_offset >= 0]
 
     def _hangs(self, index: int, seen: ProducerState) -> Script:
-        """Whether all coordinators have answered, and none has an open transaction of the producer there."""
+        """Whether all coordinators have answered, and none has an open transaction of the producer in the partition."""
         for name in self._transactional_ids:
             leader = self._leader(CoordinatorKind.TRANSACTION.topic, partition_for(name, 3))
             if leader < 0:

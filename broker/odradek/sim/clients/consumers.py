@@ -1,4 +1,4 @@
-"""Consumers that read committed records, partition by partition, as they come."""
+"""Consumers that read committed records of one partition while they are written."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ASKS_FOR_THE_END = 0.1
 LATEST = -1
 LIST_VERSION = 6
 FETCH_VERSION, BY_ID_VERSION = 11, 17
-"""Before and since topics are named by their ids (KIP-516); the latter tells who leads, too (KIP-951)."""
+"""The last version with topic names, and one with topic ids (KIP-516) whose response names leaders (KIP-951)."""
 
 
 def fetch(
     partition: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int, known: Known = NOT_KNOWN
 ) -> FetchRequest:
-    """A read_committed fetch of one partition, with the leader epoch and the id of its topic where they are known."""
+    """A read_committed Fetch of one partition, with its leader epoch and topic id if they are known."""
     wanted = FetchPartition(
         partition=partition[1], current_leader_epoch=known.epoch, fetch_offset=offset, partition_max_bytes=max_bytes
     )
@@ -53,18 +53,18 @@ def _told(response: FetchResponse | None) -> PartitionData | None:
 
 
 class Session:
-    """What a consumer keeps of its fetch session with one broker (KIP-227): what is not told again is as before."""
+    """A consumer's fetch session with one broker (KIP-227): responses hold only changes."""
 
     def __init__(self) -> None:
         self._node_id = -1
         self._session_id, self._epoch = 0, 0
         self._asked: tuple[int, int, int] | None = None
-        """The offset, the size and the leader epoch that the broker knows of."""
+        """(Offset, size, leader epoch) that the broker has in its session."""
         self._asking: tuple[int, int, int] | None = None
         self._last: PartitionData | None = None
 
     def ask(self, request: FetchRequest, node_id: int) -> None:
-        """Make a request one of the session: another broker has another session, and what it knows is left out."""
+        """Put a request into the session: leave out what the broker knows. Another broker begins another session."""
         if node_id != self._node_id:
             self._begin_anew()
             self._node_id = node_id
@@ -75,9 +75,9 @@ class Session:
             request.topics = []
 
     def told(self, response: FetchResponse | None) -> PartitionData | None:
-        """What the session's partition is like now; None where that is not known."""
+        """The partition's data, unchanged fields filled in; None if the session is lost."""
         if response is None or response.error_code != ErrorCode.NONE:
-            # The session is gone with its broker or its connection, or was forgotten.
+            # The session ended with its broker or its connection, or the broker evicted it.
             self._begin_anew()
             return None
         if not self._epoch and not response.session_id:
@@ -95,7 +95,7 @@ class Session:
 
 
 class Consumer:
-    """Reads one partition to its end, and on, until it is told to stop."""
+    """Reads one partition to its end, and follows it until `stopping` is set."""
 
     def __init__(
         self,
@@ -115,14 +115,14 @@ class Consumer:
         self.stopping = False
         self._directory = directory or Images(world, lambda: self.random)
         self._calm = calm
-        """Whether hardly anything happens any more."""
+        """Whether the trouble is over."""
         self._judge = judge
-        """Is told of every read: what it was, where committed records end, and the high watermark if that was told."""
+        """Called for every read: partition, batches, last stable offset, and the high watermark if known."""
         self._offset = 0
         self._session = Session() if sessions else None
 
     def script(self) -> Script:
-        """The whole life of the consumer."""
+        """The script of the consumer, from start to end."""
         while True:
             leader = yield from self._directory.leader(self.partition)
             if leader < 0:
@@ -142,7 +142,7 @@ class Consumer:
                 yield Sleep(self.random.randint(5, 50))
                 continue
             self._take(data)
-            # What was answered before it was to stop may be long ago.
+            # An answer from before the stop may be old.
             if is_last and self._offset == data.last_stable_offset == data.high_watermark:
                 return
             if self.random.random() < ASKS_FOR_THE_END:
@@ -150,20 +150,20 @@ class Consumer:
             yield Sleep(self.random.choice((0, 30, 200)))
 
     def _known(self) -> Known:
-        """What it may say of its partition."""
+        """The leader epoch and topic id for its requests."""
         known = self._directory.known(self.partition)
         names_ids = offered(self.world, ApiKey.FETCH, BY_ID_VERSION) == BY_ID_VERSION
         return known if names_ids else structs.replace(known, topic_id=ZERO_UUID)
 
     def _note_leader(self, leader: int, response: FetchResponse | None, data: PartitionData | None) -> None:
-        """What an answer says of who leads, and one that did not come; of a session that is over it says nothing."""
+        """Tell the directory the outcome; None is a missing response. The end of a session says nothing of leaders."""
         if response is None:
             self._directory.led(self.partition, leader, None)
         elif data is not None:
             self._directory.led(self.partition, leader, data.error_code, data.current_leader)
 
     def _ask_for_the_end(self, leader: int) -> Script:
-        """Where the partition ends, as whoever begins with the latest records asks."""
+        """Ask for the end of the partition with ListOffsets, like a consumer that starts at the latest offset."""
         epoch = self._directory.known(self.partition).epoch
         wanted = ListOffsetsPartition(partition_index=self.partition[1], current_leader_epoch=epoch, timestamp=LATEST)
         topic = ListOffsetsTopic(name=self.partition[0], partitions=[wanted])
@@ -192,7 +192,7 @@ class Consumer:
 
 
 def read_committed(world: World, partition: TopicPartition) -> tuple[list[bytes | None], int, int]:
-    """Everything at once: the values, the last stable offset and the high watermark."""
+    """Read a whole partition: the values, the last stable offset and the high watermark."""
     registered = world.nodes[1].image.partition(*partition)
     assert registered is not None
     values: list[bytes | None] = []
@@ -202,7 +202,7 @@ def read_committed(world: World, partition: TopicPartition) -> tuple[list[bytes 
         [topic] = world.client(registered.leader).ask(request, 11).responses
         [data] = topic.partitions
         assert data.error_code == ErrorCode.NONE, ErrorCode(data.error_code)
-        # A fetch reads one segment, and a log that was truncated has several.
+        # A Fetch reads one segment, and a log that was truncated has several.
         batches = batches_of(data)
         if not batches:
             return values, data.last_stable_offset, data.high_watermark

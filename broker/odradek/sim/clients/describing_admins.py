@@ -1,4 +1,4 @@
-"""An admin who asks all the time which transactions there are (KIP-664), or who is a member of a group."""
+"""An admin that describes transactions (KIP-664) and groups all the time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOPIC = "t"
 
 
 class Told(Struct, frozen=True):
-    """A state of an id, or an open transaction of a partition, as a broker has shown it."""
+    """The state of a transactional id, an open transaction of a partition, or the members of a group, in a response."""
 
     asked_at: int
     told_at: int
@@ -34,20 +34,20 @@ class Told(Struct, frozen=True):
     first_offset: int = -1
     producer_epoch: int = -1
     members: tuple[str, ...] = ()
-    """Of a group, in place of the others."""
+    """The members of the group; the other fields are empty then."""
 
 
 class Group(Struct, frozen=True):
-    """A group that is looked at."""
+    """The group to describe."""
 
     name: str
     is_modern: bool
-    """Whether its members speak the newer protocol."""
+    """Whether its members use the newer protocol (KIP-848)."""
     session_ms: int
 
 
 class Watcher:
-    """Asks about ids and partitions in turn."""
+    """Describes ids, partitions and a group in turn."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Watcher:
         self._goes_on = goes_on
 
     def script(self) -> Script:
-        """The whole life."""
+        """The script of the admin, from start to end."""
         while self._goes_on():
             yield from self._ask_of_an_id(self._random.choice(self._transactional_ids))
             yield from self._ask_of_a_partition(self._random.randrange(PARTITIONS))

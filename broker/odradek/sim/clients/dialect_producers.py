@@ -1,7 +1,7 @@
-"""Producers of a dialect: the steps of `odradek.dialects.producer`, played by a script like any other client's.
+"""Producers of a dialect: the steps of `odradek.dialects.producer`, played as a script.
 
-Where the dialect keeps prepared transactions (KIP-939) they commit in two phases: the id and epoch of what is prepared
-go to a store outside, and whoever has the transactional id next, after a crash or in place of the one before, keeps the
+If the dialect keeps prepared transactions (KIP-939) they commit in two phases: the id and epoch of the prepared
+transaction go to a store outside, and the next owner of the transactional id, for example after a crash, keeps the
 transaction and ends it as the store says.
 """
 
@@ -29,14 +29,14 @@ PATIENCE_MS = 3_000
 
 
 class Store(Struct):
-    """The other participant of a two-phase commit: what it has committed, and who may still tell it to."""
+    """The other participant of a two-phase commit: its commits, and the instances that may still ask for one."""
 
     owners: dict[str, Speaker] = {}
     prepared: dict[str, Pair] = {}
 
 
 class Speaker(Producer):
-    """One instance of a transactional id that speaks the dialect of its brokers."""
+    """One instance of a transactional id that uses the dialect of its brokers."""
 
     def __init__(self, world: World, *, kind: type[Core], careful: bool, level: int, store: Store, **how: Any) -> None:
         super().__init__(world, **how)
@@ -57,13 +57,13 @@ class Speaker(Producer):
     # ------------------------------------------------------------------ its life
 
     def _restart(self) -> Script:
-        """Another self begins, and ends what the former one has left."""
+        """Start again as a new instance, and end the transaction that the old one left."""
         while True:
             core = self.core = self._new_core()
             try:
                 yield from self._run(core.init(keep=core.keeps))
                 if core.keeps:
-                    # From here on nobody else decides about this transactional id.
+                    # From here on no other instance decides about this transactional id.
                     self._store.owners[self.tid] = self
                     yield from self._run(core.complete(self._store.prepared.get(self.tid, NOBODY)))
                 return
@@ -85,7 +85,7 @@ class Speaker(Producer):
             if dies and not core.keeps:
                 raise WalksAway
             if dies:
-                # Nobody would ever end it: a transaction of two phases has no timeout.
+                # It would stay open for ever: a two-phase transaction has no timeout.
                 raise MustRestart
         except MustAbort:
             yield from self._finish(transaction, commit=False)
@@ -93,7 +93,7 @@ class Speaker(Producer):
         yield from self._finish(transaction, commit=plan.ending == "commit", crashes=plan.seed % 3 == 0)
 
     def _send(self, transaction: Transaction, send: Send, number: int) -> Script:
-        # Who is not careful has no way to leave a batch behind that may be written yet, and waits for it.
+        # Without `careful` it cannot abandon a batch that may still be written, so it waits.
         gives_up = send.gives_up and (self._careful or self.core.adds_implicitly)
         partition = (TOPIC, send.partition)
         for batch_number, records in enumerate(send.records):
@@ -112,7 +112,7 @@ class Speaker(Producer):
             if self._store.owners.get(self.tid) is not self:
                 raise MustRestart
             self._store.prepared[self.tid] = core.prepare()
-            # What the store has committed is committed, whoever brings it to an end.
+            # A transaction that the store has committed is committed, whichever instance ends it.
             transaction.outcome, transaction.commit_asked = "committed", True
             if crashes:
                 raise MustRestart
@@ -159,7 +159,7 @@ class Speaker(Producer):
                     raise MustAbort
 
     def _note(self) -> None:
-        """Keep up with the id and epoch; with those that InitProducerId has replaced nothing is written any more."""
+        """Take over the id and epoch; nothing more is written with those that InitProducerId has replaced."""
         if self.core.pair == self.pair:
             return
         if not self.new:

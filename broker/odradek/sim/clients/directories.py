@@ -1,8 +1,8 @@
-"""How clients know who leads a partition and coordinates an id: from a broker's image at once, or as real ones do.
+"""How clients find leaders and coordinators: directly in a broker's image, or by requests as real clients do.
 
-Real ones ask any broker (FindCoordinator, Metadata), keep what they are told, and go on with it until an error or a
-lost connection tells them otherwise. Of two leaders of a partition they believe the one with the higher epoch
-(KIP-320); who is sent away with the name of another leader goes there at once, if that one is newer (KIP-951).
+Real clients ask any broker (FindCoordinator, Metadata), keep the answer, and use it until an error or a lost
+connection. Of two leaders of a partition they believe the one with the higher epoch (KIP-320). An error response may
+name a newer leader, which they ask at once (KIP-951).
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ __all__ = [
 
 TopicPartition: TypeAlias = tuple[str, int]
 Looks: TypeAlias = Generator[Ask, Any, int]
-"""Ends with the id of a broker, or `NOBODY`."""
+"""A lookup as a script; returns the id of a broker, or `NOBODY`."""
 NOBODY = -1
 PATIENCE_MS = 800
-"""As long as a lookup is waited for."""
+"""Timeout of a lookup."""
 BATCHED_SINCE = 4
-"""From this version on FindCoordinator takes several keys (KIP-699)."""
+"""First version of FindCoordinator with several keys (KIP-699)."""
 FIND_VERSIONS = (1, 3, 4, 6)
 METADATA_VERSIONS = (10, 11, 12, 13)
-"""All of them tell leader epochs, and the ids of topics, by which one is told from another of its name."""
+"""All of them have leader epochs, and topic ids, which differ when a topic is made again."""
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""For these a client looks for another coordinator; one that loads is asked again."""
+"""Errors after which a client looks for the coordinator again. One that loads is asked again."""
 OUTDATED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -66,11 +66,11 @@ OUTDATED = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
     }
 )
-"""For these it asks for the metadata again."""
+"""Errors after which it asks for the metadata again."""
 
 
 class Known(Struct, frozen=True):
-    """What a client knows of a partition."""
+    """A client's knowledge of a partition."""
 
     leader: int = NOBODY
     epoch: int = -1
@@ -81,7 +81,7 @@ NOT_KNOWN = Known()
 
 
 class Hint(Protocol):
-    """The leader that an answer names in place of the broker that was asked (KIP-951)."""
+    """The current leader in an error response (KIP-951)."""
 
     @property
     def leader_id(self) -> int: ...
@@ -90,69 +90,69 @@ class Hint(Protocol):
 
 
 class Directory(Protocol):
-    """Where a client looks who leads and coordinates what."""
+    """Finds leaders and coordinators for a client."""
 
     def anyone(self) -> int:
-        """A broker for what each of them can do."""
+        """A broker for requests that every broker can serve."""
         ...
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> Looks:
-        """Who coordinates an id, as far as the client can tell."""
+        """The coordinator of an id, as far as the client knows."""
         ...
 
     def leader(self, partition: TopicPartition) -> Looks:
-        """Who leads a partition, as far as the client can tell."""
+        """The leader of a partition, as far as the client knows."""
         ...
 
     def known(self, partition: TopicPartition) -> Known:
-        """What the client has been told of a partition."""
+        """The client's knowledge of a partition."""
         ...
 
     def answered(self, kind: CoordinatorKind, key: str, node_id: int, error: int | None) -> None:
-        """What a coordinator has answered; None: nothing."""
+        """Note the error code of a coordinator's answer; None: there was no answer."""
         ...
 
     def led(self, partition: TopicPartition, node_id: int, error: int | None, hint: Hint | None = None) -> None:
-        """What a leader has answered; None: nothing."""
+        """Note the error code of a leader's answer; None: there was no answer."""
         ...
 
 
 class Images:
-    """Looks into the image of any broker that runs; not all of them know the latest."""
+    """Reads the metadata image of a random running broker; it may be out of date."""
 
     def __init__(self, world: World, random: Callable[[], Random]) -> None:
         self._world = world
         self._random = random
 
     def anyone(self) -> int:
-        """A broker that runs."""
+        """A random running broker."""
         return self._random().choice(self._world.running)
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> Looks:
-        """Who leads the partition of the id."""
+        """The leader of the id's partition."""
         yield from ()
         topic = self._world.nodes[self.anyone()].image.topic(kind.topic)
         assert topic is not None
         return topic.partitions[partition_for(key, len(topic.partitions))].leader
 
     def leader(self, partition: TopicPartition) -> Looks:
-        """As a broker has heard."""
+        """The leader in the image of a broker."""
         yield from ()
         return self._world.leader_known_to(self.anyone(), *partition)
 
     def known(self, partition: TopicPartition) -> Known:
-        """Nothing is kept."""
+        """It keeps nothing."""
         return NOT_KNOWN
 
     def answered(self, kind: CoordinatorKind, key: str, node_id: int, error: int | None) -> None:
-        """Nothing is kept."""
+        """It keeps nothing."""
 
     def led(self, partition: TopicPartition, node_id: int, error: int | None, hint: Hint | None = None) -> None:
-        """Nothing is kept."""
+        """It keeps nothing."""
 
 
 class Lookups:
-    """Asks, and keeps what it is told."""
+    """Asks brokers, and keeps the answers."""
 
     def __init__(self, world: World, seed: str) -> None:
         self._dice = Dice(seed)
@@ -160,18 +160,18 @@ class Lookups:
         self._metadata_version = offered(world, ApiKey.METADATA, self._dice.choice(METADATA_VERSIONS))
         self._bootstrap = [broker.node_id for broker in world.spec.brokers]
         self._brokers = self._bootstrap
-        """Those that the last metadata named, but for those that could not be reached since."""
+        """The brokers in the last metadata, without those that did not answer since."""
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self._partitions: dict[TopicPartition, Known] = {}
         self._outdated = False
-        """Whether it wants to know anew who leads what; until it is told it goes on with what it knows."""
+        """Whether the metadata is to be asked for again; the old one serves until then."""
 
     def anyone(self) -> int:
-        """A broker that it knows; with none left it begins with those that it was configured with (KIP-899)."""
+        """A known broker; with none left it starts with its bootstrap brokers again (KIP-899)."""
         return self._dice.choice(self._brokers or self._bootstrap)
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> Looks:
-        """Whom it was told, or is told now."""
+        """The known coordinator, or the answer to FindCoordinator."""
         known = self._coordinators.get((kind, key))
         if known is not None:
             return known
@@ -188,7 +188,7 @@ class Lookups:
         return found.node_id
 
     def leader(self, partition: TopicPartition) -> Looks:
-        """Whom it was told, with what it is told now if that is newer."""
+        """The known leader, after a Metadata request if the metadata is out of date."""
         if self._outdated or self.known(partition).leader < 0:
             node_id = self.anyone()
             topics = sorted({partition[0], *(name for name, _ in self._partitions)})
@@ -202,25 +202,25 @@ class Lookups:
         return self.known(partition).leader
 
     def known(self, partition: TopicPartition) -> Known:
-        """What it was told of a partition."""
+        """Its knowledge of a partition."""
         return self._partitions.get(partition, NOT_KNOWN)
 
     def answered(self, kind: CoordinatorKind, key: str, node_id: int, error: int | None) -> None:
-        """A coordinator that is none, or cannot be reached, is looked for."""
+        """Forget a coordinator that refused, or did not answer."""
         if error is None:
             self._lost(node_id)
         elif error in MOVED and self._coordinators.get((kind, key)) == node_id:
             del self._coordinators[kind, key]
 
     def led(self, partition: TopicPartition, node_id: int, error: int | None, hint: Hint | None = None) -> None:
-        """A leader that is none, or cannot be reached, is asked for, unless the answer names a newer one."""
+        """Ask for the metadata again after a refusal or without an answer, unless the answer names a newer leader."""
         if error is None:
             self._lost(node_id)
         elif error in OUTDATED:
             before = self.known(partition)
             if hint is not None and hint.leader_id >= 0 and hint.leader_epoch > before.epoch:
                 self._partitions[partition] = Known(hint.leader_id, hint.leader_epoch, before.topic_id)
-                # The metadata is asked for beside it, and told sooner or later than the request is sent again.
+                # The metadata request runs beside the retry, and may be answered before or after it.
                 self._outdated = self._outdated or self._dice.random() < 0.5
             else:
                 self._outdated = True
@@ -246,7 +246,7 @@ class Lookups:
             if partition.error_code in OUTDATED:
                 self._outdated = True
             if before.topic_id == topic.topic_id and partition.leader_epoch < before.epoch:
-                # A broker that lags behind the one that was asked before.
+                # This broker lags behind the one of the last answer.
                 continue
             told = Known(partition.leader_id, partition.leader_epoch, topic.topic_id)
             self._partitions[name, partition.partition_index] = told
@@ -256,18 +256,18 @@ class Lookups:
 
 
 def offered(world: World, api_key: ApiKey, version: int) -> int:
-    """The version, or the newest that the brokers have."""
+    """The version, or the newest one of the brokers if that is lower."""
     apis = world.config.release.apis
     return version if apis is None else min(version, apis[api_key.name][1])
 
 
 def key_type(kind: CoordinatorKind) -> int:
-    """What FindCoordinator calls ids of a kind."""
+    """The key type of a kind of coordinator in FindCoordinator."""
     return 1 if kind is CoordinatorKind.TRANSACTION else 0
 
 
 def find_request(kind: CoordinatorKind, keys: list[str], version: int) -> FindCoordinatorRequest:
-    """Who coordinates these ids; older versions ask for one."""
+    """A FindCoordinator request for these ids; older versions take one id."""
     if version >= BATCHED_SINCE:
         return FindCoordinatorRequest(key_type=key_type(kind), coordinator_keys=keys)
     [key] = keys
@@ -275,7 +275,7 @@ def find_request(kind: CoordinatorKind, keys: list[str], version: int) -> FindCo
 
 
 def coordinators_told(key: str, response: FindCoordinatorResponse, version: int) -> Iterator[Coordinator]:
-    """What was told of each id; older versions do not repeat the one that was asked for."""
+    """The coordinator of each id in a response; older versions do not repeat the id, which is `key`."""
     if version >= BATCHED_SINCE:
         yield from response.coordinators
         return
@@ -283,5 +283,5 @@ def coordinators_told(key: str, response: FindCoordinatorResponse, version: int)
 
 
 def metadata_request(topics: list[str]) -> MetadataRequest:
-    """What there is of these topics, none of which is to be made."""
+    """A Metadata request for these topics, without their automatic creation."""
     return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False)

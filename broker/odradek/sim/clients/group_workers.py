@@ -1,7 +1,7 @@
-"""Workers that are members of a group of the newer protocol (KIP-848): the coordinator shares out the work.
+"""Workers in a group of the newer protocol (KIP-848): the coordinator assigns the work.
 
-The group reads the topic that the run is about, and whoever has its first partition has the work. A member's epoch
-tells the offsets that it commits from those of a member that had the partition before it.
+The group reads the topic `t`, and the member with its first partition has the work. The member epoch tells the offsets
+of a member from those of the partition's last owner.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = ["Member"]
 
 REBALANCE_MS = 400
 LEAVES = 0.12
-"""How often a member leaves, so that its work goes to another one."""
+"""Probability that a member leaves, so that its work goes to another one."""
 JOINING, LEAVING = 0, -1
 VERSION = 1
 
 
 class Member(Worker):
-    """A producer whose transactions are the work of such a group; `consume` is its consumer."""
+    """A producer whose transactions do the work of such a group; `consume` is the script of its consumer."""
 
     ranges = False
-    """Whether it wants the group to be assigned ranges."""
+    """Whether it asks for the range assignor."""
 
     def consume(self) -> Script:
-        """Be a member, and another one after that, until there is nothing to do any more."""
+        """Be one member after the other until the work is done."""
         for number in count():
             if not self.goes_on():
                 return
@@ -41,11 +41,11 @@ class Member(Worker):
             yield Sleep(self._dice.randint(10, 200))
 
     def _live(self, member_id: str) -> Script:
-        """Heartbeats from joining to leaving, or to being fenced."""
+        """Send heartbeats from the join until the member leaves or is fenced."""
         epoch, owned, told = JOINING, None, None
         while True:
             if epoch > JOINING and self.plan.dies and self._dice.random() < self.plan.dies / 4:
-                # As a process does that is killed: its membership ends with its session.
+                # Like a killed process: its membership ends with its session.
                 return
             leaves = epoch > JOINING and (not self.goes_on() or self._dice.random() < LEAVES)
             if leaves:
@@ -66,7 +66,7 @@ class Member(Worker):
     def _heartbeat(
         self, member_id: str, epoch: int, owned: Sequence[consumer_group_heartbeat_response.TopicPartitions] | None
     ) -> ConsumerGroupHeartbeatRequest:
-        """What it says of itself: all of it when it joins, and what it owns when that has changed."""
+        """The next heartbeat: complete when it joins, later with its partitions only if they changed."""
         partitions = [TopicPartitions(topic_id=each.topic_id, partitions=[*each.partitions]) for each in owned or ()]
         return ConsumerGroupHeartbeatRequest(
             group_id=WORK_GROUP,

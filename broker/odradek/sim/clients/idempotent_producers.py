@@ -1,7 +1,7 @@
-"""Idempotent producers without transactions: sequences alone keep their records whole, single and in order (KIP-98).
+"""Idempotent producers without transactions: sequences alone keep their records complete, single and ordered (KIP-98).
 
-One that does not hear of a batch in time gives it up, and goes on with the next epoch of its producer id (KIP-360); the
-batch may still arrive, and must not be written behind later ones.
+After a timeout such a producer gives a batch up and goes on with the next epoch of its producer id (KIP-360). The batch
+may still arrive, and must not be written behind later ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ATTEMPTS = 20
 
 
 class _Batch:
-    """A batch of a producer; it is a transaction of its own, for who asks what became of it."""
+    """A batch of a producer; the checks treat it as a transaction of its own."""
 
     def __init__(self, transaction: Transaction, partition: int, sequence: int, request: ProduceRequest) -> None:
         self.transaction = transaction
@@ -35,7 +35,7 @@ class Idempotent(Producer):
     """A producer without a transactional id."""
 
     def script(self) -> Script:
-        """Its whole life: send, and begin another epoch where it cannot know what was written."""
+        """The script of the producer: send, and begin another epoch if it is unknown what was written."""
         yield Sleep(self.random.randrange(100))
         yield from self._begin_anew()
         for number, plan in enumerate(self.plan.transactions):
@@ -48,7 +48,7 @@ class Idempotent(Producer):
                 yield Sleep(send.pause_ms)
 
     def _begin_anew(self) -> Script:
-        """An id that nobody else has; any broker gives one out."""
+        """Get a new producer id from any broker."""
         while self.pair == NOBODY:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
             response = yield Ask(self.directory.anyone(), request, self.init_version)
@@ -58,7 +58,7 @@ class Idempotent(Producer):
                 yield Sleep(self.random.randint(5, 60))
 
     def _write(self, number: int, send: Send, position: int) -> Script:
-        """Whether all of it is written, as far as anybody has said."""
+        """Send the batches until all are acknowledged; False if one was given up."""
         partition = TOPIC, send.partition
         waiting = self._cut(number, send, position)
         for _ in range(ATTEMPTS):
@@ -100,7 +100,7 @@ class Idempotent(Producer):
         return ProduceRequest(transactional_id=None, acks=-1, timeout_ms=2_000, topic_data=[topic])
 
     def _take(self, waiting: list[_Batch], partition: tuple[str, int], responses: list[Any]) -> bool:
-        """Forget what was written; False if the rest of it cannot be sent again."""
+        """Remove the acknowledged batches; False if the others cannot be sent again."""
         written: list[_Batch] = []
         for position, (batch, response) in enumerate(zip(waiting, responses, strict=True)):
             answer = None if response is None else response.responses[0].partition_responses[0]

@@ -1,4 +1,4 @@
-"""A client that asks all the time who leads and coordinates what, and every broker once more after the trouble."""
+"""A client that looks up leaders and coordinators all the time, and once more at every broker after the trouble."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TOPIC = "t"
 ALL = [TOPIC, CoordinatorKind.GROUP.topic, CoordinatorKind.TRANSACTION.topic]
 PATIENCE_MS = 1_000
 NEWS_MS = 1_000
-"""So long after the trouble every broker knows what the controller knew at its end."""
+"""Time after the trouble until every broker has the metadata that the controller had at its end."""
 
 
 class Looker:
-    """Asks one broker after the other."""
+    """Asks random brokers."""
 
     def __init__(
         self, world: World, *, random: Random, transactional_ids: Sequence[str], goes_on: Callable[[], bool]
@@ -35,7 +35,7 @@ class Looker:
         self._metadata_version = offered(world, ApiKey.METADATA, 13)
 
     def script(self) -> Script:
-        """The whole life."""
+        """The script of the client, from start to end."""
         while self._goes_on():
             yield from self._ask(self._random.choice(list(self.world.nodes)))
             yield Sleep(self._random.randint(5, 60))

@@ -1,7 +1,7 @@
-"""Clients that commit offsets without a transaction while transactions hold offsets of the same groups, and read them.
+"""Clients that commit and read offsets without a transaction, in groups for which transactions also hold offsets.
 
-The groups have no members, so that whoever wants to may commit. Each commit has a name, its metadata, by which whoever
-reads the group's offset is told which of them it is.
+The groups have no members, so that any client may commit. The metadata of each commit is a unique name, by which a
+reader of the group's offset knows the commit.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["Committer"]
 TOPIC = "t"
 COMMIT_VERSION, FETCH_VERSION = 8, 7
 COMMITS = 0.4
-"""How often it commits, and does not read."""
+"""Probability of a commit in place of a read."""
 
 
 class Committer:
-    """Commits and reads offsets of one group after the other; what is not answered it does not ask again."""
+    """Commits and reads offsets of one group after the other, without retries."""
 
     def __init__(
         self, world: World, name: str, *, random: Random, groups: Sequence[str], goes_on: Callable[[], bool]
@@ -45,7 +45,7 @@ class Committer:
         self._fetch_version = offered(world, ApiKey.OFFSET_FETCH, FETCH_VERSION)
 
     def script(self) -> Script:
-        """The whole life."""
+        """The script of the client, from start to end."""
         for number in count():
             if not (self._goes_on() and self._groups):
                 return

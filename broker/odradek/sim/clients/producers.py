@@ -1,6 +1,6 @@
-"""Transactional producers as real ones behave, by a script: they retry, abort, bump, and start again when fenced.
+"""Transactional producers, as scripts that behave like real ones: they retry, abort, bump, and restart when fenced.
 
-The older style adds its partitions, and bumps its epoch after an abort; the newer one does neither (KIP-890).
+The older style adds its partitions, and bumps its epoch after an abort; the newer style does neither (KIP-890).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = ["AGAIN", "LONG_MS", "TOPIC", "MustAbort", "MustRestart", "Producer", 
 TopicPartition = tuple[str, int]
 TOPIC = "t"
 LONG_MS = 60_000
-"""Whoever dies with a transaction that times out so late leaves it open for good."""
+"""A transaction with this timeout stays open until the end of the run if its producer dies."""
 PATIENCE_MS = 3_000
-"""As long as a producer waits for a coordinator's answer."""
+"""How long a producer waits for a coordinator's answer."""
 NOBODY = (-1, -1)
 INIT_VERSION = 5
 
@@ -68,15 +68,15 @@ ABORTABLE = frozenset(
         ErrorCode.UNKNOWN_PRODUCER_ID,
     }
 )
-"""What a Produce may hear that costs the transaction only; every other error costs the producer."""
+"""Produce errors that lose only the transaction; after any other error the producer is lost."""
 
 
 NOT_A_MEMBER = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
-"""What a TxnOffsetCommit hears whose work has been given to another member."""
+"""TxnOffsetCommit errors of a member whose work belongs to another one by now."""
 
 
 class _Sent(Struct):
-    """A batch that is on its way."""
+    """A batch in flight."""
 
     values: list[bytes]
     sequence: int
@@ -84,7 +84,7 @@ class _Sent(Struct):
 
 
 class Transaction(Struct):
-    """What a producer knows of one of its transactions."""
+    """One transaction, as its producer sees it."""
 
     producer: str
     number: int
@@ -92,28 +92,28 @@ class Transaction(Struct):
     pair: tuple[int, int]
     values: dict[TopicPartition, list[bytes]] = {}
     elsewhere: dict[TopicPartition, list[bytes]] = {}
-    """What it has sent to the topic that is deleted and made again."""
+    """Values that it sent to the topic that is deleted and made again."""
     told_elsewhere: dict[bytes, int] = {}
-    """When it was told that these are written there."""
+    """When these values were acknowledged."""
     told: list[tuple[TopicPartition, int, list[bytes]]] = []
-    """Where a leader says that it has written what."""
+    """(Partition, first offset, values) of each acknowledged batch."""
     refused: list[tuple[TopicPartition, int]] = []
-    """Sequences that a leader calls out of order although nothing before them is missing."""
+    """(Partition, sequence) of batches refused as out of order although no earlier batch is missing."""
     shut_out: list[TopicPartition] = []
-    """Where a leader says that the transaction is not open."""
+    """Partitions whose leader refused a batch because the transaction is not open."""
     with_offset: bool = False
     work: int | None = None
-    """The number that it was about, if it was the work of a group."""
+    """The number that it processed, if it was the work of a group."""
     commit_asked: bool = False
     outcome: str = "unknown"
 
 
 class MustAbort(Exception):
-    """The transaction is lost, the producer is not."""
+    """The transaction has failed; the producer goes on."""
 
 
 class WalksAway(Exception):
-    """The producer dies with its transaction open, and nobody takes its place."""
+    """The producer dies with its transaction open, and no other instance follows it."""
 
 
 class MustRestart(Exception):
@@ -121,7 +121,7 @@ class MustRestart(Exception):
 
 
 class MustRecover(MustRestart):
-    """Its coordinator does not know the producer any more: it may ask for the next epoch (KIP-360)."""
+    """The coordinator has lost the producer's state: the producer may ask for the next epoch (KIP-360)."""
 
 
 class Producer:
@@ -142,18 +142,18 @@ class Producer:
         self.tid = plan.transactional_id
         self.new = plan.newer
         self._newest = newest or {}
-        """The newest versions that may be sent by who knows nothing of the brokers' dialect."""
+        """The newest API versions of a client that does not know the brokers' dialect."""
         since = rules_of(world.config.release).since
         behind = 0 if self.new else 1
         self.init_version = self._offered(ApiKey.INIT_PRODUCER_ID, INIT_VERSION)
         self.produce_version = self._offered(ApiKey.PRODUCE, since.produce_adds - behind)
-        """The first of the newer style, or the last of the older one."""
+        """The first version of the newer style, or the last one of the older style."""
         self.offsets_version = self._offered(ApiKey.TXN_OFFSET_COMMIT, since.offsets_add - behind)
         self.end_version = self._offered(ApiKey.END_TXN, since.end_bumps - behind)
         self.add_version = self._offered(ApiKey.ADD_PARTITIONS_TO_TXN, 3)
         self.add_offsets_version = self._offered(ApiKey.ADD_OFFSETS_TO_TXN, 3)
         self.random = Dice(plan.seed)
-        """For what the schedule does not say; each transaction brings its own."""
+        """Random numbers for details outside the schedule; each transaction has a seed of its own."""
         self.directory: Directory = (
             Lookups(world, f"{plan.seed} lookups") if plan.looks_up else Images(world, lambda: self.random)
         )
@@ -165,12 +165,12 @@ class Producer:
         self.pair = NOBODY
         self.sequences: dict[TopicPartition, int] = {}
         self.over: dict[tuple[int, int], dict[TopicPartition, int]] = {}
-        """Where the logs ended when it was told that an id and epoch are over."""
+        """Ends of the logs when the producer learned that an id and epoch are over."""
         self.met: Counter[str] = Counter()
-        """Errors that it was answered, and answers that did not come."""
+        """Errors that it received, and timeouts."""
 
     def script(self) -> Script:
-        """The whole life of the instance."""
+        """The script of the instance, from start to end."""
         yield Sleep(self.plan.begins_ms + self.random.randrange(100))
         yield from self._restart()
         for number, plan in enumerate(self.plan.transactions):
@@ -196,7 +196,7 @@ class Producer:
                 yield from self._restart()
 
     def _recover(self) -> Script:
-        """As real ones do: an EndTxn would be refused too, so that the next epoch is asked for at once."""
+        """Ask for the next epoch at once, as real producers do, because EndTxn would be refused too."""
         try:
             yield from self._init(self.pair)
         except MustRestart:
@@ -204,7 +204,7 @@ class Producer:
             yield from self._restart()
 
     def _get_ready(self) -> Script:
-        """Wait for what the next transaction needs."""
+        """Wait until the next transaction may begin."""
         yield from ()
 
     def _restart(self) -> Script:
@@ -266,7 +266,7 @@ class Producer:
         )
 
     def _produce(self, transaction: Transaction, send: Send, number: int) -> Script:
-        """Send batches to a partition, and again those that were not taken, in the order of their sequences."""
+        """Send batches to a partition; send those that were refused again, in the order of their sequences."""
         partition = (send.topic, send.partition)
         waiting = self._batches(transaction, send, number)
         for _ in range(50):
@@ -279,7 +279,7 @@ class Producer:
                 if not waiting:
                     return
                 if lost and send.gives_up:
-                    # The batch may still be on its way when the transaction is over and the next one has begun.
+                    # The batch may still be in flight when the transaction is over and the next one has begun.
                     raise MustAbort
             yield Sleep(self.random.randint(5, 60))
         raise MustAbort
@@ -287,7 +287,7 @@ class Producer:
     def _produce_together(
         self, transaction: Transaction, numbered: list[tuple[int, Send]]
     ) -> Generator[Sleep | Ask | AskAll, Any, list[tuple[int, Send]]]:
-        """Send the first batch for each partition in one request for each leader; what is left to be sent."""
+        """Send the first batch for each partition, in one request for each leader; return the rest."""
         firsts = {send.partition: (number, send) for number, send in reversed(numbered) if send.topic == TOPIC}
         waiting = {
             (TOPIC, index): self._batches(transaction, replace(send, records=send.records[:1]), number)
@@ -328,7 +328,7 @@ class Producer:
                 f"{self.name}/{transaction.number}/{send.partition + PARTITIONS * is_elsewhere}/{number}/{batch_number}"
             )
             values = [f"{name}/{each}".encode() for each in range(records)]
-            # What is on its way counts: it may be in the log even if nobody says so.
+            # Batches in flight count: they may be in the log without an acknowledgement.
             all_values.setdefault(partition, []).extend(values)
             waiting.append(_Sent(values, sequence, self._request(partition, values, sequence)))
             sequence += len(values)
@@ -353,7 +353,7 @@ class Producer:
     def _take_answers(
         self, transaction: Transaction, partition: TopicPartition, waiting: list[_Sent], responses: list[Any]
     ) -> bool:
-        """Forget the batches that were taken; whether an answer is missing."""
+        """Remove the acknowledged batches; True if an answer is missing."""
         taken: list[_Sent] = []
         for position, (sent, response) in enumerate(zip(waiting, responses, strict=True)):
             answer = None if response is None else response.responses[0].partition_responses[0]
@@ -367,7 +367,7 @@ class Producer:
                 else:
                     transaction.told_elsewhere.update(dict.fromkeys(sent.values, self.world.now))
             elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and len(taken) < position:
-                # One before it has not been taken: both are sent again.
+                # An earlier batch was refused: both are sent again.
                 continue
             elif error is not None and error not in AGAIN:
                 if error == ErrorCode.INVALID_TXN_STATE and self.new and partition[0] == TOPIC:
@@ -433,7 +433,7 @@ class Producer:
             patience_ms=patience_ms or PATIENCE_MS,
         )
         if response is None:
-            # It may still be on its way when the transaction is over and the next one has begun.
+            # It may still be in flight when the transaction is over and the next one has begun.
             raise MustAbort
 
     # ------------------------------------------------------------------ its coordinator
@@ -449,12 +449,12 @@ class Producer:
             request,
             self.end_version,
             lambda answer: answer.error_code,
-            # Without a partition an older client's transaction has not begun, and there is nothing to abort.
+            # Without a partition an older client's transaction has not begun, so there is nothing to abort.
             fine=frozenset() if self.new or commit else frozenset({ErrorCode.INVALID_TXN_STATE}),
             asks_once=changes_mind,
         )
         if response is None:
-            # The commit may be decided; then the coordinator has to say so.
+            # The commit may be decided already; then the coordinator must say so.
             commit = False
             response = yield from self._until_done(
                 CoordinatorKind.TRANSACTION,
@@ -481,7 +481,7 @@ class Producer:
         response = yield from self._until_done(
             CoordinatorKind.TRANSACTION, self.tid, request, self.init_version, lambda answer: answer.error_code
         )
-        # The id is given out when every marker of its last transaction is written.
+        # InitProducerId is answered when all markers of the last transaction are written.
         self.over[self.pair] = {(log.topic, log.index): log.end_offset for log in self.world.store.logs()}
         self._adopt((response.producer_id, response.producer_epoch))
 
@@ -502,9 +502,9 @@ class Producer:
         asks_once: bool = False,
         patience_ms: int = PATIENCE_MS,
     ) -> Generator[Sleep | Ask, Any, Any]:
-        """Ask a coordinator, whoever it is by then, until there is an answer that no retry would change.
+        """Ask the current coordinator until there is a final answer: success, or an error that a retry does not change.
 
-        None if it is asked no more because a request had no answer.
+        None if a request had no answer and is not repeated.
         """
         while True:
             node_id = yield from self.directory.coordinator(kind, key)
@@ -524,7 +524,7 @@ class Producer:
                 if error not in AGAIN:
                     raise MustAbort if error in abortable else MustRestart
                 if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not self.goes_on():
-                    # A topic that is gone when the trouble is over does not come again.
+                    # A topic that is deleted when the trouble is over is not made again.
                     raise MustAbort
             yield Sleep(self.random.randint(5, 100))
 
@@ -533,12 +533,12 @@ class Producer:
             self.met[f"{request} {'lost' if error is None else ErrorCode(error).name}"] += 1
 
     def _offered(self, api_key: ApiKey, version: int) -> int:
-        """The version, or the newest that the brokers or their dialect have."""
+        """The version, or the newest one of the brokers or their dialect if that is lower."""
         newest = offered(self.world, api_key, version)
         return min(newest, self._newest.get(api_key, newest))
 
     def _note_leader(self, partition: TopicPartition, leader: int, responses: list[ProduceResponse | None]) -> None:
-        """What answers to batches say of who leads, and the one that did not come."""
+        """Pass the answer of a leader to the directory, or that there was none."""
         for response in responses:
             answer = None if response is None else response.responses[0].partition_responses[0]
             error = None if answer is None else answer.error_code
@@ -546,13 +546,13 @@ class Producer:
 
 
 def _together(requests: list[ProduceRequest]) -> ProduceRequest:
-    """One request in place of several, each with one partition of the same topic."""
+    """Join requests with one partition each of the same topic."""
     first = requests[0]
     data = [request.topic_data[0].partition_data[0] for request in requests]
     return replace(first, topic_data=[TopicProduceData(name=first.topic_data[0].name, partition_data=data)])
 
 
 def _answer_to(response: ProduceResponse, position: int) -> ProduceResponse:
-    """What one of its partitions was answered."""
+    """The part of a response for one of its partitions."""
     [topic] = response.responses
     return ProduceResponse([TopicProduceResponse(topic.name, topic.topic_id, [topic.partition_responses[position]])])

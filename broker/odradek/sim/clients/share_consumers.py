@@ -1,7 +1,7 @@
-"""Members of a share group (KIP-932): who takes what of the records, and what becomes of it.
+"""Members of a share group (KIP-932): they acquire records, and accept, release, reject or keep them.
 
-Each keeps what it was given, from when to when it had it, and what it has said of it.
-`odradek.sim.checks.share_groups` holds that against what the group's members were promised.
+Each notes the records that it acquired, for how long it had them, and its acknowledgements.
+`odradek.sim.checks.share_groups` checks these notes.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ TOPIC = "t"
 SHARE_GROUP = "sharers"
 LOCK_MS, SESSION_MS = 1_200, 1_500
 DELIVERIES_MAX = 5
-"""A record that was delivered so often is given up."""
+"""Delivery count limit: after so many deliveries a record is archived."""
 JOINING, LEAVING = 0, -1
 REPORTS_MS = 300
 WAIT_MS = 150
 IDLE_MS = 4_000
-"""When nothing has come for so long, which is longer than any lock or membership lasts, there is nothing left."""
+"""After this time without records, longer than any lock or session, there are none left."""
 GROUP_RESOURCE = 32
 VERSION = 1
 ACCEPT, RELEASE = 1, 2
@@ -62,11 +62,11 @@ SHARE_CONFIG: dict[str, object] = {
     "group.share.delivery.count.limit": DELIVERIES_MAX,
     "share.coordinator.state.topic.num.partitions": 3,
 }
-"""Of the brokers."""
+"""Settings of the brokers."""
 
 
 def share_group_settings() -> IncrementalAlterConfigsRequest:
-    """The group reads committed records, from the first one on."""
+    """Make the group read committed records from the earliest offset on."""
     configs = {"share.isolation.level": "read_committed", "share.auto.offset.reset": "earliest"}
     altered = [AlterableConfig(name=name, value=value) for name, value in configs.items()]
     group = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=SHARE_GROUP, configs=altered)
@@ -74,27 +74,27 @@ def share_group_settings() -> IncrementalAlterConfigsRequest:
 
 
 class Given(Struct):
-    """A record that a member was given; times are virtual milliseconds."""
+    """A record that a member acquired; times are virtual milliseconds."""
 
     member: str
     partition: int
     offset: int
     value: bytes | None
     count: int
-    """How often it was delivered until then, this time included."""
+    """Delivery count, this delivery included."""
     asked_at: int
-    """Its lock began then, or later."""
+    """When the request was sent: the lock began then or later."""
     told_at: int
     let_go_at: int = NEVER
-    """From then on others may have it, whatever the lock says."""
+    """From then on others may acquire it, even before the lock ends."""
     said_at: int = NEVER
-    """It was accepted then, as far as the member is concerned."""
+    """When the member accepted it."""
     accepted_at: int = NEVER
-    """The leader has said that it knows."""
+    """When the leader confirmed that."""
     refused_at: int = NEVER
-    """The leader has said that the member does not have it."""
+    """When the leader answered that the member does not have the record."""
     is_unsure: bool = False
-    """It was accepted, and nobody knows whether the leader has heard of it."""
+    """Whether it was accepted in a request without an answer."""
 
 
 class _Session(Struct):
@@ -102,7 +102,7 @@ class _Session(Struct):
 
 
 class Sharer:
-    """One member after the other, on one partition after the other."""
+    """Plays one member after the other, each on all partitions in turn."""
 
     def __init__(self, world: World, name: str, *, seed: str, dawdles: float = 0.25) -> None:
         self.world = world
@@ -115,17 +115,17 @@ class Sharer:
         self._epoch = JOINING
         self._assigned: set[int] = set()
         self._sessions: dict[int, _Session] = {}
-        """By broker."""
+        """Share sessions, by broker."""
         self._has: list[Given] = []
-        """What nothing has been said of."""
+        """Records without an acknowledgement."""
         self._last_news = 0
         self.in_vain: dict[int, int] = {}
-        """When it asked for the last time for records of a partition, and there were none for it."""
+        """When it last asked for records of a partition in vain, by partition."""
         self.lost: Counter[int] = Counter()
-        """How often it was not answered, by partition: it may have been given records."""
+        """Number of requests without an answer, by partition: they may have acquired records."""
 
     def script(self) -> Script:
-        """The whole life, until there is nothing left to read."""
+        """The script of the client, until there are no records left."""
         for number in count():
             self._member, self._epoch = f"{self.name}-{number}", JOINING
             self._assigned, self._sessions, self._has = set(), {}, []
@@ -134,7 +134,7 @@ class Sharer:
             yield Sleep(self._random.randint(10, 200))
 
     def _live(self) -> Script:
-        """Be a member; whether all of it is over, or another one comes after it."""
+        """Be one member; True if there are no records left."""
         reports_at = self.world.now
         self._last_news = self.world.now
         while True:
@@ -151,7 +151,7 @@ class Sharer:
             yield Sleep(self._random.choice((0, 5, 30)))
 
     def _go(self) -> Script:
-        """Leave, or die without a word: the locks end then, and the membership."""
+        """Leave, or die without a request; locks and membership time out then."""
         if self._random.random() < 0.5:
             yield from self._leave()
         else:
@@ -161,7 +161,7 @@ class Sharer:
     # ------------------------------------------------------------------ the group
 
     def _report(self) -> Script:
-        """A heartbeat; False if the member is fenced."""
+        """Send a heartbeat; False if the member is fenced."""
         joins = self._epoch == JOINING
         request = ShareGroupHeartbeatRequest(
             group_id=SHARE_GROUP,
@@ -200,7 +200,7 @@ class Sharer:
     # ------------------------------------------------------------------ records
 
     def _take_some(self) -> Script:
-        """Ask one leader for records, and say what becomes of them, or of some, or nothing."""
+        """Fetch from one leader, and acknowledge all, some or none of the records."""
         topic = self._image().topic(TOPIC)
         assert topic is not None
         led: dict[int, list[int]] = {}
@@ -235,7 +235,7 @@ class Sharer:
         news = [data for each in response.responses for data in each.partitions]
         failed = any(data.error_code != ErrorCode.NONE for data in news)
         if failed:
-            # What it has of the others it cannot tell apart from here on.
+            # From here on it cannot tell its other records apart.
             self._begin_anew(leader)
         given = [each for data in news for each in self._read(data, asked_at)]
         self.given += given
@@ -253,7 +253,7 @@ class Sharer:
         elif self._random.random() < 0.5:
             yield from self._say(leader, topic_id, given, RELEASE)
         elif self._random.random() < 0.5:
-            # So slow that the lock may be over.
+            # So slow that the lock may end first.
             yield Sleep(self._random.randint(200, 2 * LOCK_MS))
             yield from self._say(leader, topic_id, given, ACCEPT)
         else:
@@ -318,7 +318,7 @@ class Sharer:
                     each.refused_at, each.is_unsure = self.world.now, False
 
     def _begin_anew(self, leader: int) -> None:
-        """The session is over, or its member cannot know; what it had may go to others."""
+        """Begin another share session: the old one has ended, or may have, and its records may go to others."""
         self._sessions[leader] = _Session()
         self._let_go(self._has)
 
@@ -329,5 +329,5 @@ class Sharer:
             self._has = []
 
     def _image(self) -> MetadataImage:
-        """Any broker may be asked."""
+        """The metadata image of a random broker."""
         return self.world.nodes[self._random.choice(self.world.running)].image

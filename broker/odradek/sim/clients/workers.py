@@ -1,8 +1,8 @@
-"""Consume, transform, produce (KIP-447): members of one group, of whom one at a time has the work.
+"""Consume, transform, produce (KIP-447): members of one group, of which one at a time has the work.
 
-Each number is to be worked on once: whoever has the work takes the group's offset for the number, writes a record, and
-commits the next offset in the same transaction, as the member of the generation in which it began. Its consumer goes on
-meanwhile: it may have joined the next generation, in which another one has the work, before that transaction is over.
+Each number must be processed once. The member with the work takes the group's offset for the number, writes a record,
+and commits the next offset in the same transaction, with the generation in which it began. Its consumer runs on
+meanwhile: it may join the next generation, in which another member has the work, before the transaction is over.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SESSION_MS, REBALANCE_MS = 1_500, 400
 
 
 class Membership(Struct, frozen=True):
-    """What a transaction says that it is of."""
+    """The membership that a transaction commits offsets with."""
 
     member_id: str = ""
     generation: int = -1
@@ -40,16 +40,16 @@ class Membership(Struct, frozen=True):
 
 
 class Worker(Producer):
-    """A producer whose transactions are the work of a group; `consume` is the other half of it."""
+    """A producer whose transactions do the work of a group; `consume` is the script of its consumer."""
 
     membership = Membership()
     _own = Membership()
-    """The membership of the transaction that is under way."""
+    """The membership of the present transaction."""
 
     def __init__(self, world: World, **how: Any) -> None:
         super().__init__(world, **how)
         self._dice = Dice(self.plan.seed + 1)
-        """Of the member, whose life does not end with a transaction."""
+        """Random numbers of the member, which outlives transactions."""
 
     # ------------------------------------------------------------------ the transaction
 
@@ -97,16 +97,16 @@ class Worker(Producer):
     # ------------------------------------------------------------------ the member
 
     def consume(self) -> Script:
-        """Join, share out the work if it leads, and say that it lives, until it is to join again."""
+        """Join, assign the work as the leader of the group, and send heartbeats, until it must rejoin."""
         member_id = ""
         while self.goes_on():
             if self.plan.dies and not self.plan.away_ms and self._dice.random() < self.plan.dies:
-                # As a process does that is killed: nobody is told, and whoever comes after it is another member.
+                # Like a killed process: it sends nothing, and its successor is another member.
                 member_id = ""
             response = yield from self._ask_group(self._joining(member_id), 5)
             error = None if response is None else ErrorCode(response.error_code)
             if error is ErrorCode.FENCED_INSTANCE_ID:
-                # Somebody else has its name. A process ends then, and may be started again.
+                # Another process has its name. A process ends then, and may be started again.
                 yield Sleep(self._dice.randint(*RESTARTS_MS))
             if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
                 member_id = ""
@@ -118,7 +118,7 @@ class Worker(Producer):
             yield Sleep(self._dice.randint(5, 50))
 
     def _take_part(self, joined: Any) -> Script:
-        """Whether it has vanished; else it is to join again."""
+        """Take part in a generation; True if it vanishes, False if it must rejoin."""
         assignments = []
         if joined.leader == joined.member_id:
             chosen = self._dice.choice(joined.members).member_id

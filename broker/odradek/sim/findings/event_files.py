@@ -21,15 +21,15 @@ NS_PER_MS = 1_000_000
 
 
 class Calm(Struct, frozen=True):
-    """A run of the same schedule with less that goes wrong, which kept every promise."""
+    """A run of the same schedule with fewer faults, which kept every promise."""
 
     run: Run
     left_out: str
-    """What does not go wrong in it, such as `pause a broker`."""
+    """The deeds that were left out, such as `pause a broker`."""
 
 
 def event_lines(run: Run) -> Iterator[bytes]:
-    """What the brokers of a run that was played have told, as the lines of an event file; times are virtual."""
+    """The events of a finished run as the lines of an event file; times are virtual."""
     for seq, (at_ms, node, fact) in enumerate(run.facts, 1):
         ts_ns, wall_ns = (at_ms - START_MS) * NS_PER_MS, at_ms * NS_PER_MS
         head = event_head(ts_ns=ts_ns, wall_ns=wall_ns, seq=seq, node=node, kind=fact.kind)
@@ -37,16 +37,16 @@ def event_lines(run: Run) -> Iterator[bytes]:
 
 
 def write_events(path: Path, run: Run) -> None:
-    """Write the event file of a run that was played. Raises OSError where it cannot be written."""
+    """Write the event file of a finished run. Raises OSError if it cannot be written."""
     with path.open("wb") as file:
         file.writelines(event_lines(run))
 
 
 def calm_run(schedule: Schedule) -> Calm | None:
-    """The run without the last deed of the schedule, else without all of them; None where both break a promise.
+    """The run without the last deed of the schedule, else without all deeds; None if both break a promise.
 
-    Of a finding that was shrunk every deed is necessary. Without the last one both runs are the same until that deed,
-    so that the first event in which they differ is the first consequence of it.
+    In a finding that was shrunk every deed is necessary. Both runs are the same until the last deed, so the first
+    event in which they differ is its first consequence.
     """
     deeds = sorted(schedule.deeds, key=lambda deed: deed.at_ms)
     without = {_named(deeds[-1:]): deeds[:-1], _named(deeds): []} if deeds else {}

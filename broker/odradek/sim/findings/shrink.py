@@ -1,4 +1,4 @@
-"""A schedule made small: what can be deleted or simplified while the same promise is still broken."""
+"""Shrinks a schedule: deletes and simplifies parts of it while the same promise is still broken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["RUNS_MAX", "shrink"]
 T = TypeVar("T")
 LAST, SKIPS = 4, 4
 RUNS_MAX = 600
-"""More than a finding has ever needed."""
+"""More runs than any finding has needed."""
 
 
 class _Shrinker:
@@ -31,7 +31,7 @@ class _Shrinker:
         self._tried: set[bytes] = set()
 
     def takes(self, schedule: Schedule) -> bool:
-        """Whether the promise is broken in this one as well; then it takes the place of the former."""
+        """Keep this schedule in place of the last one if it breaks the promise too; True if it does."""
         text = msgspec.json.encode(schedule)
         if schedule == self.schedule or text in self._tried or self.runs >= self._runs_max:
             return False
@@ -57,7 +57,7 @@ class _Shrinker:
                 return
 
     def _forget_what_was_not_begun(self) -> None:
-        """Every producer has more transactions than it has time for; a run shows how many."""
+        """Delete the transactions that producers did not begin: a schedule has more than fit into a run."""
         run = Run(self.schedule)
         with suppress(Violation):
             run.play()
@@ -70,7 +70,7 @@ class _Shrinker:
         self.takes(replace(self.schedule, players=players))
 
     def _without_some(self, parts: Callable[[], tuple[T, ...]], keep: Callable[[tuple[T, ...]], Schedule]) -> None:
-        """Delete all, then halves, quarters, … and single ones, as long as the promise stays broken."""
+        """Delete all parts, then halves, quarters, … and single ones, while the promise stays broken."""
         size = len(parts())
         while size >= 1:
             at = 0
@@ -116,7 +116,7 @@ class _Shrinker:
                     self.takes(with_sends(_with(sends(), position, send)))
 
     def _bring_forward(self) -> None:
-        """The last transactions only, and what goes wrong counted in requests in place of milliseconds."""
+        """Keep only the last transactions, and count faults in requests in place of milliseconds."""
         schedule = self.schedule
         for count in range(1, LAST):
             players = tuple(
@@ -217,7 +217,7 @@ def _with(parts: Sequence[T], at: int, part: T) -> tuple[T, ...]:
 
 
 def _with_brokers(schedule: Schedule, brokers: int) -> Schedule:
-    """Fewer brokers; what went wrong at one of the others goes wrong at the last."""
+    """The schedule with fewer brokers; faults of the others move to the last one that is left."""
     deeds = []
     for deed in schedule.deeds:
         rule = deed.rule
@@ -228,9 +228,9 @@ def _with_brokers(schedule: Schedule, brokers: int) -> Schedule:
 
 
 def shrink(schedule: Schedule, name: str, *, runs_max: int = RUNS_MAX) -> tuple[Schedule, int]:
-    """The smallest schedule found in which the promise of this name is broken, and how many runs that took.
+    """The smallest schedule found that breaks the promise of this name, and the number of runs that it took.
 
-    Raises ValueError where `schedule` itself does not break it: then there is nothing to keep.
+    Raises ValueError if `schedule` itself does not break it.
     """
     if not _breaks(schedule, name):
         raise ValueError(f"the schedule has no {name} to be shrunk to")

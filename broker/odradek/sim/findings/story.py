@@ -1,4 +1,4 @@
-"""A finding as a story: what was promised, what was seen, a line for each step, a picture, and how to repeat it."""
+"""A finding as a story: the promise, the breach, a line for each step, a picture, and the command to repeat it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ __all__ = ["Line", "Story", "tell"]
 Fields = Mapping[str, Any]
 CALM = "all is well"
 LINES_MAX = 100
-"""The last so many are told of what could not be shrunk."""
+"""Number of last lines that are shown of a run that could not be shrunk."""
 
 
 class Line(Struct, frozen=True):
-    """One thing that happened."""
+    """One step of the story."""
 
     at_ms: int
     """Virtual milliseconds since the trouble began."""
@@ -50,7 +50,7 @@ class Line(Struct, frozen=True):
 
 
 class Story(Struct, frozen=True, kw_only=True):
-    """A finding, told."""
+    """The story of a finding."""
 
     schedule: Schedule
     problems: tuple[Problem, ...]
@@ -58,10 +58,10 @@ class Story(Struct, frozen=True, kw_only=True):
     repeat: str
     """The command that repeats it."""
     views: tuple[str, ...] = ()
-    """Sentences that name the commands which show its events."""
+    """Sentences with the commands that show its events."""
 
     def text(self, *, picture: bool = True) -> str:
-        """The whole of it, as Markdown; a terminal needs no source of a picture."""
+        """The story as Markdown; a terminal does not need the source of the picture."""
         schedule, problem = self.schedule, self.problems[0]
         parts = [f"# {problem.name}", f"Promised: {problem.promise}", f"Seen: {problem.seen}{self._others()}."]
         checks = "on" if schedule.verification else "off"
@@ -77,7 +77,7 @@ class Story(Struct, frozen=True, kw_only=True):
         return "\n\n".join(parts) + "\n"
 
     def _others(self) -> str:
-        """How often else the same promise was seen broken in this run."""
+        """The number of further breaches of the same promise in this run."""
         others = {each.seen for each in self.problems if each.name == self.problems[0].name} - {self.problems[0].seen}
         return f" (and {len(others)} more of the kind)" if others else ""
 
@@ -88,7 +88,7 @@ class Story(Struct, frozen=True, kw_only=True):
         told = ["sequenceDiagram"]
         told += [f"    participant {aliases[name]} as {name}" for name in names]
         for line in self.lines:
-            # A semicolon ends a statement there, and a colon begins its text.
+            # In Mermaid a semicolon ends a statement, and a colon begins its text.
             what = line.what.replace(";", ",").replace(":", " ")
             if line.who == line.to:
                 told.append(f"    Note over {aliases[line.who]}: {line.at_ms} ms, {what}")
@@ -97,7 +97,7 @@ class Story(Struct, frozen=True, kw_only=True):
         return "\n".join(told)
 
     def plan(self) -> str | None:
-        """The rules of the schedule as a plan (docs/rules.md); None if something else goes wrong in it."""
+        """The rules of the schedule as a plan (docs/rules.md); None if it has other deeds."""
         deeds = self.schedule.deeds
         if not deeds or any(deed.rule is None for deed in deeds):
             return None
@@ -106,7 +106,7 @@ class Story(Struct, frozen=True, kw_only=True):
 
 
 def tell(run: Run, violation: Violation, *, repeat: str, name: str | None = None) -> Story:
-    """The story of a run that was played, about the promise of this name, or the first that was broken."""
+    """The story of a finished run, about the breach of this name, or else about the first one."""
     wanted = name or violation.problems[0].name
     problems = sorted(violation.problems, key=lambda problem: problem.name != wanted)
     lines = [line for asked in run.asked if (line := _of_request(asked, run)) is not None]
@@ -122,7 +122,7 @@ def tell(run: Run, violation: Violation, *, repeat: str, name: str | None = None
 
 
 def _joined(lines: list[Line]) -> list[Line]:
-    """Attempts that follow one another and differ in nothing but their time are one line."""
+    """Join consecutive attempts that differ only in their time into one line."""
     told: list[Line] = []
     for line in lines:
         if not told or (told[-1].who, told[-1].to, told[-1].what) != (line.who, line.to, line.what):
@@ -206,7 +206,7 @@ def _answer(response: Any) -> str:
 
 
 def _error_codes(part: object) -> list[int]:
-    """Every error code that an answer has, wherever it stands."""
+    """All error codes in a response, at any depth."""
     if isinstance(part, list | tuple):
         return [code for each in part for code in _error_codes(each)]
     if not isinstance(part, Struct):

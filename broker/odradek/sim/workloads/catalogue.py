@@ -1,7 +1,7 @@
-"""What the runs are about: a general one, and those that look for one family of races.
+"""All workloads: a general one, and workloads for one family of races each.
 
-A race that needs several things in a row is hardly ever met where everything happens now and then.
-So each of the others turns most of it off and a little of it far up, the clients' habits with it.
+A race that needs several events in a row hardly ever occurs in the general workload, in which every fault is rare.
+So each of the others turns most faults off and a few far up, together with the habits of its clients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.sim.workloads.habits import Habits
 __all__ = ["FOCUSES", "GENERAL"]
 
 OLDER = ((0,), (1,))
-"""The levels at which one epoch serves many transactions."""
+"""The levels at which many transactions share one epoch."""
 
 GENERAL = focus(
     {
@@ -45,21 +45,21 @@ DUPLICATES = focus(
     habits=Habits(gives_up=0.0, in_flight=2),
     levels=((2,), (1, 2)),
 )
-"""Batches are written, and their producers are not told."""
+"""Batches are written, and their acknowledgements are lost."""
 
 LOST_ANSWERS = focus(
     {"lose answers of coordinators": 8, "lose requests": 3, "delay answers of records": 1, "move a coordinator": 2},
     habits=Habits(gives_up=0.4, changes_mind=0.4, commits=0.6),
     slowest_ms=(0, 5, 40),
 )
-"""Coordinators decide, and their clients are not told."""
+"""Coordinators decide, and their answers are lost."""
 
 RIVALS = focus(
     {"lose answers of coordinators": 3, "delay records": 3, "delay markers": 2, "move a coordinator": 2},
     habits=Habits(ids=2, gives_up=0.4, commits=0.5, pauses_ms=(0, 50, 200, 600)),
     slowest_ms=(0, 5, 40),
 )
-"""Instances take the ids of others over, which go on with what they have begun."""
+"""Instances take over the transactional ids of others, which go on with their transactions."""
 
 LATE_VERDICTS = focus(
     {"delay verdicts": 6, "delay records": 1, "move a coordinator": 1},
@@ -67,7 +67,7 @@ LATE_VERDICTS = focus(
     levels=((0,), (1,), (1, 2), (2,)),
     slowest_ms=(0, 5, 40),
 )
-"""A leader hears that a transaction is open when it is over."""
+"""A leader learns that a transaction is open when it is over."""
 
 LATE_RECORDS = focus(
     {"delay records": 6, "move a leader": 1},
@@ -95,21 +95,21 @@ IN_FLIGHT = focus(
         "delay verdicts": 1,
         "lose connections": 2,
     },
-    # Without the newer style a leader that has never heard of a producer takes any sequence (KIP-360).
+    # For the older style a leader that has no state of a producer takes any sequence (KIP-360).
     habits=Habits(newer=1.0, gives_up=0.1, in_flight=4),
     levels=((2,), (1, 2)),
 )
-"""Several batches of a producer are on their way to a partition, and the first of them is not taken at once."""
+"""Several batches of a producer are in flight to a partition, and the first one is refused at first."""
 
 WALKING_AWAY = focus(
     {"move a coordinator": 2, "crash a broker": 1, "restart a broker": 2, "delay records": 2},
     habits=Habits(walks_away=0.1, lingers=0.2, timeout_ms=1_500, watchers=1),
 )
-"""Transactions are left open, and nobody but their coordinator can end them."""
+"""Transactions are left open, and only their coordinator can end them."""
 
 OVERTAKING = focus(
     {"lose verdicts": 4, "delay verdicts": 2, "move a coordinator": 2},
-    # Where leaders move, one that has never heard of a producer takes any sequence (KIP-360).
+    # A new leader that has no state of a producer takes any sequence (KIP-360).
     habits=Habits(newer=0.0, gives_up=0.0, in_flight=4),
     levels=OLDER,
     slowest_ms=(0, 5, 40),
@@ -135,11 +135,11 @@ SWARM = focus(
     levels=((2,), (1, 2), (0,), (1,)),
     swarm=True,
 )
-"""Each run is about something else."""
+"""Each run turns other faults and habits up."""
 
 REFUSALS = focus(
     {"refuse records": 6, "delay records": 1, "lose answers of records": 1},
-    # Without the newer style a leader that has never heard of a producer takes any sequence (KIP-360).
+    # For the older style a leader that has no state of a producer takes any sequence (KIP-360).
     habits=Habits(newer=1.0, gives_up=0.1, in_flight=4, idempotent=0.3),
     levels=((2,),),
     slowest_ms=(0, 5, 40),
@@ -150,7 +150,7 @@ IDEMPOTENT = focus(
     {"delay records": 6, "lose answers of records": 2, "refuse records": 6, "move a leader": 1},
     habits=Habits(idempotent=0.8, gives_up=0.4, hangs_up=0.7, in_flight=4),
 )
-"""Producers without transactions: what they have given up arrives when they have gone on."""
+"""Producers without transactions: batches that they gave up arrive when they have gone on."""
 
 REPEATED_MARKERS = focus(
     {"repeat a marker late": 8, "delay verdicts": 3},
@@ -172,14 +172,14 @@ SLOW_MARKERS = focus(
     levels=OLDER,
     slowest_ms=(0, 5, 40),
 )
-"""Batches of older clients arrive when their transaction has its marker, and others still wait for theirs."""
+"""Batches of older clients arrive when some partitions of their transaction have the marker and others wait for it."""
 
 WORN_EPOCHS = focus(
     {"use up epochs": 8, "delay records": 1, "lose answers of coordinators": 4, "move a coordinator": 1},
     habits=Habits(gives_up=0.1),
     slowest_ms=(0, 5, 40),
 )
-"""Epochs come to their end, and producers go on with other ids."""
+"""Epochs are exhausted, and producers continue with new producer ids."""
 
 FORGOTTEN_IDS = focus(
     {"move a coordinator": 1, "delay records": 2, "lose answers": 1},
@@ -187,14 +187,14 @@ FORGOTTEN_IDS = focus(
     slowest_ms=(0, 5, 40),
     producer_expiration_ms=(0, 700),
 )
-"""Transactional ids are forgotten while their producers rest, or are about to go on."""
+"""Transactional ids expire while their producers pause, or are about to continue."""
 
 FENCING_ADMINS = focus(
     {"fence a producer": 6, "delay records": 2, "move a coordinator": 1, "delay markers": 1},
     habits=Habits(gives_up=0.1, watchers=1),
     slowest_ms=(0, 5, 40),
 )
-"""Admins fence producers (KIP-98's InitProducerId of somebody else) in the middle of what they do."""
+"""Admins fence producers in the middle of transactions (InitProducerId from another client, KIP-98)."""
 
 FOLLOW_UPS = focus(
     {"delay verdicts": 3, "delay markers": 3, "delay acknowledgements": 2, "delay records": 2},
@@ -209,14 +209,14 @@ SESSIONS = focus(
     habits=Habits(sessions=True),
     slowest_ms=(0, 5, 40),
 )
-"""Consumers read in fetch sessions, which tell only what is new, and end with their brokers."""
+"""Consumers use fetch sessions, which transfer only changes, and end with their brokers."""
 
 REMADE = focus(
     {"remake a topic": 8, "delay markers": 3, "delay records": 2, "delay verdicts": 2, "deafen a broker": 2},
     habits=Habits(remade=0.7, gives_up=0.1, workers=0),
     slowest_ms=(0, 5, 40),
 )
-"""A topic is deleted in the middle of transactions that write to it, and made again before their markers come."""
+"""A topic is deleted in the middle of transactions that write to it, and made again before their markers arrive."""
 
 LATE_OFFSETS = focus(
     {"delay verdicts": 8, "delay requests": 2, "move a coordinator": 1},
@@ -224,16 +224,16 @@ LATE_OFFSETS = focus(
     levels=((0,), (1,), (1, 2), (2,)),
     slowest_ms=(0, 5, 40),
 )
-"""Offsets that their producers have given up arrive, or are verified, when their transaction is over."""
+"""Offset commits that producers gave up arrive, or are verified, when their transaction is over."""
 
 HURRIED = focus(
     {"delay records": 4, "delay answers of records": 6, "delay verdicts": 3},
-    # Without the newer style a leader that has never heard of a producer takes any sequence (KIP-360).
+    # For the older style a leader that has no state of a producer takes any sequence (KIP-360).
     habits=Habits(newer=1.0, gives_up=0.0, hurries=0.7, hangs_up=0.4, in_flight=4),
     levels=((2,), (1, 2)),
     slowest_ms=(0, 5, 40),
 )
-"""Batches are sent again on other connections while the first ones are on their way, or are written."""
+"""Batches are sent again on other connections while the first ones are in flight or written."""
 
 LAST_EPOCHS = focus(
     {"use up epochs": 4, "lose answers of coordinators": 8, "delay markers": 1},
@@ -241,7 +241,7 @@ LAST_EPOCHS = focus(
     levels=((2,), (1,), (1, 2)),
     slowest_ms=(0, 5, 40),
 )
-"""Epochs come to their end while answers are lost, and producers ask for the next one with the id that they had."""
+"""Epochs are exhausted while answers are lost, and producers ask for the next epoch with their old producer id."""
 
 LAST_BUMPS = focus(
     {"use up epochs": 8, "lose answers of coordinators": 8, "delay records": 8},
@@ -249,7 +249,7 @@ LAST_BUMPS = focus(
     levels=((1,),),
     slowest_ms=(0, 5),
 )
-"""Older clients abort, and ask for the next epoch when there is none left."""
+"""Older clients abort, and ask for the next epoch when none is left."""
 
 LINGERING = focus(
     {"delay verdicts": 1, "delay records": 1},
@@ -257,7 +257,7 @@ LINGERING = focus(
     levels=((2,), (1, 2), (0,)),
     slowest_ms=(0, 5),
 )
-"""Producers rest in the middle of transactions, for longer than these may be open."""
+"""Producers pause in the middle of transactions for longer than the transaction timeout."""
 
 FORGOTTEN_PRODUCERS = focus(
     {"lose answers of records": 6, "delay records": 2, "move a leader": 1},
@@ -266,16 +266,16 @@ FORGOTTEN_PRODUCERS = focus(
     slowest_ms=(0, 5),
     producer_expiration_ms=(3_000,),
 )
-"""Producers are silent for nearly as long as leaders remember them, and batches are sent again meanwhile."""
+"""Producers are idle for nearly their expiration time at leaders, and batches are sent again meanwhile."""
 
 ABORTING_ADMINS = focus(
     {"delay markers": 4, "delay records": 1, "move a coordinator": 1, "lose answers of records": 1},
-    # Of an older client's transactions an admin cannot tell which one it has seen.
+    # An admin cannot tell the transactions of an older client apart.
     habits=Habits(newer=1.0, gives_up=0.1, aborters=3, pauses_ms=(0, 0, 5)),
     levels=((2,),),
     slowest_ms=(0, 5, 40),
 )
-"""Admins abort what seems to hang, and arrive when the next transaction of its producer is open."""
+"""Admins abort transactions that seem to hang; their markers arrive when the producer's next one is open."""
 
 FOCUSES: Mapping[str, Focus] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""Workloads that are about brokers: who leads, who has what, who has heard of it, and by which clock."""
+"""Workloads about brokers: leadership, replicas, the spread of metadata, and clocks."""
 
 from __future__ import annotations
 
@@ -35,44 +35,44 @@ LAGGING = focus(
     slowest_ms=(0, 5, 40),
     min_insync=(1, 2),
 )
-"""Replicas lag and fall out of sync, and leaders go with what they had not told anybody."""
+"""Replicas lag and fall out of sync, and leaders die with records that no other replica has."""
 
 UNREPLICATED_MARKERS = focus(
     {"change a lag": 3, "move a leader": 8},
     habits=Habits(gives_up=0.1, workers=0, pauses_ms=(0, 0, 5)),
     slowest_ms=(0, 5),
-    # What a leader knows of its producers is kept where a segment ends, and the next one begins with that.
+    # A leader writes a snapshot of its producers at the end of a segment, and the next leader starts from it.
     segments_ms=(40,),
     gaps_ms=(20, 150),
 )
-"""Leaders with short segments are replaced while replicas lack the markers of transactions that have just ended."""
+"""Leaders with short segments are replaced while replicas lack the markers of transactions that just ended."""
 
 LATE_LEADERS = focus(
     {"delay verdicts": 6, "move a leader": 6, "deafen a broker": 2, "pause a broker": 2},
     habits=Habits(newer=0.4, gives_up=0.1),
     slowest_ms=(0, 5, 40),
 )
-"""A leader is replaced while records wait for the verdict of their coordinator, or without noticing it."""
+"""A leader is replaced while records wait for their coordinator's verdict, or without learning of it."""
 
 REMOVED_LEADERS = focus(
     {"deafen a broker": 5, "remove a broker": 4, "return a broker": 5, "move a coordinator": 1},
     habits=Habits(gives_up=0.1),
 )
-"""Leaders are called gone, and go on until they hear of it."""
+"""The controller holds leaders for dead, and they go on until they learn of it."""
 
 DEPOSED_COORDINATORS = focus(
     {"deafen a broker": 6, "move a coordinator": 6, "delay acknowledgements": 6, "delay markers": 2},
     habits=Habits(newer=0.5, gives_up=0.1, gives_up_offsets=0.1),
     slowest_ms=(0, 5, 40),
 )
-"""Coordinators are replaced without noticing it while their markers are on their way."""
+"""Coordinators are replaced, without learning of it, while their markers are in flight."""
 
 RESTLESS_LEADERS = focus(
     {"move a leader": 12, "move a coordinator": 6, "delay verdicts": 2, "delay markers": 2},
     habits=Habits(gives_up=0.1),
     slowest_ms=(40, 120, 400),
 )
-"""Leaders are replaced again before everybody has heard of them."""
+"""Leaders are replaced again before all brokers know of them."""
 
 SLOW_LOGS = focus(
     {"change a lag": 6, "delay records": 1},
@@ -82,7 +82,7 @@ SLOW_LOGS = focus(
     slowest_ms=(0, 5, 40),
     min_insync=(1, 2),
 )
-"""What coordinators decide is not replicated yet when a transaction times out, or an id is to be forgotten."""
+"""Decisions of coordinators are not replicated yet when a transaction times out, or an id expires."""
 
 REJOINING = focus(
     {
@@ -97,7 +97,7 @@ REJOINING = focus(
     slowest_ms=(0, 5, 40),
     lag_ms=30,
 )
-"""Replicas come back in sync while their leader has not heard of it, and lead before they have everything."""
+"""Replicas are in sync again before their leader knows, and become leaders before they have all records."""
 
 LATE_PROPOSALS = focus(
     {
@@ -112,7 +112,7 @@ LATE_PROPOSALS = focus(
     slowest_ms=(0, 5, 40),
     lag_ms=30,
 )
-"""What a leader proposes about its replicas arrives when the controller has changed them since."""
+"""A leader's proposal for its replicas arrives after the controller has changed them."""
 
 SILENT_REPLICAS = focus(
     {"silence a replica": 1},
@@ -120,7 +120,7 @@ SILENT_REPLICAS = focus(
     slowest_ms=(0, 5, 40),
     gaps_ms=(300, 2_500),
 )
-"""Replicas acknowledge nothing for a while, and nothing else goes wrong."""
+"""Replicas acknowledge nothing for a while, without other faults."""
 
 UNNOTICED_CRASHES = focus(
     {
@@ -135,7 +135,7 @@ UNNOTICED_CRASHES = focus(
     slowest_ms=(0, 5, 40),
     min_insync=(1, 2),
 )
-"""Brokers die, and clients and other brokers are sent to them until somebody notices."""
+"""Brokers die, and clients and other brokers are sent to them until it is noticed."""
 
 LOOKUPS = focus(
     {
@@ -153,7 +153,7 @@ LOOKUPS = focus(
     habits=Habits(looks_up=0.8, lookers=1, gives_up=0.1),
     slowest_ms=(5, 40, 120, 400),
 )
-"""Clients ask brokers that lag who leads what, and go on with what they were told until it is refused."""
+"""Clients look up leaders at brokers that lag, and use the answers until a broker refuses."""
 
 SET_CLOCKS = focus(
     {
@@ -167,9 +167,9 @@ SET_CLOCKS = focus(
         "crash a broker": 1,
         "restart a broker": 3,
     },
-    # A marker that a clock has given up is sent again, and KIP-890 keeps the late one from newer clients only.
+    # A marker request that timed out on such a clock is sent again; KIP-890 protects only newer clients from it.
     habits=Habits(timeout_ms=1_500, lingers=0.2, gives_up=0.1, newer=1.0),
     levels=((2,),),
     slowest_ms=(0, 5, 40),
 )
-"""The clocks of brokers are set ahead and back: transactions time out early, and by one broker's clock only."""
+"""The clocks of brokers are set ahead and back: transactions time out early, and on one broker's clock only."""

@@ -1,4 +1,4 @@
-"""From a seed to a schedule: what clients do and what goes wrong, as a workload's tables say."""
+"""Draws a schedule from a seed, with the tables of a workload."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["Settings", "draw"]
 
 PRODUCERS, WORKERS = 5, 2
 PLAIN_IDS = ("tid-3",)
-"""With a dialect its producers speak it, but for those of these ids."""
+"""Transactional ids whose producers are plain ones, also with a dialect."""
 """The last producer is a rival: another instance of the first one's id."""
 TRANSACTIONS = 40
-"""More than a producer ends in the time that it has."""
+"""More transactions than a producer finishes in its time."""
 TROUBLE_MS = 4_000
 SUCCEEDS_MS = 1_500
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What a user may choose of a run; None is drawn."""
+    """Choices of the user for a run; None: drawn."""
 
     levels: tuple[int, ...] | None = None
     verification: bool = True
@@ -37,15 +37,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     dialect: str | None = None
     careful: bool = False
     rules: tuple[Rule, ...] = ()
-    """At work from the start, besides what is drawn."""
+    """Rules that apply from the start, besides those that are drawn."""
 
 
 def draw(seed: int, workload: str | Focus = "general", settings: Settings | None = None) -> Schedule:
-    """The schedule of a seed, for a workload by its name or one of your own. With other settings it is another run."""
+    """The schedule of a seed, for a workload or the name of one. With other settings it is another run."""
     settings = settings or Settings()
     focus = FOCUSES[workload] if isinstance(workload, str) else workload
     dice = Dice(seed)
-    # What came later is drawn by itself, so that the seeds of findings still tell the same.
+    # Newer fields are drawn with dice of their own, so that the seeds of old findings give the same runs.
     world = Random(f"{seed} world")
     drawn = dice.choice(focus.levels)
     levels = _levels(settings, drawn)
@@ -113,7 +113,7 @@ def _id_of(number: int, habits: Habits) -> int:
 
 
 def _succeeding(players: list[Player]) -> list[Player]:
-    """The first of two with the same id dies with a transaction open, and the other one comes then."""
+    """Of two producers with one id the first dies with a transaction open, and the second starts then."""
     known = {each.transactional_id: each for each in players}
     succeeding = []
     for each in players:
@@ -129,7 +129,7 @@ def _succeeding(players: list[Player]) -> list[Player]:
 
 
 def _levels(settings: Settings, drawn: tuple[int, ...]) -> tuple[int, ...]:
-    """What was wanted, or else drawn, of transaction.version; where a dialect does not have that it is always 0."""
+    """The levels of transaction.version, chosen or drawn; always 0 in a dialect without that feature."""
     if settings.dialect is not None and not load(settings.dialect).has_transaction_version:
         return (0,)
     return drawn if settings.levels is None else settings.levels
@@ -154,7 +154,7 @@ def _player(
         transactions = tuple(_with_groups(txn, f"{name}-{number}", habits) for number, txn in enumerate(transactions))
     seed = own.getrandbits(32)
     recovers = habits.recovers > 0 and not works and own.random() < habits.recovers
-    # All of one id: what one of them has prepared the others have to keep.
+    # All producers of one id: a transaction that one of them has prepared the others must keep.
     speaks = settings.dialect is not None and not works and not idempotent and tid not in PLAIN_IDS
     return Player(
         name=name,
@@ -214,7 +214,7 @@ def _transaction(dice: Random, habits: Habits, *, works: bool) -> Txn:
 
 
 def _with_groups(txn: Txn, name: str, habits: Habits) -> Txn:
-    """The same, with the groups besides the producer's own that it commits offsets of."""
+    """The transaction, with the other groups for which it commits offsets."""
     if not (habits.shared_groups or habits.fresh_groups):
         return txn
     dice = Dice(f"{txn.seed} groups")
@@ -240,7 +240,7 @@ def _send(dice: Random, habits: Habits, partition: int, *, pause_ms: int) -> Sen
 def _deeds(dice: Random, weights: dict[str, int], focus: Focus, *, brokers: int) -> list[Deed]:
     deeds: list[Deed] = []
     slowed: list[tuple[int, int, int]] = []
-    """Until when markers for a broker may be held up by a rule, for which one, and for how long."""
+    """(End of a rule that delays markers, its broker, its delay)."""
     at_ms = 0
     while at_ms < TROUBLE_MS and weights:
         [kind] = dice.choices(list(weights), list(weights.values()))

@@ -1,4 +1,4 @@
-"""The tables that runs are drawn from: what goes wrong how often, and how clients behave."""
+"""The tables that runs are drawn from: frequencies of faults, and habits of clients."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class Focus(Struct, frozen=True):
     """The tables that a run draws from."""
 
     weights: Mapping[str, int]
-    """How often the nemesis does what."""
+    """Relative frequency of each deed or rule, by name."""
     levels: tuple[tuple[int, ...], ...] = ((2,), (1, 2), (2, 1), (0,), (0, 1, 2))
-    """Levels of transaction.version: the first is that at the start."""
+    """Levels of transaction.version, of which one tuple is drawn; its first level is that at the start."""
     habits: Habits = Habits()
     slowest_ms: tuple[int, ...] = (0, 5, 40, 120)
-    """Of messages between brokers."""
+    """The longest delay of a message between brokers."""
     segments_ms: tuple[int, ...] = (0, 0, 300)
-    """How long segments of logs last; 0: for ever, as far as a run is concerned."""
+    """Age at which segments roll; 0: not within a run."""
     producer_expiration_ms: tuple[int, ...] = (0,)
-    """After how long a leader forgets a producer; 0: not in a run."""
+    """Expiration of idle producers at leaders; 0: not within a run."""
     min_insync: tuple[int, ...] = (1,)
-    """How many replicas have to have what is written."""
+    """min.insync.replicas."""
     lag_ms: int = 0
-    """How long each replica takes to acknowledge what is written."""
+    """How long a replica takes to acknowledge."""
     gaps_ms: tuple[int, int] = (20, 250)
-    """From one thing that goes wrong to the next: at least, and at most."""
+    """Shortest and longest time from one fault to the next."""
     follow_ups: tuple[str, ...] = ()
-    """What is done when a rule has hit for the first time, one of them for each rule."""
+    """Deeds to do at a rule's first hit; one is drawn for each rule."""
     swarm: bool = False
-    """Each run turns most of it off, some of it far up, and draws habits of its own."""
+    """Whether each run turns most faults off and some far up, and draws its own habits."""
 
     def __post_init__(self) -> None:
         known = [*KINDS, *RULES]
@@ -66,10 +66,10 @@ class Focus(Struct, frozen=True):
             in_flight=dice.choice((1, 1, 2, 4)),
             timeout_ms=dice.choice((1_500, 8_000)),
         )
-        # Without the newer style a leader that has never heard of a producer takes any sequence (KIP-360).
+        # For the older style a leader that has no state of a producer takes any sequence (KIP-360).
         return (replace(habits, in_flight=1) if habits.newer < 1 else habits), weights
 
 
 def focus(weights: dict[str, int], **how: object) -> Focus:
-    """One with these weights, and other fields by name."""
+    """A focus with these weights, and other fields by name."""
     return Focus(MappingProxyType(weights), **how)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Workloads that are about groups: those that consume, transform and produce, those that share, and their offsets."""
+"""Workloads about groups: consume-transform-produce, share groups, and committed offsets."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ WORKING = focus(
     habits=Habits(workers=5, newer=0.5, gives_up=0.0, dies=0.1),
     slowest_ms=(0, 5, 40),
 )
-"""Work goes from one member of a group to the next while the offset of the one before is not decided yet."""
+"""Work moves from one member of a group to the next while the offset of the former is undecided."""
 
 HEARTBEATS = focus(
     {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
     habits=Habits(workers=5, newer=0.5, gives_up=0.0, dies=0.1, heartbeats=True),
     slowest_ms=(0, 5, 40),
 )
-"""As `working`, with members of the newer protocol (KIP-848), whose epochs tell old members' offsets apart."""
+"""As `working`, in the newer protocol (KIP-848), in which member epochs fence the offsets of former members."""
 
 SHARING = focus(
     {
@@ -43,14 +43,14 @@ SHARING = focus(
     habits=Habits(sharers=3, commits=0.5, workers=0),
     slowest_ms=(0, 5, 40),
 )
-"""Members of a share group (KIP-932) take what is committed, and say what becomes of it, or nothing, or die."""
+"""Members of a share group (KIP-932) acquire records, and acknowledge them or not, or die."""
 
 MOVING_SHARES = focus(
     {"delay states": 8, "move a leader": 6, "delay markers": 1},
     habits=Habits(sharers=3, dawdles=0.6, commits=0.8, workers=0, ids=2, pauses_ms=(50, 200)),
     slowest_ms=(0, 5, 40),
 )
-"""What leaders say of records of a share group arrives when others lead their partitions, and have given them out."""
+"""State writes of share partitions arrive when other leaders have already delivered the records again."""
 
 MOVING_WORK = focus(
     {"delay markers": 6, "lose answers": 1, "move a coordinator": 1},
@@ -67,7 +67,7 @@ MOVING_WORK = focus(
     ),
     slowest_ms=(0, 5, 40),
 )
-"""As `heartbeats`, where who joins takes the work of another member, which stays, and silent ones are left out."""
+"""As `heartbeats`: a new member takes the work of another one, which stays, and silent members are removed."""
 
 SILENT_MEMBERS = focus(
     {"delay markers": 4, "lose answers": 1, "move a coordinator": 1},
@@ -83,14 +83,14 @@ SILENT_MEMBERS = focus(
     ),
     slowest_ms=(0, 5, 40),
 )
-"""As `working`, with members that vanish for longer than their session, while hardly anybody joins again."""
+"""As `working`, with members that vanish for longer than their session, and few rebalances."""
 
 STATIC_MEMBERS = focus(
     {"delay markers": 4, "lose answers": 1, "move a coordinator": 1},
     habits=Habits(workers=4, newer=0.5, gives_up=0.0, rejoins=0.03, shares_names=True, pauses_ms=(0, 200, 600)),
     slowest_ms=(0, 5, 40),
 )
-"""Static members (KIP-345) are started while another process has their name, which goes on with its transaction."""
+"""Static members (KIP-345) start while another process has their name and goes on with its transaction."""
 
 CROSSING_OFFSETS = focus(
     {"delay markers": 3, "delay records": 1, "lose answers": 2, "move a coordinator": 2},
@@ -106,11 +106,11 @@ CROSSING_OFFSETS = focus(
     slowest_ms=(0, 5, 40),
     segments_ms=(0, 300),
 )
-"""Offsets of a group are committed, with transactions and without, while transactions of others hold some of it."""
+"""Offsets of a group are committed, with transactions and without, while other transactions hold some."""
 
 DAYS_AHEAD = focus(
     {"set a clock days ahead": 3, "delay records": 1, "delay verdicts": 1},
-    # A marker that a clock has given up is sent again, and KIP-890 keeps the late one from newer clients only.
+    # A marker request that timed out on such a clock is sent again; KIP-890 protects only newer clients from it.
     habits=Habits(
         newer=1.0,
         gives_up=0.1,
@@ -125,4 +125,4 @@ DAYS_AHEAD = focus(
     slowest_ms=(0, 5, 40),
     gaps_ms=(300, 1_500),
 )
-"""The clocks of brokers are set days ahead, where offsets expire, while transactions hold some that are to stay."""
+"""The clocks of brokers are set days ahead, so that offsets expire, while transactions hold some that must stay."""

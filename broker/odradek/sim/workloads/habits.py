@@ -1,4 +1,4 @@
-"""How the clients of a run behave, for the workloads to draw from."""
+"""Habits of the clients of a run, which workloads draw from."""
 
 from __future__ import annotations
 
@@ -8,82 +8,82 @@ __all__ = ["Habits"]
 
 
 class Habits(Struct, frozen=True):
-    """What is not a number of something is how often they do it."""
+    """Probabilities, unless the field says that it is a count, a time or a switch."""
 
     newer: float = 0.6
-    """How many are of the newer style, where the level allows it."""
+    """A producer uses the newer style, if the level allows it."""
     gives_up: float = 0.25
-    """Not to send a batch again that was not answered in time, but to abort."""
+    """To abort after the timeout of a batch, in place of a retry."""
     hurries: float = 0.0
-    """To send a batch again soon, on another connection, while the first one may still be on its way."""
+    """To send a batch again soon, on another connection, while the first one may still be in flight."""
     hangs_up: float = 1.0
-    """To close the connection then; a broker that is not told goes on with what is parked there."""
+    """To close the connection after a timeout; without that the broker keeps the parked request."""
     commits: float = 0.7
     walks_away: float = 0.0
-    """To die in the middle of a transaction; they do so besides when the trouble is over."""
+    """To die in the middle of a transaction; some do so anyway when the trouble is over."""
     in_flight: int = 1
-    """Batches that are sent to a partition before the first of them is answered."""
+    """Number of batches that are sent to a partition before the first answer."""
     idempotent: float = 0.0
     """To have no transactional id."""
     ids: int = 4
-    """Transactional ids of the producers, who are five: those with the same one are rivals."""
+    """Number of transactional ids for the five producers: those with the same id are rivals."""
     succeeds: bool = False
-    """Every other producer dies in its second transaction, and the next one takes its id over."""
+    """Whether every other producer dies in its second transaction, and the next one takes over its id."""
     gives_up_offsets: float = 0.0
-    """Not to commit an offset again that was not answered in time, but to abort."""
+    """To abort after the timeout of an offset commit, in place of a retry."""
     workers: int = 2
-    """Members of the group that consumes, transforms and produces."""
+    """Number of members of the group that consumes, transforms and produces."""
     timeout_ms: int = 8_000
-    """Of a transaction."""
+    """Timeout of transactions."""
     pauses_ms: tuple[int, ...] = (0, 0, 5, 50, 200)
-    """Before a transaction."""
+    """Pauses before a transaction."""
     together: float = 0.15
     """To send batches for several partitions in one request."""
     changes_mind: float = 0.15
-    """To want a transaction aborted whose commit was not answered."""
+    """To ask for an abort after a commit without an answer."""
     lingers: float = 0.0
-    """To rest in the middle of a transaction, so that it may come to its timeout while it goes on."""
+    """To pause in the middle of a transaction, so that it may time out meanwhile."""
     dies: float = 0.0
-    """Members of a group vanish without a word."""
+    """Members of a group vanish without a request."""
     expires_ms: int = 0
-    """After so long an id that is not used is forgotten; 0: as by default, after a week."""
+    """Expiration of unused transactional ids; 0: the default of a week."""
     sessions: bool = False
-    """To read in fetch sessions."""
+    """Whether consumers use fetch sessions."""
     remade: float = 0.0
-    """To write to the topic that is deleted and made again as well."""
+    """To write also to the topic that is deleted and made again."""
     looks_up: float = 0.0
-    """To ask who coordinates and leads what, in place of knowing as much as any broker."""
+    """To look up leaders and coordinators, in place of reading a broker's image."""
     lookers: int = 0
-    """Clients that ask for nothing else."""
+    """Number of clients that only look up."""
     watchers: int = 0
-    """Admins who ask what transactions there are."""
+    """Number of admins that describe transactions and groups."""
     aborters: int = 0
-    """Admins who abort what hangs in a partition, or seems to."""
+    """Number of admins that abort transactions which hang in a partition, or seem to."""
     shared_groups: int = 0
-    """Groups without members, whose offsets several producers commit in their transactions."""
+    """Number of groups without members for which several producers commit offsets in transactions."""
     committers: int = 0
-    """Clients that commit offsets of those groups without a transaction, and read them."""
+    """Number of clients that commit and read offsets of those groups without transactions."""
     fresh_groups: bool = False
-    """Each transaction commits an offset of a group that nobody has used before."""
+    """Whether each transaction commits an offset of a new group."""
     rests_ms: tuple[int, ...] = (0,)
-    """Between an offset of such a group and the end of its transaction."""
+    """Pauses between an offset of such a group and the end of its transaction."""
     watches_members: bool = False
-    """They ask who is in the group that works as well."""
+    """Whether the describing admins also describe the workers' group."""
     rejoins: float = 0.15
-    """Members of a group have something new to say, for which the others have to join again."""
+    """Members of a group rejoin with new metadata, which starts a rebalance."""
     away_ms: int = 0
-    """How long it takes until another member comes in the place of one that has vanished between heartbeats."""
+    """Time until another member replaces one that vanished between heartbeats."""
     shares_names: bool = False
-    """Two members of a group each are one static member (KIP-345): who comes later takes the place of the other."""
+    """Whether two members share the name of a static member (KIP-345): the later one replaces the other."""
     sharers: int = 0
-    """Members of a share group."""
+    """Number of members of a share group."""
     dawdles: float = 0.25
-    """Members of a share group do not accept at once what they are given."""
+    """Members of a share group do not accept a record at once."""
     heartbeats: bool = False
-    """To be members of the newer protocol of groups."""
+    """Whether the workers' group uses the newer protocol (KIP-848)."""
     recovers: float = 0.0
-    """To ask for the next epoch of an id that its coordinator does not know any more, and then begin anew (KIP-360)."""
+    """To ask for the next epoch of an unknown producer id, and start anew if that is refused (KIP-360)."""
     ranges: bool = False
-    """Members of the newer protocol are assigned ranges: work goes to whoever joins, and who had it stays a member."""
+    """Whether such a group uses the range assignor: work moves to a new member, and its former owner stays."""
     session_ms: int = 0
-    """Of a member of the newer protocol; 0: as by default, longer than a run."""
+    """Session timeout of such a group; 0: the default, which is longer than a run."""
