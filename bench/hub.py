@@ -25,9 +25,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bench.quiet import Stopwatch
+from odradek.core.wording import counted
 from odradek.net.client import BlockingClient
 from odradek.wire.messages.metadata_request import MetadataRequest
-from odradek.wording import counted
 
 __all__ = ["Caller", "main", "resident_mib", "running_hub"]
 

@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from anyio.from_thread import start_blocking_portal
 
 from bench.transactions.confluent import Load
+from odradek.cli.logs import make_logger
 from odradek.config.table import Config
-from odradek.logs import make_logger
+from odradek.metadata.controller_role import StartTopic
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.net.recent import Recent
-from odradek.node.hosting.controller import StartTopic
 
 __all__ = ["main"]
 

@@ -26,13 +26,13 @@ from tests.kips.helpers import OK, P
 from tests.kips.producer import Producer
 
 import odradek
+from odradek.broker import Node
 from odradek.config.table import TopicConfig
+from odradek.core.internal_topics import CoordinatorKind, partition_for
+from odradek.core.machine import LogRecord
+from odradek.host.events import Connected, Effect, Event
 from odradek.log.log import Log
 from odradek.log.log_store import LogStore
-from odradek.log.machine import LogRecord
-from odradek.node.coordinators import CoordinatorKind, partition_for
-from odradek.node.events import Connected, Effect, Event
-from odradek.node.node import Node
 from odradek.records.control import end_txn_marker
 from odradek.records.plain import plain_batch
 from odradek.records.record import Record, build_batch

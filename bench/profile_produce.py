@@ -11,13 +11,13 @@ import struct
 import time
 from random import Random
 
+from odradek.broker import Node
+from odradek.cli.logs import make_logger
 from odradek.config.table import Config
+from odradek.host.cluster_spec import BrokerSpec, ClusterSpec
+from odradek.host.events import Connected, Received, Started
 from odradek.log.log_store import LogStore
-from odradek.logs import make_logger
-from odradek.node.cluster_spec import BrokerSpec, ClusterSpec
-from odradek.node.events import Connected, Received, Started
-from odradek.node.hosting.controller import StartTopic
-from odradek.node.node import Node
+from odradek.metadata.controller_role import StartTopic
 from odradek.records.record import Record, build_batch
 from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.registry import encode

@@ -18,8 +18,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 from bench.profile_produce import frame, node
-from odradek.node.events import Received
-from odradek.node.transport import serving
+from odradek.host import serving
+from odradek.host.events import Received
 from odradek.testing import Cluster
 
 PAIRS = 200

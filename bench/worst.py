@@ -19,10 +19,10 @@ from typing import TypeAlias
 
 from msgspec import Struct, convert
 
+from odradek.host.router import ENTRIES_MAX, SERVED, SHARED_ENTRIES_MAX
 from odradek.net.driver import TURN_S
 from odradek.net.garbage import Garbage
 from odradek.net.warm import pieces
-from odradek.node.transport.router import ENTRIES_MAX, SERVED, SHARED_ENTRIES_MAX
 from odradek.records.record import Record, build_batch
 from odradek.releases import WIDEST
 from odradek.sim import World

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.kips.cluster import Cluster
 from tests.kips.producer import Producer
 
-from odradek.node.event_line import event_line
+from odradek.core.event_line import event_line
 from odradek.show.events import Event, event_of
 from odradek.show.history import history_of
 from odradek.show.svg import drawn

@@ -37,9 +37,8 @@ def _names_a_member(call: ast.Call) -> bool:
 
 
 def room_of(path: Path) -> str:
-    """The folder below the package, or below `node`, that a module is in."""
-    parts = path.relative_to(PACKAGE).parts[:-1]
-    return "/".join(parts[:2] if parts[:1] == ("node",) else parts[:1]) or "."
+    """The folder below the package that a module is in."""
+    return "/".join(path.relative_to(PACKAGE).parts[:-1]) or "."
 
 
 def counted() -> dict[str, dict[str, int]]:

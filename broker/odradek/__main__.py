@@ -1,5 +1,5 @@
 """`python -m odradek` is the command `odradek`."""
 
-from odradek.cli import main
+from odradek.cli.main import main
 
 main()

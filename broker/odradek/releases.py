@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from odradek.node.transport.call import Around
+    from odradek.host.call import Around
     from odradek.txn.rules import Rules
     from odradek.wire.codecs import Codecs
     from odradek.wire.messages import ApiKey

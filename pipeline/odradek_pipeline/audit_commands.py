@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from odradek.commands import Argument, Commands, Option
-from odradek.extras import is_there
-from odradek.usage import UsageError
+from odradek.cli.commands import Argument, Commands, Option
+from odradek.cli.extras import is_there
+from odradek.cli.usage import UsageError
 from odradek_pipeline.needs import need
 from odradek_pipeline.options import (
     AuditMaster,

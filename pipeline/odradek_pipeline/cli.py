@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from odradek.commands import Commands, Option
-from odradek.usage import UsageError
+from odradek.cli.commands import Commands, Option
+from odradek.cli.usage import UsageError
 from odradek_pipeline.audit_commands import add_audits, report
 from odradek_pipeline.needs import need
 from odradek_pipeline.options import Directories, Master, Since, Stage, Until

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from odradek.parent import FLAG
+from odradek.cli.parent import FLAG
+from odradek.cli.usage import READY
 from odradek.records.record import Record, build_batch
-from odradek.usage import READY
 from odradek.wire.errors import ErrorCode
 from odradek_pipeline.jobs.audit_events import audit_events
 from odradek_pipeline.jobs.report import write_report

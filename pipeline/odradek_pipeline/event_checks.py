@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 from odradek_pipeline.result import Severity, anomaly
 
 __all__ = ["CONTRADICTION_COLUMNS", "Contradictions", "Numbers"]

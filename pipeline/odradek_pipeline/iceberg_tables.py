@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from odradek import extras
+from odradek.cli import extras
 
 __all__ = ["need"]
 

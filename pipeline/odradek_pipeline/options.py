@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from odradek.commands import Argument, Option
+from odradek.cli.commands import Argument, Option
 
 __all__ = [
     "AuditMaster",

@@ -14,8 +14,8 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from odradek.cli.usage import UsageError
 from odradek.net.client import split_address
-from odradek.usage import UsageError
 from odradek_pipeline.layout import LogFile, find_files
 from odradek_pipeline.needs import need
 from odradek_pipeline.stores import is_far

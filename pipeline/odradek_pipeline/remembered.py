@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 from odradek_pipeline.headers import COLUMNS, HEADER, HEADER_BYTES, ByteRange, Chunk
 from odradek_pipeline.layout import TRANSACTION_STATE, LogFile
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 from odradek_pipeline.headers import DELETE_HORIZON, HEADER, HEADER_BYTES
 from odradek_pipeline.layout import CLUSTER_METADATA, TRANSACTION_STATE, FileKind, LogFile, Tree
 from odradek_pipeline.sidecars import read_sidecar

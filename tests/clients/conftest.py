@@ -16,8 +16,8 @@ from tests.clients.building import builds_are_told
 from tests.clients.driver import Result, play
 from tests.clients.lacking import with_toolchains
 
-from odradek.parent import FLAG
-from odradek.usage import READY
+from odradek.cli.parent import FLAG
+from odradek.cli.usage import READY
 
 __all__ = ["builds_are_told"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from confluent_kafka import Consumer, Message, Producer
 
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 from odradek.testing import Cluster
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]

@@ -12,10 +12,10 @@ from tests.kips.cluster import topics_of
 from tests.kips.helpers import ABORT, COMMIT, GROUP, OK, Cluster, P, Producer, Q, R, Style
 from tests.security.permissions import ALL, TOPIC, TRANSACTIONAL_ID, acl
 
+from odradek.core.machine import Refused
 from odradek.dialects.kip_609_draft.producer import SessionProducer
 from odradek.dialects.load import load
 from odradek.dialects.producer import Pair, Refusal, TopicPartition
-from odradek.log.machine import Refused
 from odradek.wire import registry
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from odradek.cli.usage import UsageError
 from odradek.config.table import Config, ConfigError
 from odradek.dialects.load import load, names, producer_class
 from odradek.dialects.producer import Producer
 from odradek.releases import RELEASES
 from odradek.txn.rules import SHIPPED
-from odradek.usage import UsageError
 from odradek.wire import generate
 from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.registry import ApiKey
@@ -339,7 +339,7 @@ def test_the_producer_of_a_dialect_is_that_of_what_it_is_over(write: Write) -> N
 def test_a_broker_of_kafka_loads_nothing_of_dialects() -> None:
     """What nobody asks for costs no start anything."""
     program = (
-        "import sys, odradek.cli, odradek.net.cluster, odradek.testing;"
+        "import sys, odradek.cli.main, odradek.net.cluster, odradek.testing;"
         "print([name for name in sys.modules if name.startswith('odradek.dialects')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odradek.node.transport.router import Router
+from odradek.host.router import Router
 from odradek.sim import SimClient, World
 from odradek.wire import registry
 from odradek.wire.errors import EncodeError

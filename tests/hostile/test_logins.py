@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.security.wire import CLIENT_NONCE, Raw, client_first, plain
 
+from odradek.host.router import Router
 from odradek.net.certs import make_certificates
-from odradek.node.transport.router import Router
 from odradek.testing import Cluster
 from odradek.wire import registry
 from odradek.wire.messages.request_header import RequestHeader

@@ -9,10 +9,10 @@ from typing import Any, Self, TypeVar
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from odradek.cli.logs import make_logger
 from odradek.control.client import HubClient, HubRefused
 from odradek.control.hub import Hub
 from odradek.control.serving import listen, listening
-from odradek.logs import make_logger
 from odradek.net.client import BlockingClient
 from odradek.net.event_loop import loop_options
 from odradek.records.record import Record, build_batch

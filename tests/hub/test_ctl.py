@@ -12,7 +12,8 @@ import pytest
 from msgspec import convert
 from tests.hub.helpers import Till, made
 
-from odradek.commands import Commands
+from odradek.cli.commands import Commands
+from odradek.cli.usage import Unmet, UsageError
 from odradek.control.client import HubClient
 from odradek.control.ctl import add_commands
 from odradek.control.ctl.condition import WAITED_FOR, condition_of
@@ -20,7 +21,6 @@ from odradek.control.ctl.given import duration_ms
 from odradek.control.ctl.tables import table
 from odradek.control.messages.events import WaitBody
 from odradek.control.stories import read_story
-from odradek.usage import Unmet, UsageError
 
 Ctl = Callable[..., str]
 

@@ -22,7 +22,7 @@ from odradek.control.client import HubClient
 from odradek.control.event_kinds import KINDS
 from odradek.control.events import EventRing
 from odradek.control.http import _told
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 
 
 def ring_of(count: int, *, size: int) -> EventRing:

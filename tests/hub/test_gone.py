@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import pytest
 from structlog.testing import CapturingLogger
 
+from odradek.cli.logs import make_logger
 from odradek.control.http import Access, make_app
 from odradek.control.hub import Hub
-from odradek.logs import make_logger
 
 Message: TypeAlias = MutableMapping[str, Any]
 

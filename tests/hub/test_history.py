@@ -11,7 +11,7 @@ from tests.hub.helpers import Till, made, refused
 from odradek.control.client import HubClient
 from odradek.control.events import EventRing
 from odradek.control.history import NEAR, history
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 from odradek.show.history import History
 
 

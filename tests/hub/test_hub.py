@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 import pytest
 from tests.hub.helpers import HubBeside, Till, made, refused
 
+from odradek.cli.usage import UsageError
 from odradek.control.client import HubClient, HubRefused
 from odradek.control.endpoints.asked import Endpoint
 from odradek.control.endpoints.table import ENDPOINTS
 from odradek.control.waits import waits_of
 from odradek.net.client import BlockingClient
-from odradek.usage import UsageError
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.metadata_request import MetadataRequest
 

@@ -35,22 +35,22 @@ from tests.kafka.requests import (
     StopBroker,
 )
 
+from odradek.access.listeners import SecurityProtocol
+from odradek.cli.logs import make_logger
 from odradek.config.table import Config, ConfigError
-from odradek.log.machine import Decision, Refused
+from odradek.core.machine import Decision, Refused
+from odradek.host.cluster_spec import BrokerSpec, ClusterSpec, Endpoint
+from odradek.host.events import Started
 from odradek.log.partition import Partition
-from odradek.logs import make_logger
 from odradek.metadata.controller import Controller
+from odradek.metadata.controller_role import METADATA_CONFIG, METADATA_TOPIC_ID
 from odradek.net.cluster import RunningCluster
 from odradek.net.driver import Driver
 from odradek.net.event_loop import loop_options
 from odradek.net.ports import Port
-from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint
-from odradek.node.events import Started
-from odradek.node.hosting.controller import METADATA_CONFIG, METADATA_TOPIC_ID
-from odradek.node.hosting.epochs import force_epoch
-from odradek.node.hosting.transactions import TransactionShard
 from odradek.releases import FEATURES
-from odradek.security.listeners import SecurityProtocol
+from odradek.txn.epochs import force_epoch
+from odradek.txn.shard import TransactionShard
 from odradek.wire.messages.create_acls_request import CreateAclsRequest
 from odradek.wire.messages.delete_acls_request import DeleteAclsRequest
 from odradek.wire.messages.user_scram_credential_record import UserScramCredentialRecord

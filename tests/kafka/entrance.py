@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from odradek.access.entrance import Entrance
+from odradek.access.principal import Peer, parse_principal
+from odradek.broker import Node
+from odradek.host.events import Connected
 from odradek.net.cluster import RunningCluster
-from odradek.node.events import Connected
-from odradek.node.node import Node
-from odradek.node.transport.entrance import Entrance
-from odradek.security.principal import Peer, parse_principal
 
 __all__ = ["Builder", "NamingCluster"]
 

@@ -18,7 +18,7 @@ from tests.kafka.requests import (
     RollLog,
 )
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.log.partition import Partition
 from odradek.net.cluster import RunningCluster
 from odradek.net.driver import Driver

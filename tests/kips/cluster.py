@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 from tests.kips.view import OK, Pair, TopicPartition, View
 
-from odradek.log.machine import Refused
-from odradek.node.events import Command
-from odradek.node.hosting.epochs import force_epoch
-from odradek.node.rules.armed import Armed
-from odradek.node.rules.one_line import rule
-from odradek.node.transport.call import Call
+from odradek.core.machine import Refused
+from odradek.faults.armed import Armed
+from odradek.faults.one_line import rule
+from odradek.host.call import Call
+from odradek.host.events import Command
 from odradek.releases import Release
 from odradek.sim import World
+from odradek.txn.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,

@@ -20,8 +20,8 @@ from tests.kips.helpers import (
     new_clients,
 )
 
-from odradek.node.rules.one_line import rule
-from odradek.node.transport.call import Call
+from odradek.faults.one_line import rule
+from odradek.host.call import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse

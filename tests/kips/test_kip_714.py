@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.config.table import Config
-from odradek.node.transport.router import Router
+from odradek.host.router import Router
 from odradek.records.compression import Compression, compress
 from odradek.releases import RELEASES
 from odradek.sim import World

@@ -8,8 +8,8 @@ import pytest
 from tests.kips.helpers import COMMIT, OK, Cluster, P, Producer
 from tests.kips.view import Pending, TopicPartition
 
+from odradek.faults.one_line import rule
 from odradek.metadata.image import PartitionImage
-from odradek.node.rules.one_line import rule
 from odradek.records.record import Record, build_batch
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_records_request import (

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from odradek.node.coordinators import CoordinatorKind, partition_for
-from odradek.node.node import Node
+from odradek.broker import Node
+from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_key, decode_value
 from odradek.sim import Answer, World

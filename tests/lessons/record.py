@@ -13,7 +13,7 @@ from typing import Any
 from tests.lessons.plays import PLAYS
 from tests.lessons.stage import Stage
 
-from odradek.node.event_line import event_line
+from odradek.core.event_line import event_line
 
 __all__ = ["STORIES", "recording"]
 

@@ -15,10 +15,10 @@ from tests.kips.styles import NEW, Style
 from tests.kips.view import OK, Pending, TopicPartition
 
 from odradek.control.stories import read_story
-from odradek.log.machine import Fact
-from odradek.node.coordinators import CoordinatorKind
-from odradek.node.rules.armed import SeenRequest
-from odradek.node.rules.model import Step
+from odradek.core.internal_topics import CoordinatorKind
+from odradek.core.machine import Fact
+from odradek.faults.armed import SeenRequest
+from odradek.faults.model import Step
 from odradek.sim import Answer, World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest

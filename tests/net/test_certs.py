@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from odradek.all_commands import commands_for
+from odradek.cli.all_commands import commands_for
+from odradek.cli.usage import UsageError
 from odradek.net.certs import make_certificates
 from odradek.net.prepared import Prepared
-from odradek.usage import UsageError
 
 
 def refused(*words: str) -> str:

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from odradek.log.machine import Fact
+from odradek.cli.usage import UsageError
+from odradek.core.machine import Fact
+from odradek.host.events import Dial
 from odradek.net.client import BlockingClient
-from odradek.node.events import Dial
 from odradek.testing import ApiKey, Cluster, rule
-from odradek.usage import UsageError
 from odradek.wire.messages.metadata_request import MetadataRequest
 
 pytestmark = pytest.mark.slow

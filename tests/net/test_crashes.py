@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from tests.unit.node.helpers import batch, produce_request
+from tests.unit.host.helpers import batch, produce_request
 
+from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.net.client import BlockingClient
-from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.testing import Cluster, rule
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.messages.metadata_request import MetadataRequest

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli import INTERRUPTED, PIPE_CLOSED, _code_of
-from odradek.usage import Unmet, UsageError
+from odradek.cli.main import INTERRUPTED, PIPE_CLOSED, _code_of
+from odradek.cli.usage import Unmet, UsageError
 
 TIMEOUT_S = 60
 ODRADEK = (sys.executable, "-m", "odradek")
@@ -25,17 +25,17 @@ class Interrupt:
         if name == module:
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Interrupt())
-from odradek.cli import main
+from odradek.cli.main import main
 main()
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("module", "words"), [
-    ("odradek.all_commands", "serve --port 0"),
+    ("odradek.cli.all_commands", "serve --port 0"),
     ("msgspec", "serve --port 0"),
     ("odradek.net.cluster", "serve --port 0"),
-    ("odradek.node.node", "serve --port 0"),
+    ("odradek.broker", "serve --port 0"),
     ("uvicorn", "hub --listen 127.0.0.1:0"),
     ("odradek.demo.director", "demo"),
     ("odradek.sim.run", "sim"),
@@ -51,9 +51,9 @@ def test_who_interrupts_the_start_is_not_told_where(module: str, words: str) -> 
 
 @pytest.mark.slow
 def test_before_it_heeds_an_interrupt_the_command_imports_next_to_nothing() -> None:
-    program = "import sys; before = set(sys.modules); import odradek.cli; print(*set(sys.modules) - before)"
+    program = "import sys; before = set(sys.modules); import odradek.cli.main; print(*set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert {"odradek", "odradek.cli", "odradek.usage"} >= {
+    assert {"odradek", "odradek.cli.main", "odradek.cli.usage"} >= {
         name for name in done.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names
     }
     assert not {"argparse", "inspect", "asyncio", "typing", "pathlib"} & set(done.stdout.split())

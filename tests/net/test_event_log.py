@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import CapturingLogger
 
-from odradek.log.machine import Fact
+from odradek.cli.usage import UsageError
+from odradek.core.machine import Fact
 from odradek.net.event_log import EventLog
-from odradek.usage import UsageError
 
 FACTS = tuple(Fact("topic_created", {"topic": f"orders-{number}"}) for number in range(20))
 

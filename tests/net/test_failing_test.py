@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from odradek.all_commands import commands_for
+from odradek.cli.all_commands import commands_for
 from odradek.testing import Cluster, witness
 
 pytestmark = pytest.mark.slow

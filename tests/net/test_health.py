@@ -9,10 +9,10 @@ import threading
 
 import pytest
 
+from odradek.cli.usage import UsageError
 from odradek.net.client import BlockingClient, split_address
 from odradek.testing import Cluster
 from odradek.tools.health import check_health
-from odradek.usage import UsageError
 from odradek.wire.messages.metadata_request import MetadataRequest
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 from odradek.net.client import BlockingClient
 from odradek.net.post import Post
 from odradek.testing import Cluster

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.net.client import BlockingClient
 from odradek.testing import Cluster
 from odradek.wire.errors import ErrorCode

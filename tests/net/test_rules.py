@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.net.test_serve import TIMEOUT_S, api_versions, refused, serving
 
+from odradek.host.call import Call
 from odradek.net.client import BlockingClient
-from odradek.node.transport.call import Call
 from odradek.testing import ApiKey, Cluster, RuleError, rule
 from odradek.wire.messages.metadata_request import MetadataRequest
 

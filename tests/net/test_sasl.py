@@ -18,11 +18,11 @@ from tests.security import signed as signing
 from tests.security.credentials import put_password
 from tests.security.wire import Raw, plain, token
 
+from odradek.access import scram
+from odradek.cli.usage import UsageError
+from odradek.host.call import Call
 from odradek.net.certs import make_certificates
-from odradek.node.transport.call import Call
-from odradek.security import scram
 from odradek.testing import ApiKey, Cluster, rule
-from odradek.usage import UsageError
 from odradek.wire.messages.metadata_request import MetadataRequest
 
 pytestmark = pytest.mark.slow

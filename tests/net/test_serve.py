@@ -18,7 +18,7 @@ from tests.hub.helpers import Till
 from tests.oracle.asking import ask
 from tests.oracle.releases.ranges import told
 
-from odradek.parent import FLAG
+from odradek.cli.parent import FLAG
 from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.registry import ApiKey, encode
 

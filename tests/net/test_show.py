@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.hub.helpers import Till
 
-from odradek.all_commands import commands_for
+from odradek.cli.all_commands import commands_for
 from odradek.net.recent import Recent
 from odradek.show.history import history_of
 from odradek.show.transaction import only

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.unit.node.helpers import batch, produce_request
+from tests.unit.host.helpers import batch, produce_request
 
 from odradek.net.client import BlockingClient
 from odradek.testing import Cluster, RuleError, rule

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.net.client import BlockingClient
-from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.record import Record, build_batch
 from odradek.sim.model.reader import batches_of, committed_values
 from odradek.testing import Cluster

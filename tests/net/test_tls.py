@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from odradek.cli.usage import UsageError
+from odradek.host.call import Call
 from odradek.net.certs import make_certificates
 from odradek.net.client import BlockingClient
-from odradek.node.transport.call import Call
 from odradek.testing import ApiKey, Cluster, rule
-from odradek.usage import UsageError
 from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
 from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.messages.metadata_request import MetadataRequest

@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 from msgspec import Struct
 from tests.hub.helpers import Till
-from tests.unit.node.helpers import batch, produce_request
+from tests.unit.host.helpers import batch, produce_request
 
 from odradek.control.messages.state import GroupView
 from odradek.net.client import BlockingClient

@@ -17,6 +17,7 @@ import pytest
 
 import odradek.net.serve as module
 import odradek.net.warm
+from odradek.cli.usage import READY
 from odradek.config.table import Config
 from odradek.net.client import BlockingClient
 from odradek.net.cluster import RunningCluster
@@ -24,7 +25,6 @@ from odradek.net.serve import ServeOptions, serve
 from odradek.net.warm import pieces, warm
 from odradek.releases import WIDEST, Release
 from odradek.sim.world.world import Lines
-from odradek.usage import READY
 from odradek.wire.messages.metadata_request import MetadataRequest
 from odradek.wire.registry import ApiKey
 
@@ -149,7 +149,7 @@ def test_the_broker_serves_on_when_a_module_cannot_be_read(monkeypatch: pytest.M
 FLOODED = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-from odradek.cli import main
+from odradek.cli.main import main
 main()
 """
 

@@ -15,10 +15,10 @@ from odradek.control.messages.why import Holder, Reason, WhyView
 from odradek.control.state import parked_views
 from odradek.control.why import AT_REST, OF_A_KIND_MAX, why
 from odradek.control.why.event_lines import LINE_MAX, LINES, event_text, newest_lines
-from odradek.log.machine import Fact
+from odradek.core.internal_topics import partition_for
+from odradek.core.machine import Fact
 from odradek.net.client import BlockingClient
 from odradek.net.recent import Happened, Recent
-from odradek.node.coordinators import partition_for
 from odradek.records.record import Record, build_batch
 from odradek.stuck.words import ago, clock, listed, plain
 from odradek.testing import Cluster, rule

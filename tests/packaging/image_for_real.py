@@ -25,8 +25,8 @@ from urllib.request import urlopen
 from tests.packaging.buildah import Buildah, CannotRun, base_archive, installed, thrown_away
 from tests.packaging.forwarder import Forwarder
 
+from odradek.cli.usage import READY
 from odradek.control.client import HubClient, HubRefused
-from odradek.usage import READY
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCKERFILE = ROOT / "docker" / "Dockerfile"

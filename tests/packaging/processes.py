@@ -17,7 +17,7 @@ from typing import IO
 
 from confluent_kafka import Consumer, Producer
 
-from odradek.usage import READY
+from odradek.cli.usage import READY
 
 __all__ = ["Places", "environment", "produce_and_consume", "serving"]
 

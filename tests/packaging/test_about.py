@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import odradek
-from odradek.all_commands import commands_for
+from odradek.cli.all_commands import commands_for
 
 ROOT = Path(__file__).parents[2]
 

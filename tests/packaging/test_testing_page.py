@@ -12,8 +12,8 @@ from tests.packaging.test_tour import FENCED
 from tests.packaging.tools import ROOT, said
 
 from odradek import testing
-from odradek.node.rules.armed import Armed
-from odradek.node.rules.model import Act, Match, Scripted, Step, When
+from odradek.faults.armed import Armed
+from odradek.faults.model import Act, Match, Scripted, Step, When
 from odradek.testing import Cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.client]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odradek.node.coordinators import partition_for
+from odradek.core.internal_topics import partition_for
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch
 from odradek.records.state import encode_key, encode_value

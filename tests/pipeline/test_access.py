@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from odradek.access.credential import ScramMechanism
+from odradek.access.scram import ScramExchange, credential_of, salted_password
+from odradek.cli.usage import UsageError
 from odradek.net.certs import Certificates, make_certificates
-from odradek.security.credential import ScramMechanism
-from odradek.security.scram import ScramExchange, credential_of, salted_password
-from odradek.usage import UsageError
 from odradek_pipeline.access.config import ClientConfig, Login, read_config
 from odradek_pipeline.access.login import LoginRefused, ScramClient
 from odradek_pipeline.access.properties import parse_properties

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.pipeline.test_audit_events import event, state
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 from odradek_pipeline.jobs.audit_events import audit_events
 from odradek_pipeline.result import Result
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.pipeline.corpus.__main__ import unpack
 from tests.pipeline.planting import add, close, partition_batches
 
-from odradek.node.coordinators import partition_for
+from odradek.core.internal_topics import partition_for
 from odradek.records.record import Record, build_batch
 from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.transaction_log_key import TransactionLogKey

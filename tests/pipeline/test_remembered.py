@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bench.audit_scale.logs import BEGAN_MS, ROUND_MS, Plan, make_logs
 
+from odradek.cli.usage import UsageError
 from odradek.records.batch import Batch, batches
 from odradek.records.record import Record, build_batch
-from odradek.usage import UsageError
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.jobs.audit_logs_spark import audit_logs_on_spark
 from odradek_pipeline.layout import find_files

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tests.pipeline.planting import partition_batches, segment
 
+from odradek.cli.usage import UsageError
 from odradek.records.batch import batches
 from odradek.records.control import read_marker
 from odradek.records.record import Record, build_batch
 from odradek.records.state import encode_key, encode_value
-from odradek.usage import UsageError
 from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from odradek_pipeline.layout import FileKind, LogFile, find_files

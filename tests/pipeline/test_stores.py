@@ -13,7 +13,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from tests.pipeline.test_wrong_calls import called, exit_code
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 from odradek_pipeline.jobs.audit_logs import audit_logs
 from odradek_pipeline.stores import fetched, is_far, placed
 

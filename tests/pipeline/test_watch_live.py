@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from odradek.cli.usage import UsageError
 from odradek.control.why import why
 from odradek.net.recent import Recent
 from odradek.records.record import Record, build_batch
 from odradek.testing import Cluster
-from odradek.usage import UsageError
 from odradek_pipeline.raw_produce import produce_raw
 from odradek_pipeline.watch.brokers import Brokers
 from odradek_pipeline.watch.look import take_look

@@ -14,7 +14,7 @@ import pytest
 from tests.pipeline.secured import Secured, give, odradek, real, take
 from tests.pipeline.test_watch_live import committed, late_batch, open_one, watched
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 from odradek_pipeline.access.config import ClientConfig, read_config
 from odradek_pipeline.watch.brokers import Brokers
 from odradek_pipeline.watch.look import take_look

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.all_commands import commands_for
-from odradek.usage import UsageError
+from odradek.cli.all_commands import commands_for
+from odradek.cli.usage import UsageError
 from odradek_pipeline.layout import problem
 from odradek_pipeline.preflight import sentence
 from odradek_pipeline.told import problem_lines
@@ -201,7 +201,7 @@ class NoSpark:
         if name.split(".")[0] in ("pyspark", "py4j", "confluent_kafka"):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, NoSpark())
-from odradek.cli import main
+from odradek.cli.main import main
 codes = []
 for words in json.loads(sys.argv[1]):
     sys.argv[1:] = words

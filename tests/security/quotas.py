@@ -1,7 +1,7 @@
 """Quotas of clients: how they are put, removed and described, and what the first request beyond one is told.
 
 The first record of a window is told exactly: the rate is then that over ten windows, whatever the clock says. What
-comes later depends on the milliseconds that have passed; `tests/unit/node/quotas` holds it to Kafka's own classes.
+comes later depends on the milliseconds that have passed; `tests/unit/limits` holds it to Kafka's own classes.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from odradek.group.offset_protocol import OffsetProtocol
+from odradek.core.machine import Answered
+from odradek.group.offsets.protocol import OffsetProtocol
+from odradek.host.replication import Replication
 from odradek.log.answers import Duplicate
 from odradek.log.guards import Guards
-from odradek.log.machine import Answered
 from odradek.log.partition import Partition
 from odradek.log.producers import ProducerState
-from odradek.node.hosting.replication import Replication
 from odradek.sim.run import run
 from odradek.sim.workloads.draw import Settings, draw
 from odradek.txn.coordinator import TxnCoordinator

@@ -10,10 +10,11 @@ import pytest
 from msgspec.structs import replace
 from tests.sim.late import PLAN, late_record
 
-from odradek.all_commands import BROKER
-from odradek.commands import Commands
+from odradek.cli.all_commands import BROKER
+from odradek.cli.commands import Commands
+from odradek.cli.usage import UsageError
 from odradek.control.plan import load_plan, read_plan
-from odradek.node.events import Command
+from odradek.host.events import Command
 from odradek.sim.command import Found, add_commands, find
 from odradek.sim.findings import story
 from odradek.sim.findings.shrink import shrink
@@ -23,7 +24,6 @@ from odradek.sim.schedules.schedule import Schedule, read_schedule, schedule_tex
 from odradek.sim.workloads.catalogue import FOCUSES
 from odradek.sim.workloads.draw import Settings, draw
 from odradek.sim.world import world
-from odradek.usage import UsageError
 from odradek.wire.messages.produce_request import ProduceRequest
 
 STEPS_MAX = 12

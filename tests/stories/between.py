@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from odradek.node.node import Node
-from odradek.node.rules.armed import Armed, SeenRequest, arm
-from odradek.node.rules.model import Rule, Step
-from odradek.node.transport.router import Call
+from odradek.broker import Node
+from odradek.faults.armed import Armed, SeenRequest, arm
+from odradek.faults.model import Rule, Step
+from odradek.host.router import Call
 from odradek.wire import registry
 from odradek.wire.messages.request_header import RequestHeader
 from odradek.wire.registry import ApiKey

@@ -30,9 +30,9 @@ from tests.stories.scenarios import outcome_of, played
 
 from odradek.control.plan import Plan
 from odradek.control.stories import read_story
+from odradek.faults.armed import SeenRequest
+from odradek.faults.model import Step
 from odradek.metadata.feature_updates import UpgradeType
-from odradek.node.rules.armed import SeenRequest
-from odradek.node.rules.model import Step
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 

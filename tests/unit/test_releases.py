@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.config.table import Config, ConfigError
-from odradek.node.transport.router import SERVED, Router
+from odradek.host.router import SERVED, Router
 from odradek.releases import FEATURES, LATEST, RELEASES, WIDEST, release_of
 from odradek.wire.registry import APIS, ApiKey
 

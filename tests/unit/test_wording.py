@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 import odradek
-from odradek.wording import counted
+from odradek.core.wording import counted
 
 ROOT = Path(odradek.__file__).parent
-BY_KAFKA = ("group", "metadata", "node/guards", "wire/messages")
+BY_KAFKA = ("group", "metadata", "access/guards", "wire/messages")
 """Folders with sentences that Kafka words so ("Topic already has 1 partition(s)."), and with what is generated."""
 NOUNS = "broker|client|cluster|event|hit|id|member|partition|push|request|rule|seed|step|time|topic"
 MANY = re.compile(rf" (?:[a-z]+ )?(?:{NOUNS})(?:s\b|es\b|\(e?s\))")
 NEVER_ONE = {
-    "node/cluster_spec.py": "is given {chosen.count(twice)} times",  # two or more
+    "host/cluster_spec.py": "is given {chosen.count(twice)} times",  # two or more
     "sim/checks/share_groups.py": "was delivered {later.count} times",  # above the limit
 }
 

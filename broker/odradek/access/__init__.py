@@ -1,1 +1,1 @@
-"""Permissions: what an endpoint needs of whoever asks."""
+"""Who gets in and what they may do: listeners, principals, logins, permissions, and what each endpoint needs."""

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.access.acls import CLUSTER_NAME, AclOperation, AclResource
+from odradek.host.call import Call, CloseConnection
 from odradek.host.endpoint import Guard, Needs, Serve
-from odradek.node.transport.call import Call, CloseConnection
-from odradek.node.transport.failures import error_response, refusal
-from odradek.security.acls import CLUSTER_NAME, AclOperation, AclResource
+from odradek.host.failures import error_response, refusal
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.node.authority import Authority
+    from odradek.access.authority import Authority
 
 __all__ = [
     "DENIED",

@@ -7,16 +7,16 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from odradek import offered
-from odradek.commands import Commands, Option
-from odradek.parent import UntilStdinEnds, end_with_stdin
-from odradek.usage import HOST_VARIABLE, UsageError
+from odradek.cli import offered
+from odradek.cli.commands import Commands, Option
+from odradek.cli.parent import UntilStdinEnds, end_with_stdin
+from odradek.cli.usage import HOST_VARIABLE, UsageError
 
 if TYPE_CHECKING:
+    from odradek.broker import Logger
     from odradek.control.serving import Listening
     from odradek.net.prepared import Prepared
     from odradek.net.serve import Hosting
-    from odradek.node.node import Logger
 
 __all__ = ["TOKEN_VARIABLE", "add_commands", "hosting_of", "print_hub"]
 
@@ -48,7 +48,7 @@ def hub(
     Prints `odradek hub ready url=URL` when clients can ask; URL/openapi.json says what.
     Open URL in a browser to see its clusters, what happens in them, and what waits for what.
     """
-    from odradek.logs import make_logger
+    from odradek.cli.logs import make_logger
 
     _need()
     from odradek.control.serving import run_hub
@@ -92,7 +92,7 @@ def _listening(address: str, token: str | None) -> Listening:
 
 
 def _need() -> None:
-    from odradek.extras import need
+    from odradek.cli.extras import need
 
     need("starlette", "uvicorn", extra="control")
 

@@ -30,19 +30,19 @@ from odradek.control.state import (
 )
 from odradek.control.telemetry import matches, push_count, push_view, pushes
 from odradek.control.waits import ClusterGone, Condition, NotYet, TookTooLong, waits_of
+from odradek.core.wording import counted, meant
+from odradek.group.classic.states import GroupState
 from odradek.group.consumer.group import ConsumerGroupState
 from odradek.group.share.group import ShareGroupState
-from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroupState
 from odradek.stuck.words import clock
 from odradek.txn.states import STATE_NAMES
-from odradek.wording import counted, meant
 
 if TYPE_CHECKING:
     from odradek.control.events import EventRing
     from odradek.net.cluster import RunningCluster
     from odradek.net.recent import Happened, Recent
-    from odradek.node.telemetry.sink import Push
+    from odradek.telemetry.sink import Push
 
 __all__ = ["ClusterGone", "TookTooLong", "wait_for"]
 

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.config.keys import INT_MAX
-from odradek.log.machine import Refused
+from odradek.core.internal_topics import CoordinatorKind, partition_for
+from odradek.core.machine import Refused
+from odradek.metadata.api.listener_certificates import unusable_certificates
 from odradek.metadata.brokers import may_lead
 from odradek.metadata.configs import Operation, Step
 from odradek.metadata.image import ResourceType
-from odradek.node.coordinators import CoordinatorKind, partition_for
-from odradek.node.hosting.epochs import force_epoch
-from odradek.node.routes.listener_certificates import unusable_certificates
 from odradek.txn.entry import EPOCH_MAX
+from odradek.txn.epochs import force_epoch
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from odradek.broker import Node
+    from odradek.metadata.controller_role import ControllerRole
     from odradek.net.cluster import RunningCluster
-    from odradek.node.hosting.controller import ControllerRole
-    from odradek.node.node import Node
 
 __all__ = ["Controls"]
 

@@ -12,8 +12,8 @@ from odradek.control.messages.events import EventBody
 from odradek.net.recent import EVENTS_MAX, Happened, Recent
 
 if TYPE_CHECKING:
-    from odradek.log.machine import Fact
-    from odradek.node.node import EventSink
+    from odradek.broker import EventSink
+    from odradek.core.machine import Fact
 
 __all__ = ["EVENTS_MAX", "EventRing", "event_body"]
 

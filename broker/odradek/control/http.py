@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from odradek.cli.usage import UsageError
 from odradek.control.conditions import TookTooLong
 from odradek.control.endpoints.asked import Asked, Endpoint, File
 from odradek.control.endpoints.events import kinds_of, seq_of
@@ -28,9 +29,8 @@ from odradek.control.hub import Hosted, Hub, Taken
 from odradek.control.messages.common import Problem
 from odradek.control.page import page_file, prefers_html
 from odradek.control.plan import PlanError, converted
-from odradek.node.event_line import json_form
-from odradek.node.rules.model import RuleError
-from odradek.usage import UsageError
+from odradek.core.event_line import json_form
+from odradek.faults.model import RuleError
 
 if TYPE_CHECKING:
     from odradek.control.events import EventRing

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from odradek.cli.usage import UsageError
 from odradek.config.table import Config
 from odradek.control.controls import Controls
 from odradek.control.events import EventRing
@@ -19,17 +20,16 @@ from odradek.control.plan import Plan, plan_of
 from odradek.control.state import broker_views
 from odradek.control.steps import add_rules
 from odradek.control.stories import read_story
+from odradek.host.cluster_spec import node_ids_of
+from odradek.metadata.controller_role import StartTopic
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.net.ports import ListenError, Port
-from odradek.node.cluster_spec import node_ids_of
-from odradek.node.hosting.controller import StartTopic
-from odradek.usage import UsageError
 
 if TYPE_CHECKING:
+    from odradek.broker import EventSink, Logger
+    from odradek.faults.model import Rule
+    from odradek.host.cluster_spec import BrokerSpec
     from odradek.net.prepared import Prepared
-    from odradek.node.cluster_spec import BrokerSpec
-    from odradek.node.node import EventSink, Logger
-    from odradek.node.rules.model import Rule
     from odradek.releases import Release
 
 __all__ = ["Hosted", "Hub", "Taken"]

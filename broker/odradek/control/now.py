@@ -29,21 +29,21 @@ from odradek.control.state import (
 )
 from odradek.control.why.groups import RESTING as RESTING_GROUPS
 from odradek.control.why.requests import waited_for
+from odradek.core.internal_topics import INTERNAL_TOPICS
+from odradek.faults.armed import seen
 from odradek.metadata.image import NO_LEADER
-from odradek.node.coordinators import INTERNAL_TOPICS
-from odradek.node.rules.armed import seen
 from odradek.txn.states import RESTING
 
 if TYPE_CHECKING:
+    from odradek.broker import Node
     from odradek.control.hub import Hosted
+    from odradek.core.flow import Wait
+    from odradek.faults.armed import SeenRequest
     from odradek.group.coordinator import GroupCoordinator
+    from odradek.host.call import Call
     from odradek.log.partition import Partition
     from odradek.metadata.image import MetadataImage
     from odradek.net.cluster import RunningCluster
-    from odradek.node.kernel.flow import Wait
-    from odradek.node.node import Node
-    from odradek.node.rules.armed import SeenRequest
-    from odradek.node.transport.call import Call
     from odradek.txn.entry import Entry
     from odradek.txn.ledger import Ledger
     from odradek.wire.messages.list_groups_response import ListedGroup

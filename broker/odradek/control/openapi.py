@@ -13,7 +13,7 @@ from odradek.control.endpoints.asked import Endpoint, File
 from odradek.control.endpoints.table import ENDPOINTS
 from odradek.control.messages.common import Problem
 from odradek.control.plan import Plan
-from odradek.node.rules.model import Rule
+from odradek.faults.model import Rule
 
 __all__ = ["document"]
 

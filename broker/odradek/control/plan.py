@@ -15,8 +15,8 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from odradek.node.rules.checks import one_of, words_of
-from odradek.node.rules.model import Rule, RuleError
+from odradek.faults.checks import one_of, words_of
+from odradek.faults.model import Rule, RuleError
 
 __all__ = ["ClusterPlan", "Plan", "PlanError", "Steps", "converted", "load_plan", "plan_of", "read_plan", "rule_of"]
 

@@ -17,6 +17,7 @@ import anyio
 import uvicorn
 from msgspec import Struct
 
+from odradek.cli.usage import UsageError
 from odradek.config.addresses import EVERYWHERE, bracketed, url_of
 from odradek.control.http import Access, make_app
 from odradek.control.hub import Hosted, Hub
@@ -24,11 +25,10 @@ from odradek.net.cluster import RunningCluster
 from odradek.net.event_loop import heeding_stops, loop_options
 from odradek.net.ports import ListenError
 from odradek.net.serve import Hosting, Start
-from odradek.usage import UsageError
 
 if TYPE_CHECKING:
+    from odradek.broker import EventSink, Logger
     from odradek.net.prepared import Prepared
-    from odradek.node.node import EventSink, Logger
 
 __all__ = ["Listening", "listen", "listening", "run_hub"]
 

@@ -20,24 +20,24 @@ from odradek.control.messages.state import (
     TopicPartitionView,
     TransactionView,
 )
-from odradek.log.machine import Answered, Refused
-from odradek.node.coordinators import INTERNAL_TOPICS
-from odradek.node.rules.armed import SeenRequest, seen
+from odradek.core.internal_topics import INTERNAL_TOPICS
+from odradek.core.machine import Answered, Refused
+from odradek.faults.armed import SeenRequest, seen
 from odradek.records.control import read_marker
 from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
 
 if TYPE_CHECKING:
+    from odradek.broker import Node
+    from odradek.core.flow import Wait
     from odradek.group.coordinator import GroupCoordinator
+    from odradek.host.call import Call
     from odradek.log.partition import Partition
     from odradek.net.cluster import RunningCluster
     from odradek.net.driver import Driver
-    from odradek.node.hosting.transactions import TransactionShard
-    from odradek.node.kernel.flow import Wait
-    from odradek.node.node import Node
-    from odradek.node.transport.call import Call
     from odradek.records.batch import Batch
     from odradek.txn.entry import Entry
     from odradek.txn.ledger import Ledger
+    from odradek.txn.shard import TransactionShard
     from odradek.wire.messages.list_groups_response import ListedGroup
 
 __all__ = [

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from odradek.control.controls import Controls
+from odradek.core.internal_topics import CoordinatorKind
 from odradek.metadata.features import TRANSACTION_VERSION
-from odradek.node.coordinators import CoordinatorKind
 
 if TYPE_CHECKING:
+    from odradek.faults.armed import Armed, SeenRequest
+    from odradek.faults.model import Rule, Step
     from odradek.net.cluster import RunningCluster
-    from odradek.node.rules.armed import Armed, SeenRequest
-    from odradek.node.rules.model import Rule, Step
 
 __all__ = ["add_rules"]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from odradek.control.messages.state import MetricView, PushView
 
 if TYPE_CHECKING:
+    from odradek.broker import Node
     from odradek.net.cluster import RunningCluster
-    from odradek.node.node import Node
-    from odradek.node.telemetry.sink import Metric, Push
+    from odradek.telemetry.sink import Metric, Push
 
 __all__ = ["matches", "push_count", "push_view", "pushes"]
 

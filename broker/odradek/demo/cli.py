@@ -7,10 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from odradek.commands import Commands, Option
-from odradek.extras import need
-from odradek.parent import UntilStdinEnds, end_with_stdin
-from odradek.usage import UsageError
+from odradek.cli.commands import Commands, Option
+from odradek.cli.extras import need
+from odradek.cli.parent import UntilStdinEnds, end_with_stdin
+from odradek.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from odradek.demo.director import DemoOptions

@@ -15,6 +15,7 @@ from anyio.abc import Process
 from anyio.to_thread import run_sync
 from msgspec import Struct
 
+from odradek.cli.usage import READY
 from odradek.demo.board import Board
 from odradek.demo.consumer import ALONE
 from odradek.demo.judge import Verdict, judge
@@ -23,7 +24,6 @@ from odradek.demo.log import LogReader
 from odradek.demo.processes import command, lines, run_until, spawned
 from odradek.demo.producer import CRASHED
 from odradek.demo.watching import EventTail, read_metrics
-from odradek.usage import READY
 
 __all__ = ["DemoFailed", "DemoOptions", "consume_command", "direct", "produce_command"]
 

@@ -9,8 +9,8 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from odradek.core.wording import counted
 from odradek.demo.transfers import Fate, Posting
-from odradek.wording import counted
 
 __all__ = [
     "AtEnd",

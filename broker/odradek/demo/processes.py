@@ -12,7 +12,7 @@ from typing import IO
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
-from odradek.parent import FLAG
+from odradek.cli.parent import FLAG
 
 __all__ = ["command", "lines", "run_until", "spawned"]
 

@@ -13,10 +13,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from odradek.core.wording import counted
 from odradek.demo.board import Board
 from odradek.demo.judge import Kind, Verdict
 from odradek.demo.log import Marks
-from odradek.wording import counted
 
 __all__ = ["Screen", "live_view", "summary"]
 

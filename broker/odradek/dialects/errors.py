@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.cli.usage import UsageError
 from odradek.config.keys import BadValue
 from odradek.config.table import BROKER_KEYS
 from odradek.dialects.errors import DialectError
 from odradek.dialects.messages import load_messages
 from odradek.dialects.tables import Tables, over
-from odradek.node.transport.router import SERVED
+from odradek.host.router import SERVED
 from odradek.releases import FEATURES, RELEASES, Range, Release
 from odradek.txn.rules import Rules, rules_of
-from odradek.usage import UsageError
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN, Codecs
 from odradek.wire.schema import snake_case

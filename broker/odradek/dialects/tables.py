@@ -18,8 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.dialects.errors import DialectError
-from odradek.node.transport.call import Around
-from odradek.node.transport.router import SERVED
+from odradek.host.call import Around
+from odradek.host.router import SERVED
 from odradek.txn.checks import Check, CheckOfOwn, Condition, Operation
 from odradek.txn.end_table import EndAction, EndAnswer
 from odradek.txn.init_table import InitAction, InitAnswer, InitRelation, RequestCheck

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.txn.states import TxnState
 from odradek.wire.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from odradek.wire.messages.describe_producers_response import DescribeProducersResponse, ProducerState
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
+    from odradek.broker import Node
     from odradek.txn.partitions import TopicPartition
 
 __all__ = ["open_transaction", "producer_state"]

@@ -13,9 +13,14 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+from odradek.core.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
 from odradek.group.alarms import Alarms
-from odradek.group.classic import ClassicGroup
-from odradek.group.classic_protocol import ClassicProtocol
+from odradek.group.classic.group import ClassicGroup
+from odradek.group.classic.member import Token
+from odradek.group.classic.protocol import ClassicProtocol
+from odradek.group.classic.rebalance import Rebalance
+from odradek.group.classic.states import GroupState
+from odradek.group.classic.waits import Waits
 from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.consumer.groups import ConsumerGroups, Group
 from odradek.group.consumer.heartbeat import Client
@@ -24,19 +29,14 @@ from odradek.group.consumer.settings import ConsumerSettings, Surroundings
 from odradek.group.consumer.topics import NO_TOPICS
 from odradek.group.folding import Folding
 from odradek.group.listing import KnownMember, awaited, described, listed, matches, members_of
-from odradek.group.member import Token
-from odradek.group.offset_protocol import OffsetProtocol
-from odradek.group.offsets import Offsets
-from odradek.group.rebalance import Rebalance
+from odradek.group.offsets.committed import Offsets
+from odradek.group.offsets.protocol import OffsetProtocol
 from odradek.group.records import group_tombstone, offset_tombstone
 from odradek.group.share.group import ShareGroup
 from odradek.group.share.groups import ShareGroups
 from odradek.group.share.records import group_tombstones as share_tombstones
-from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroup
-from odradek.group.waits import Waits
 from odradek.group.work import ExpireOffsets, GroupDue, InitializeShares, ResolvePatterns, Work
-from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult
 from odradek.wire.messages.join_group_response import JoinGroupResponse

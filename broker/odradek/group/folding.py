@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
-from odradek.group.classic import ClassicGroup
+from odradek.core.machine import Fact, LogRecord
+from odradek.group.classic.group import ClassicGroup
+from odradek.group.classic.states import GroupState
 from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.consumer.records import ConsumerKey
 from odradek.group.records import group_of
 from odradek.group.share.group import ShareGroup
 from odradek.group.share.records import ShareKey
-from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroup
-from odradek.log.machine import Fact, LogRecord
 from odradek.records.control import read_marker
 from odradek.records.record import Record, iterate_records
 from odradek.records.state import GROUP_RECORDS, Unknown, decode_key, decode_record, decode_value, kind_of
@@ -24,9 +24,9 @@ from odradek.wire.messages.offset_commit_key import OffsetCommitKey
 from odradek.wire.messages.offset_commit_value import OffsetCommitValue
 
 if TYPE_CHECKING:
+    from odradek.group.classic.rebalance import Rebalance
     from odradek.group.consumer.groups import ConsumerGroups, Group
-    from odradek.group.offsets import Offsets
-    from odradek.group.rebalance import Rebalance
+    from odradek.group.offsets.committed import Offsets
     from odradek.group.share.groups import ShareGroups
     from odradek.group.streams.groups import StreamsGroups
     from odradek.records.batch import Batch

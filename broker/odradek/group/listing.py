@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from odradek.group.classic import ClassicGroup
+from odradek.group.classic.group import ClassicGroup
+from odradek.group.classic.states import GroupState
 from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.share.group import ShareGroup
-from odradek.group.states import GroupState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from odradek.wire.messages.list_groups_response import ListedGroup

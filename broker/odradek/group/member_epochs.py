@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 

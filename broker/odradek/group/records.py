@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.group.classic import ClassicGroup
-from odradek.group.member import Member
-from odradek.group.states import GroupState
-from odradek.log.machine import LogRecord
+from odradek.core.machine import LogRecord
+from odradek.group.classic.group import ClassicGroup
+from odradek.group.classic.member import Member
+from odradek.group.classic.states import GroupState
 from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.group_metadata_key import GroupMetadataKey
 from odradek.wire.messages.group_metadata_value import GroupMetadataValue, MemberMetadata

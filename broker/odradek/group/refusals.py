@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from odradek.core.machine import Refused
 from odradek.group.modern import JOINING_EPOCH, ModernMember
-from odradek.log.machine import Refused
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["fenced", "refusal_of_epoch", "unknown_instance", "unknown_member", "unreleased"]

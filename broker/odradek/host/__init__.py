@@ -1,1 +1,1 @@
-"""What carries any subject: the registry of endpoints, and the parts of a broker that they may touch."""
+"""What carries any subject: endpoints, connections and peers, replicas and replication, shards of coordinators."""

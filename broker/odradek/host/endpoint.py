@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
-from odradek.node.transport.call import Call
+from odradek.host.call import Call
 from odradek.wire.api import Api
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import APIS, ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.authority import Authority
+    from odradek.access.authority import Authority
 
 __all__ = [
     "EVERYBODY",

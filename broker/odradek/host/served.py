@@ -42,10 +42,10 @@ class Served(NamedTuple):
 
 # ---- derived from the endpoints: python -m odradek.tools.apis
 SERVED: tuple[Served, ...] = (
-    Served(ApiKey.INIT_PRODUCER_ID, "transactions", "odradek.node.routes.transactions"),
-    Served(ApiKey.ADD_PARTITIONS_TO_TXN, "transactions", "odradek.node.routes.transactions"),
-    Served(ApiKey.ADD_OFFSETS_TO_TXN, "transactions", "odradek.node.routes.transactions"),
-    Served(ApiKey.END_TXN, "transactions", "odradek.node.routes.transactions"),
-    Served(ApiKey.DESCRIBE_TRANSACTIONS, "transactions", "odradek.node.routes.transactions", in_parts=True),
-    Served(ApiKey.LIST_TRANSACTIONS, "transactions", "odradek.node.routes.transactions"),
+    Served(ApiKey.INIT_PRODUCER_ID, "transactions", "odradek.txn.api"),
+    Served(ApiKey.ADD_PARTITIONS_TO_TXN, "transactions", "odradek.txn.api"),
+    Served(ApiKey.ADD_OFFSETS_TO_TXN, "transactions", "odradek.txn.api"),
+    Served(ApiKey.END_TXN, "transactions", "odradek.txn.api"),
+    Served(ApiKey.DESCRIBE_TRANSACTIONS, "transactions", "odradek.txn.api", in_parts=True),
+    Served(ApiKey.LIST_TRANSACTIONS, "transactions", "odradek.txn.api"),
 )

@@ -7,8 +7,8 @@ When it is used up, the oldest segments go first, those of topics that retention
 from __future__ import annotations
 
 from odradek.config.table import TopicConfig
+from odradek.core.machine import Fact
 from odradek.log.log import Log
-from odradek.log.machine import Fact
 from odradek.log.segment import SEGMENT_BYTES, Segment
 
 __all__ = ["LogStore"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from odradek.config.table import TopicConfig
+from odradek.core.machine import Fact, LogRecord, Refused, TransactionalAppend
 from odradek.log.aborted import AbortedTransaction
 from odradek.log.answers import AlreadyOpen, Appended, Duplicate, ProducerDescription, ReadResult
 from odradek.log.compaction import STEP_BYTES, Compaction, cleanable_until, is_due
@@ -18,7 +19,6 @@ from odradek.log.epochs import EpochEnd
 from odradek.log.followers import Followers
 from odradek.log.guards import Guard
 from odradek.log.log import NO_REPLICA, Log
-from odradek.log.machine import Fact, LogRecord, Refused, TransactionalAppend
 from odradek.log.offsets import OffsetAnswer, find_offset, offsets_before
 from odradek.log.producers import CachedBatch, Completed, Origin, ProducerState, Snapshot, described
 from odradek.log.replica import check_leader_epoch

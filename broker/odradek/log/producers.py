@@ -14,9 +14,9 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
+from odradek.core.machine import Refused
 from odradek.log.answers import ProducerDescription
 from odradek.log.guards import Guard, Guards
-from odradek.log.machine import Refused
 from odradek.log.markers import admit_marker
 from odradek.records.batch import CONTROL, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL, Batch
 from odradek.records.control import Marker, read_marker

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from odradek.core.machine import Refused
 from odradek.log.answers import ProducerDescription, ReadResult
 from odradek.log.epochs import NO_EPOCH, NO_OFFSET, EpochEnd
 from odradek.log.log import NO_REPLICA, Log
-from odradek.log.machine import Refused
 from odradek.log.offsets import UNKNOWN, OffsetAnswer, find_offset
 from odradek.log.producers import described
 from odradek.wire.errors import ErrorCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 from odradek.log.producers import Completed
 from odradek.records.batch import Batch
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 from odradek.wire.errors import ErrorCode
 
 __all__ = ["Change", "Failure", "Spend", "unlimited"]

@@ -14,7 +14,7 @@ from odradek.config.keys import NODE_ID_BITS, BadValue, Key, Kind, Scope, text_o
 from odradek.config.security import LISTENER_PREFIX, RECONFIGURABLE, key_of
 from odradek.config.table import BROKER_KEYS, TOPIC_KEYS, Config
 from odradek.config.without_effect import INERT_DYNAMIC_KEYS, INERT_KEYS, INERT_PER_BROKER_KEYS, INERT_PER_LISTENER_KEYS
-from odradek.java_order import hash_order
+from odradek.core.java_order import hash_order
 from odradek.metadata.change import Change, Failure
 from odradek.metadata.client_metrics import invalid_client_metrics
 from odradek.metadata.features import ELIGIBLE_REPLICAS, MIN_INSYNC

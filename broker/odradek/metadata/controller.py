@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.config.table import Config
-from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
+from odradek.core.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
 from odradek.metadata import brokers
 from odradek.metadata.assignment import PARTITIONS_PER_REQUEST_MAX, Cluster
 from odradek.metadata.change import Change, Failure, Spend, unlimited
@@ -50,8 +50,8 @@ from odradek.wire.messages.feature_level_record import FeatureLevelRecord
 from odradek.wire.messages.partition_record import PartitionRecord
 
 if TYPE_CHECKING:
+    from odradek.access.principal import Principal
     from odradek.records.batch import Batch
-    from odradek.security.principal import Principal
     from odradek.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
     from odradek.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
     from odradek.wire.messages.alter_client_quotas_request import AlterClientQuotasRequest

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
+from odradek.access.credential import ScramCredential, ScramMechanism
+from odradek.access.scram import ITERATIONS_MAX, ITERATIONS_MIN, credential_of, salted_password
 from odradek.metadata.change import Change, Failure
-from odradek.security.credential import ScramCredential, ScramMechanism
-from odradek.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, credential_of, salted_password
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,

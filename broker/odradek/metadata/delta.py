@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.access.acls import Acl
+from odradek.access.credential import ScramCredential
+from odradek.access.tokens import Token
 from odradek.metadata.image import (
     BrokerImage,
     EndpointImage,
@@ -17,9 +20,6 @@ from odradek.metadata.image import (
     ResourceType,
     TopicImage,
 )
-from odradek.security.acls import Acl
-from odradek.security.credential import ScramCredential
-from odradek.security.tokens import Token
 
 if TYPE_CHECKING:
     from odradek.wire.messages.access_control_entry_record import AccessControlEntryRecord

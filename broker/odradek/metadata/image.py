@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from odradek.security.acls import Acl
-from odradek.security.credential import ScramCredential
-from odradek.security.tokens import Token
+from odradek.access.acls import Acl
+from odradek.access.credential import ScramCredential
+from odradek.access.tokens import Token
 
 __all__ = [
     "CLIENT_ID",

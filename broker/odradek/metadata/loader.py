@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 from odradek.metadata.delta import Delta
 from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.records.record import iterate_records

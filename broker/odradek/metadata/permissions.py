@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from odradek.metadata.change import Change, Failure
-from odradek.metadata.placement import random_id
-from odradek.security.acls import (
+from odradek.access.acls import (
     CLUSTER_NAME,
     Acl,
     AclFilter,
@@ -18,6 +16,8 @@ from odradek.security.acls import (
     Permission,
     invalid_host,
 )
+from odradek.metadata.change import Change, Failure
+from odradek.metadata.placement import random_id
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.access_control_entry_record import AccessControlEntryRecord
 from odradek.wire.messages.create_acls_response import AclCreationResult, CreateAclsResponse

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.access.principal import Principal
+from odradek.access.tokens import Token, token_hmac
 from odradek.config.keys import LONG_MAX
 from odradek.metadata.change import Change
-from odradek.security.principal import Principal
-from odradek.security.tokens import Token, token_hmac
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_delegation_token_response import CreateDelegationTokenResponse
 from odradek.wire.messages.delegation_token_record import DelegationTokenRecord

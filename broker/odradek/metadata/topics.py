@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 from odradek.metadata.assignment import (
     Assignments,
     Cluster,

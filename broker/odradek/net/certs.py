@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 
 __all__ = ["Certificates", "facts_of", "make_certificates", "pem_of_pkcs12"]
 

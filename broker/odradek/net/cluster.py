@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from odradek.access.listener_logins import LoginsRefused
+from odradek.access.listeners import Listener, ListenersError, read_listeners
+from odradek.access.principal import RulesError
+from odradek.broker import EventSink, Logger, Node
+from odradek.cli.extras import need
+from odradek.cli.usage import UsageError
 from odradek.config.addresses import bracketed, reachable
-from odradek.extras import need
+from odradek.core.wording import counted
+from odradek.host.cluster_spec import BrokerSpec, ClusterSpec, Endpoint, node_ids_of, racks_of
+from odradek.host.events import MetadataAdvanced, Stopping
 from odradek.log.log_store import LogStore
+from odradek.metadata import membership
+from odradek.metadata.controller_role import ControllerRole, StartRefused, StartTopic
 from odradek.metadata.image import NO_LEADER
 from odradek.net.changes import Changes
 from odradek.net.clock import Clock
@@ -23,23 +33,13 @@ from odradek.net.passing import pass_time
 from odradek.net.ports import BACKLOG, ListenError, Port
 from odradek.net.post import Post
 from odradek.net.protocol import ClientProtocol
-from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, Endpoint, node_ids_of, racks_of
-from odradek.node.events import MetadataAdvanced, Stopping
-from odradek.node.hosting import membership
-from odradek.node.hosting.controller import ControllerRole, StartRefused, StartTopic
-from odradek.node.node import EventSink, Logger, Node
-from odradek.node.transport.logins import LoginsRefused
-from odradek.security.listeners import Listener, ListenersError, read_listeners
-from odradek.security.principal import RulesError
-from odradek.usage import UsageError
 from odradek.wire.errors import ErrorCode
-from odradek.wording import counted
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
+    from odradek.faults.rule_set import RuleSet
     from odradek.metadata.image import PartitionImage
     from odradek.net.listener_tls import ListenerTls
-    from odradek.node.rules.rule_set import RuleSet
 
 __all__ = ["RunningCluster", "start_cluster"]
 
@@ -122,7 +122,7 @@ class RunningCluster:
     @cached_property
     def rules(self) -> RuleSet:
         """What is to happen to which requests; imported by the first rule."""
-        from odradek.node.rules.rule_set import RuleSet
+        from odradek.faults.rule_set import RuleSet
 
         nodes = partial(map, _node_of, self.drivers.values())
         return RuleSet(nodes=nodes, act=self._act_on, seed=self._seed, changed=self.changes.tell)

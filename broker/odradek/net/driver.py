@@ -11,9 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
-from odradek.net.changes import Changes
-from odradek.net.protocol import ClientProtocol
-from odradek.node.events import (
+from odradek.host.events import (
     Advance,
     Announce,
     Command,
@@ -37,11 +35,13 @@ from odradek.node.events import (
     Tick,
     Turn,
 )
+from odradek.net.changes import Changes
+from odradek.net.protocol import ClientProtocol
 
 if TYPE_CHECKING:
+    from odradek.broker import Node
     from odradek.net.clock import Clock
     from odradek.net.post import Post
-    from odradek.node.node import Node
 
 __all__ = ["Driver"]
 

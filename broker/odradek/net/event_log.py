@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import structlog
 
-from odradek.node.event_line import event_head, event_line
-from odradek.usage import UsageError
-from odradek.wording import counted
+from odradek.cli.usage import UsageError
+from odradek.core.event_line import event_head, event_line
+from odradek.core.wording import counted
 
 if TYPE_CHECKING:
-    from odradek.log.machine import Fact
-    from odradek.node.node import Logger
+    from odradek.broker import Logger
+    from odradek.core.machine import Fact
 
 __all__ = ["EventLog"]
 

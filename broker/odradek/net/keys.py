@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from odradek.cli.usage import UsageError
 from odradek.config.table import Config
-from odradek.usage import UsageError
 
 __all__ = ["KeyFileError", "with_keys"]
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from odradek.cli.extras import need
 from odradek.config.keys import BadValue
 from odradek.config.security import LISTENER_PREFIX, RECONFIGURABLE, SecurityConfig
 from odradek.config.table import ConfigSource
-from odradek.extras import need
 from odradek.net.tls import Identity, Telling, TlsError, load_identity, make_context, pem_of_trusted, trust, use
 
 if TYPE_CHECKING:
+    from odradek.broker import Logger
     from odradek.config.table import Config
-    from odradek.node.node import Logger
 
 __all__ = ["ListenerTls", "settings_of"]
 

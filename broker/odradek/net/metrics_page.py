@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from odradek.net.cluster import RunningCluster

@@ -6,7 +6,7 @@ import errno
 import socket
 import sys
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 
 __all__ = ["BACKLOG", "ListenError", "Port"]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from odradek.extras import need
+from odradek.cli.extras import need
+from odradek.cli.usage import UsageError
 from odradek.net.client_settings import CLIENT, Access
-from odradek.usage import UsageError
 
 if TYPE_CHECKING:
     from odradek.net.certs import Certificates

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from odradek.node.events import Clogged, Connected, Disconnected, Drained, Received
+from odradek.host.events import Clogged, Connected, Disconnected, Drained, Received
 
 if TYPE_CHECKING:
     from ssl import SSLObject
 
-    from odradek.node.events import Event
+    from odradek.host.events import Event
 
 __all__ = ["ClientProtocol"]
 

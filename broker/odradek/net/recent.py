@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from odradek.core.event_line import event_head, event_line
 from odradek.net.clock import Clock
-from odradek.node.event_line import event_head, event_line
 
 if TYPE_CHECKING:
-    from odradek.log.machine import Fact
-    from odradek.node.node import EventSink
+    from odradek.broker import EventSink
+    from odradek.core.machine import Fact
 
 __all__ = ["EVENTS_MAX", "Happened", "Recent"]
 

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio
 from msgspec import Struct
 
+from odradek.cli.usage import UsageError
 from odradek.config.addresses import url_of
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.net.event_loop import heeding_stops, loop_options
 from odradek.net.garbage import Garbage
-from odradek.usage import UsageError
 
 if TYPE_CHECKING:
+    from odradek.broker import EventSink, Logger
     from odradek.config.table import Config
+    from odradek.metadata.controller_role import StartTopic
     from odradek.net.event_log import EventLog
     from odradek.net.metrics_page import MetricsPage
     from odradek.net.ports import Port
-    from odradek.node.hosting.controller import StartTopic
-    from odradek.node.node import EventSink, Logger
     from odradek.releases import Release
 
 __all__ = ["Hosting", "Ready", "ServeOptions", "Start", "alone", "serve"]

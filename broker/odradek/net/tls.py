@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from odradek.security.principal import distinguished_name
-from odradek.usage import UsageError
+from odradek.access.principal import distinguished_name
+from odradek.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from odradek.broker import Logger
     from odradek.config.security import SecurityConfig
-    from odradek.node.node import Logger
 
 __all__ = ["Identity", "TlsError", "load_identity", "make_context", "name_of_client", "pem_of_trusted", "trust", "use"]
 
@@ -282,7 +282,7 @@ def _pkcs12(data: bytes, password: str | None, location: str, kind: str) -> tupl
     """What a store of Java holds, as PEM, and what its key is called."""
     if data[:4] == b"\xfe\xed\xfe\xed":
         raise TlsError(f"{location} is in Java's old format JKS; PEM and PKCS12 are read (keytool -importkeystore).")
-    from odradek.extras import need
+    from odradek.cli.extras import need
 
     need("cryptography", extra="certs")
     from odradek.net.certs import pem_of_pkcs12

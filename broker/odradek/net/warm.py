@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from odradek.node.transport.router import Router
+from odradek.host.router import Router
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def pieces(release: Release) -> Iterator[Callable[[], object]]:
 
 def _groups() -> None:
     import odradek.group.coordinator
-    import odradek.node.hosting.groups
+    import odradek.group.shard
 
 
 def _newer_groups() -> None:
@@ -74,12 +74,12 @@ def _newer_groups() -> None:
 
 
 def _transactions() -> None:
-    import odradek.node.hosting.transactions
     import odradek.txn.rules
+    import odradek.txn.shard
 
 
 def _verification() -> None:
-    import odradek.node.admission
+    import odradek.txn.admission
 
 
 def _changes() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.log.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
+from odradek.core.machine import Answered, Decision, Fact, LogRecord, Machine, Proposed, Refused
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_key, decode_value
 from odradek.share.state import (

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from msgspec import Struct
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.share.state import NO_OFFSET, Delivery, ShareKey, ShareState, StateBatch
 from odradek.share.stretches import NOBODY, Lot, Stretch, Stretches
 from odradek.wire.errors import ErrorCode

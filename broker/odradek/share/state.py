@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from odradek.log.machine import LogRecord
+from odradek.core.machine import LogRecord
 from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.share_snapshot_key import ShareSnapshotKey
 from odradek.wire.messages.share_snapshot_value import ShareSnapshotValue

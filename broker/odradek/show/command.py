@@ -11,7 +11,8 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from odradek.commands import Argument, Commands, Option
+from odradek.cli.commands import Argument, Commands, Option
+from odradek.cli.usage import UsageError
 from odradek.show.difference import Difference, difference
 from odradek.show.events import Fields
 from odradek.show.exports import FORMS as EXPORTS
@@ -19,7 +20,6 @@ from odradek.show.exports import Form
 from odradek.show.history import History, history_of
 from odradek.show.transaction import only
 from odradek.show.window import EVENTS_MAX, read_window
-from odradek.usage import UsageError
 
 __all__ = ["FORMS", "Shown", "add_commands"]
 

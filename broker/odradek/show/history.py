@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from odradek.core.wording import counted
 from odradek.show.attribution import attributed
 from odradek.show.events import Event, Fields
 from odradek.show.kips import kip_of_api, kip_of_kind
 from odradek.show.places import Lane, LaneKind, lanes_of, places_of
 from odradek.show.words import text_of
-from odradek.wording import counted
 
 __all__ = ["ANSWERS", "History", "Lane", "LaneKind", "Step", "history_of", "window_note"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from odradek.cli.usage import UsageError
 from odradek.show.attribution import MESSAGES, TRANSACTIONAL
 from odradek.show.history import History, Lane, Step
 from odradek.show.places import VERIFICATION
-from odradek.usage import UsageError
 
 __all__ = ["of_transaction", "only"]
 

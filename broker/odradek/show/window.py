@@ -15,11 +15,11 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from odradek.cli.usage import UsageError
+from odradek.core.wording import counted
 from odradek.show.events import Event, Fields, Value, event_of, is_like_an_event
 from odradek.show.history import window_note
 from odradek.show.search import lines_about
-from odradek.usage import UsageError
-from odradek.wording import counted
 
 __all__ = ["EVENTS_MAX", "WHY", "Window", "read_window"]
 

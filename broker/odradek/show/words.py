@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
 
+from odradek.core.wording import counted
 from odradek.show.events import Fields
-from odradek.wording import counted
 
 __all__ = ["NO_ANSWER", "api_name", "text_of"]
 

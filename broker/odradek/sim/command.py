@@ -19,11 +19,13 @@ from typing import Annotated, NoReturn
 from msgspec import Struct, ValidationError
 from msgspec.structs import replace
 
-from odradek.commands import Commands, Option
+from odradek.cli.commands import Commands, Option
+from odradek.cli.parent import end_with_parent
+from odradek.cli.usage import UsageError
 from odradek.control.plan import PlanError, load_plan
+from odradek.core.wording import counted
 from odradek.dialects.load import load, names
-from odradek.node.rules.model import Rule, RuleError
-from odradek.parent import end_with_parent
+from odradek.faults.model import Rule, RuleError
 from odradek.sim.checks.event_log import check
 from odradek.sim.findings.event_files import calm_run, write_events
 from odradek.sim.findings.shrink import shrink
@@ -33,8 +35,6 @@ from odradek.sim.run import Report, Run
 from odradek.sim.schedules.schedule import Schedule, read_schedule, schedule_text
 from odradek.sim.workloads.catalogue import FOCUSES
 from odradek.sim.workloads.draw import Settings, draw
-from odradek.usage import UsageError
-from odradek.wording import counted
 
 __all__ = ["ALL", "Found", "Switch", "add_commands", "find", "sim"]
 

@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.msgpack import encode
 
+from odradek.core.machine import Fact
 from odradek.dialects.load import load, producer_class
 from odradek.dialects.producer import Producer as Core
-from odradek.log.machine import Fact
 from odradek.log.partition import Partition
 from odradek.sim.checks.at_rest import PARTITIONS, TIMEOUT_CHECKS_MS, Checks
 from odradek.sim.checks.descriptions import silent_problems, watchers_problems

@@ -12,8 +12,8 @@ from typing import Annotated, ParamSpec, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from odradek.node.hosting.controller import StartTopic
-from odradek.node.rules.armed import Armed
+from odradek.faults.armed import Armed
+from odradek.metadata.controller_role import StartTopic
 
 __all__ = ["checked", "checked_topics", "checked_types"]
 

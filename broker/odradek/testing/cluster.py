@@ -11,18 +11,18 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from odradek.broker import EventSink, Logger, Node
+from odradek.cli.logs import make_logger
 from odradek.config.table import Config
 from odradek.control.controls import Controls
-from odradek.logs import make_logger
+from odradek.core.internal_topics import CoordinatorKind
+from odradek.faults.armed import Armed
+from odradek.faults.model import Rule
+from odradek.host.cluster_spec import node_ids_of
+from odradek.metadata.controller_role import StartTopic
 from odradek.metadata.features import TRANSACTION_VERSION
 from odradek.net.cluster import RunningCluster, start_cluster
 from odradek.net.recent import Recent
-from odradek.node.cluster_spec import node_ids_of
-from odradek.node.coordinators import CoordinatorKind
-from odradek.node.hosting.controller import StartTopic
-from odradek.node.node import EventSink, Logger, Node
-from odradek.node.rules.armed import Armed
-from odradek.node.rules.model import Rule
 from odradek.releases import Release
 from odradek.testing import proof, witness
 from odradek.testing.arguments import checked, checked_topics, checked_types
@@ -33,7 +33,7 @@ from odradek.testing.loops import in_loop, runs_here
 if TYPE_CHECKING:
     from odradek.net.client_settings import Access
     from odradek.net.prepared import Prepared
-    from odradek.node.telemetry.sink import Push
+    from odradek.telemetry.sink import Push
 
 __all__ = ["Cluster"]
 
@@ -358,7 +358,7 @@ class Cluster:
     def reload_certificates(self) -> None:
         """Read the keys and certificates of every listener again; connections that stand keep theirs.
 
-        Raises `odradek.usage.UsageError` where they cannot be used, and goes on with those from before.
+        Raises `odradek.cli.usage.UsageError` where they cannot be used, and goes on with those from before.
         """
         self._call(self._controls.reload_certificates)
 

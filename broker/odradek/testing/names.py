@@ -1,9 +1,9 @@
 """What is public in `odradek.testing`, imported by the first who names one of these."""
 
-from odradek.node.hosting.controller import StartTopic
-from odradek.node.rules.armed import Armed
-from odradek.node.rules.model import Rule, RuleError
-from odradek.node.rules.one_line import rule
+from odradek.faults.armed import Armed
+from odradek.faults.model import Rule, RuleError
+from odradek.faults.one_line import rule
+from odradek.metadata.controller_role import StartTopic
 from odradek.testing.cluster import Cluster
 from odradek.wire.registry import ApiKey
 

@@ -8,14 +8,14 @@ from os import PathLike
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from odradek.faults.model import Rule
 from odradek.net.cluster import RunningCluster
-from odradek.node.rules.model import Rule
 from odradek.testing.loops import in_loop
 from odradek.testing.witness import RUNNING
 
 if TYPE_CHECKING:
     from odradek.control.plan import Plan
-    from odradek.node.rules.armed import Armed
+    from odradek.faults.armed import Armed
 
 __all__ = ["add_rules", "end", "raise_what_rules_say", "rules_of", "story", "unmet", "verify_running"]
 

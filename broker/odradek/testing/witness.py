@@ -19,8 +19,8 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
+from odradek.core.wording import counted
 from odradek.testing.loops import in_loop
-from odradek.wording import counted
 
 if TYPE_CHECKING:
     from odradek.control.messages.why import WhyView

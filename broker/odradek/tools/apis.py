@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import odradek
+from odradek.broker import Families
 from odradek.host.endpoint import Endpoint, endpoints_of
-from odradek.node.node import Families
 from odradek.sim import World
 from odradek.wire.registry import APIS
 

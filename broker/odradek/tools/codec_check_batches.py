@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from odradek.core.wording import counted
 from odradek.records.batch import Batch, InvalidBatch, TimestampType
 from odradek.records.compression import Compression
 from odradek.records.control import ControlType, control_type, read_marker
@@ -18,7 +19,6 @@ from odradek.records.message_set import Message, iterate_messages
 from odradek.records.record import Record, build_batch, iterate_records
 from odradek.tools.codec_check_compare import NotAVector, compare_bytes, difference, hexadecimal
 from odradek.wire.errors import ErrorCode
-from odradek.wording import counted
 
 __all__ = ["check_batches"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from odradek.cli.usage import UsageError
 from odradek.net.client import BlockingClient, split_address
-from odradek.usage import UsageError
 from odradek.wire.errors import DecodeError, ErrorCode
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest
 

@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import product
 
 from odradek.host.endpoint import endpoints_of
-from odradek.node.routes.transactions import TransactionApi
+from odradek.txn.api import TransactionApi
 from odradek.txn.checks import CHECKS
 from odradek.txn.end_table import END_TXN, END_TXN_BUMPING, EndTable
 from odradek.txn.init_table import INIT, REQUEST_CHECKS, InitRelation

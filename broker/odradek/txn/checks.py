@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.txn.entry import EPOCH_LAST_USABLE, Entry
 from odradek.txn.states import PREPARED, EpochRelation
 from odradek.wire.errors import ErrorCode

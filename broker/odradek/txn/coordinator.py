@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.log.machine import Answered, Decision, Fact, Proposed, Refused
+from odradek.core.machine import Answered, Decision, Fact, Proposed, Refused
 from odradek.txn import transitions
 from odradek.txn.checks import Claim, Operation, epoch_relation, refusal
 from odradek.txn.end_table import EndAction

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.txn.entry import EPOCH_LAST_USABLE, NONE, TIMEOUT_NEVER, Entry
 from odradek.txn.states import PREPARED, RESTING, TxnState
 from odradek.wire.errors import ErrorCode

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.log.machine import Fact, LogRecord, Machine, Parked, Proposed
+from odradek.core.machine import Fact, LogRecord, Machine, Parked, Proposed
 from odradek.records.record import iterate_records
 from odradek.txn.deadlines import Deadlines, next_tick
 from odradek.txn.entry import NONE, Entry, decode_id, encode_id, value_version

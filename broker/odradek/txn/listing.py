@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.txn.partitions import by_topic
 from odradek.txn.states import STATE_NAMES
 from odradek.wire.errors import ErrorCode

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from odradek.log.machine import Answered, Decision, Fact, Machine, Parked
+from odradek.core.machine import Answered, Decision, Fact, Machine, Parked
 from odradek.txn.partitions import TopicPartition, by_topic
 from odradek.txn.rules import SHIPPED, Rules
 from odradek.txn.verification_errors import TransactionOperation

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odradek.security.jaas import JaasError, login_options
-from odradek.usage import UsageError
+from odradek.access.jaas import JaasError, login_options
+from odradek.cli.usage import UsageError
 from odradek_pipeline.access.properties import parse_properties
 from odradek_pipeline.access.stores import pem_of_store
 

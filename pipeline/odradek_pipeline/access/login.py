@@ -12,9 +12,9 @@ from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from typing import cast
 
+from odradek.access.credential import ScramMechanism
+from odradek.access.scram import salted_password
 from odradek.net.client import BlockingClient
-from odradek.security.credential import ScramMechanism
-from odradek.security.scram import salted_password
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from odradek.wire.messages.sasl_authenticate_response import SaslAuthenticateResponse

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 
 __all__ = ["pem_of_store"]
 

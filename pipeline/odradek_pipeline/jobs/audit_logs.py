@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from odradek.node.coordinators import partition_for
+from odradek.core.internal_topics import partition_for
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import decision_frame, exchanged, lacking_markers, undecided, wrong_outcomes
 from odradek_pipeline.group_offsets import GroupOffsets, offsets_behind_end, read_group_offsets

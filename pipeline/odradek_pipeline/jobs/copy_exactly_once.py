@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.streaming.query import StreamingQuery
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 from odradek_pipeline.access.config import PLAINTEXT, ClientConfig
 
 __all__ = ["CopyJob", "PROGRESS", "check_topics", "copy_partition", "start_copy"]

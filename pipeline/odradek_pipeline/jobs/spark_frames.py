@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from odradek.node.coordinators import partition_for
+from odradek.core.internal_topics import partition_for
 from odradek_pipeline.coordinators import Coordinators
 from odradek_pipeline.decisions import DECISION_COLUMNS
 from odradek_pipeline.layout import FileKind, Problem

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 from msgspec import Struct
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 from odradek.wire import registry
 from odradek.wire.errors import DecodeError, ErrorCode
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest

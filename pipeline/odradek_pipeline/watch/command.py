@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from odradek.commands import Option
+from odradek.cli.commands import Option
 from odradek_pipeline.needs import need
 
 __all__ = ["CommandConfig", "watch"]

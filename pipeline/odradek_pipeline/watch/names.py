@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from odradek.node.coordinators import partition_for
+from odradek.core.internal_topics import partition_for
 from odradek.records.batch import InvalidBatch, batches
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_key, decode_value

@@ -17,8 +17,8 @@ from typing import IO
 
 import msgspec
 
+from odradek.cli.usage import UsageError
 from odradek.net.metrics_page import MetricsPage
-from odradek.usage import UsageError
 from odradek_pipeline.access.config import PLAINTEXT, ClientConfig
 from odradek_pipeline.watch.brokers import Brokers
 from odradek_pipeline.watch.look import take_look

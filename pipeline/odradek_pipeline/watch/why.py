@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.core.internal_topics import INTERNAL_TOPICS
 from odradek.stuck.sentences import (
     OpenTransaction,
     consumers_stop,

@@ -22,7 +22,7 @@ from tests.oracle.releases.real import ReleasedKafka
 from odradek.testing import Cluster
 
 if TYPE_CHECKING:
-    from odradek.log.machine import Fact
+    from odradek.core.machine import Fact
 
 __all__ = ["Outcome", "play_against_kafka", "play_cell"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from odradek.log.machine import Proposed
+from odradek.core.machine import Proposed
+from odradek.host.events import Command, MetadataAdvanced
 from odradek.metadata.controller import Controller
-from odradek.node.events import Command, MetadataAdvanced
 from odradek.records.record import iterate_records
 from odradek.records.state import decode_metadata
 from odradek.sim import World

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct
 from tests.unit.metadata.helpers import World, batch_of, override, topic, topic_id
 
-from odradek.log.machine import Proposed
+from odradek.core.machine import Proposed
 from odradek.metadata.features import METADATA_TRANSACTIONS
 from odradek.metadata.loader import MetadataLoader
 from odradek.metadata.snapshot import snapshot_records

@@ -21,7 +21,7 @@ from tests.kips.helpers import (
     judged,
 )
 
-from odradek.node.transport.call import Call
+from odradek.host.call import Call
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from odradek.wire.messages.api_versions_request import ApiVersionsRequest

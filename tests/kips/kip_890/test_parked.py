@@ -19,7 +19,7 @@ from tests.kips.helpers import (
     judged,
 )
 
-from odradek.node.rules.armed import Armed
+from odradek.faults.armed import Armed
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.delete_topics_request import DeleteTopicsRequest

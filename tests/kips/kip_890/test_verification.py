@@ -20,7 +20,7 @@ from tests.kips.helpers import (
     old_clients,
 )
 
-from odradek.node.rules.armed import Armed
+from odradek.faults.armed import Armed
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 

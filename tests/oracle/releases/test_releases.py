@@ -19,7 +19,7 @@ from tests.oracle.session import Stage, Stages, needs
 from tests.oracle.transcript import difference
 
 from odradek.config.table import Config
-from odradek.node.transport.router import SERVED, Router
+from odradek.host.router import SERVED, Router
 from odradek.releases import FEATURES, RELEASES, release_of
 from odradek.testing import Cluster
 from odradek.wire.registry import ApiKey

@@ -135,7 +135,7 @@ def shared(root: Path) -> None:
 
 def same_partition(root: Path) -> bytes:
     """Another id of four letters that belongs into the same partition."""
-    from odradek.node.coordinators import partition_for
+    from odradek.core.internal_topics import partition_for
 
     number = int(coordinators(root).name.rpartition("-")[2])
     return next(name.encode() for name in (f"x{at:03}" for at in range(99)) if partition_for(name, 3) == number)

@@ -33,7 +33,7 @@ from tests.pipeline.corpus.fault import (
 )
 from tests.pipeline.corpus.faults_of_logs import coordinators
 
-from odradek.node.coordinators import partition_for
+from odradek.core.internal_topics import partition_for
 from odradek.records.batch import parse_batch
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch, iterate_records

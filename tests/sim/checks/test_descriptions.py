@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.sim.late import late_record
 
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 from odradek.sim.checks.descriptions import WORK_MS, silent_problems, watchers_problems
 from odradek.sim.clients.describing_admins import Group, Told, Watcher
 from odradek.sim.run import Run

@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from odradek.commands import Commands
+from odradek.cli.commands import Commands
+from odradek.cli.usage import UsageError
 from odradek.sim.command import add_commands
 from odradek.sim.model.promises import Violation
 from odradek.sim.run import Run
 from odradek.sim.schedules.schedule import Schedule
 from odradek.sim.workloads.draw import Settings, draw
 from odradek.testing import Cluster
-from odradek.usage import UsageError
 
 PLAYED = [
     "late-produce-after-abort",

@@ -8,8 +8,8 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.metadata.image import MetadataImage
-from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.sim.checks.lookups import epoch_problems, lookup_problems, metadata_images
 from odradek.sim.clients.directories import find_request, metadata_request
 from odradek.sim.clients.lookup_clients import NEWS_MS

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec import Struct
 
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 from odradek.sim.checks.offsets import Told, shared_offset_problems, used_groups
 from odradek.sim.findings.story import tell
 from odradek.sim.model.promises import PROMISES, Problem, Violation

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.sim.clients.directories import Directory, Known, Lookups
 from odradek.sim.run import Run
 from odradek.sim.schedules.schedule import Player

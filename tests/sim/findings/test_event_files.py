@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.sim.late import late_record
 
-from odradek.commands import Commands
+from odradek.cli.commands import Commands
 from odradek.sim.command import add_commands
 from odradek.sim.findings.event_files import calm_run, event_lines
 from odradek.sim.run import Run, run

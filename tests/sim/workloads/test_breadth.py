@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 from tests.sim.late import late_record
 
+from odradek.faults.model import Rule
+from odradek.faults.one_line import rule
 from odradek.log.producers import ProducerState, Snapshot
-from odradek.node.rules.model import Rule
-from odradek.node.rules.one_line import rule
 from odradek.sim.checks.offsets import offset_at_rest, state_at_rest, used_groups
 from odradek.sim.run import Run
 from odradek.sim.schedules.schedule import Deed, Schedule

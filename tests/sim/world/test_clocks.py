@@ -9,7 +9,7 @@ from tests.kips.cluster import Cluster
 from tests.kips.helpers import OK, P
 from tests.kips.producer import Producer
 
-from odradek.node.events import Turn
+from odradek.host.events import Turn
 from odradek.sim.run import KEPT_MS, Run
 from odradek.sim.schedules.nemesis import DAY_MS, HOUR_MS, Nemesis
 from odradek.sim.workloads.draw import draw

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.control.messages.clusters import NewCluster
 from odradek.control.plan import PlanError, converted, load_plan, plan_of, read_plan, rule_of
-from odradek.node.rules.one_line import rule
+from odradek.faults.one_line import rule
 
 PLAN = """\
 rules:

@@ -7,9 +7,9 @@ from itertools import count
 from typing import Any
 
 from odradek.config.table import Config
+from odradek.core.machine import Answered, Awaited, LogRecord, Parked, Proposed, Refused, TransactionalAppend
+from odradek.group.classic.member import Token
 from odradek.group.coordinator import ExpireOffsets, GroupCoordinator, GroupDue
-from odradek.group.member import Token
-from odradek.log.machine import Answered, Awaited, LogRecord, Parked, Proposed, Refused, TransactionalAppend
 from odradek.records.batch import Batch, parse_batch, stamp
 from odradek.records.control import end_txn_marker
 from odradek.records.record import Record, build_batch, iterate_records

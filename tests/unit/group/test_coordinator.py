@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tests.unit.group.classic.test_protocol import stable_pair, stable_static_pair
 from tests.unit.group.desk import REBALANCE_MS, SESSION_MS, START, Desk
-from tests.unit.group.test_classic_protocol import stable_pair, stable_static_pair
 
+from odradek.core.machine import LogRecord, Parked, Refused
 from odradek.group.work import ExpireOffsets, GroupDue
-from odradek.log.machine import LogRecord, Parked, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 

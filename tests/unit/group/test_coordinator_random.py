@@ -10,10 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.examples import examples
 from tests.unit.group.desk import SESSION_MS, Desk, error_of
 
-from odradek.group.classic import ClassicGroup
-from odradek.group.member import GONE
-from odradek.group.states import GroupState
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
+from odradek.group.classic.group import ClassicGroup
+from odradek.group.classic.member import GONE
+from odradek.group.classic.states import GroupState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.join_group_response import JoinGroupResponse
 from odradek.wire.messages.sync_group_response import SyncGroupResponse

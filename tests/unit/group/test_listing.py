@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.group.desk import Desk, subscription
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.wire.errors import ErrorCode
 
 

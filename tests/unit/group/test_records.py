@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from tests.unit.group.desk import subscription
 
-from odradek.group.classic import ClassicGroup
-from odradek.group.member import Member
+from odradek.core.machine import LogRecord
+from odradek.group.classic.group import ClassicGroup
+from odradek.group.classic.member import Member
+from odradek.group.classic.states import GroupState
 from odradek.group.records import (
     empty_group_record,
     group_of,
@@ -12,8 +14,6 @@ from odradek.group.records import (
     offset_record,
     offset_tombstone,
 )
-from odradek.group.states import GroupState
-from odradek.log.machine import LogRecord
 from odradek.records.state import decode_value
 from odradek.wire.messages.group_metadata_value import GroupMetadataValue
 from odradek.wire.messages.offset_commit_value import OffsetCommitValue

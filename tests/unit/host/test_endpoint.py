@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from odradek.access.acls import AclOperation, AclResource
 from odradek.access.needs import allowed
+from odradek.broker import Families
+from odradek.host.call import Call
 from odradek.host.endpoint import EVERYBODY, ClashingEndpoints, Since, endpoint, endpoints_of
 from odradek.host.served import SERVED
-from odradek.node.node import Families
-from odradek.node.routes.transactions import TransactionApi
-from odradek.node.transport.call import Call
-from odradek.security.acls import AclOperation, AclResource
 from odradek.sim import World
 from odradek.tools import apis
+from odradek.txn.api import TransactionApi
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.apis import END_TXN, LIST_TRANSACTIONS
 from odradek.wire.messages.end_txn_request import EndTxnRequest

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.config.table import TopicConfig
+from odradek.core.machine import Refused
 from odradek.log.log import Log
 from odradek.log.log_store import LogStore
-from odradek.log.machine import Refused
 from odradek.log.partition import AlreadyOpen, Appended, Duplicate, Guard, Partition
 from odradek.records.batch import Batch, batches, parse_batch
 from odradek.records.compression import Compression

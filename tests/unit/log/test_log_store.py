@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.unit.log.helpers import GIB, NOW, TOPIC_ID, batch, new_log, new_partition, new_store
 
 from odradek.config.table import TopicConfig
+from odradek.core.machine import Refused
 from odradek.log.log import Log
 from odradek.log.log_store import LogStore
-from odradek.log.machine import Refused
 from odradek.log.segment import SEGMENT_BYTES
 from odradek.wire.errors import ErrorCode
 

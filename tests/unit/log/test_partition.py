@@ -15,8 +15,8 @@ from tests.unit.log.helpers import (
     values,
 )
 
+from odradek.core.machine import LogRecord, Refused, TransactionalAppend
 from odradek.log.epochs import EpochEnd
-from odradek.log.machine import LogRecord, Refused, TransactionalAppend
 from odradek.log.partition import Appended, Partition, ProducerDescription, ReadResult
 from odradek.records.batch import TimestampType, batches
 from odradek.records.record import iterate_records

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.unit.log.helpers import NOW, Leader, batch, error, new_log, new_partition
 
+from odradek.core.machine import Refused
 from odradek.log.compaction import Compaction
 from odradek.log.followers import NEVER
 from odradek.log.guards import Guard
-from odradek.log.machine import Refused
 from odradek.log.partition import Appended, Duplicate, Partition
 from odradek.log.producers import CACHED_BATCHES, Origin, ProducerState
 from odradek.records.batch import Batch

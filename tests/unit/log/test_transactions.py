@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.log.helpers import NOW, Leader, batch, error, kinds, new_partition, values
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.log.partition import AlreadyOpen, Appended, Duplicate, Guard, ProducerDescription, ReadResult
 from odradek.wire.errors import ErrorCode
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from odradek.config.table import Config
-from odradek.log.machine import Answered, Decision, Proposed
+from odradek.core.machine import Answered, Decision, Proposed
 from odradek.metadata.assignment import Cluster
 from odradek.metadata.brokers import registration
 from odradek.metadata.controller import Controller

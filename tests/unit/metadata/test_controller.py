@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from tests.unit.metadata.helpers import NOW, World
 
-from odradek.log.machine import Answered, Proposed, Refused
+from odradek.core.machine import Answered, Proposed, Refused
 from odradek.metadata.controller import Activation, Fencing
 from odradek.records.state import decode_metadata
 from odradek.wire.errors import ErrorCode

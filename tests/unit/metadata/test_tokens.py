@@ -6,14 +6,14 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.access.principal import Principal
+from odradek.access.tokens import Token, token_hmac
 from odradek.config.keys import LONG_MAX
 from odradek.config.security import SecurityConfig
 from odradek.metadata.delta import Delta
 from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.metadata.snapshot import snapshot_records
 from odradek.metadata.tokens import create_token, expire_token, remove_expired, renew_token
-from odradek.security.principal import Principal
-from odradek.security.tokens import Token, token_hmac
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_delegation_token_request import CreatableRenewers, CreateDelegationTokenRequest
 from odradek.wire.messages.expire_delegation_token_request import ExpireDelegationTokenRequest

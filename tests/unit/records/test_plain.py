@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.log.machine import LogRecord
+from odradek.core.machine import LogRecord
 from odradek.records.batch import CONTROL, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TRANSACTIONAL, Batch, parse_batch
 from odradek.records.plain import plain_batch
 from odradek.records.record import Record, build_batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.node.helpers import batch
+from tests.unit.host.helpers import batch
 
 from odradek.records.control import end_txn_marker
 from odradek.records.summary import BATCHES_MAX, summary_of

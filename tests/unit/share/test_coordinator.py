@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
+from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.records.batch import batches
 from odradek.records.record import Record, build_batch
 from odradek.share.coordinator import ShareCoordinator, Written

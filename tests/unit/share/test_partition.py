@@ -7,7 +7,7 @@ import random
 import pytest
 from tests.counted import lines_of
 
-from odradek.log.machine import Refused
+from odradek.core.machine import Refused
 from odradek.share.partition import Acknowledged, AckType, Change, Limits, ReadBatch, SharePartition
 from odradek.share.state import NO_COUNT, Delivery, ShareKey, ShareState, StateBatch
 from odradek.wire.errors import ErrorCode

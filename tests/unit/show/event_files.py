@@ -10,7 +10,7 @@ from tests.kips.cluster import Cluster
 from tests.kips.producer import Producer
 from tests.pictures import lines_of
 
-from odradek.node.event_line import event_line
+from odradek.core.event_line import event_line
 
 __all__ = ["line", "played", "started", "transacted", "written"]
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tests.unit.show.event_files import line, played, written
 
-from odradek.all_commands import commands_for
+from odradek.cli.all_commands import commands_for
+from odradek.cli.usage import UsageError
 from odradek.show.command import FORMS
-from odradek.usage import UsageError
 
 HOSTILE = "</script><script>alert(1)</script><!--<img onerror=alert(1)>\u2028"
 

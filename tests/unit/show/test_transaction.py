@@ -11,12 +11,12 @@ from tests.kips.producer import Producer
 from tests.kips.styles import OLD
 from tests.pictures import TRANSACTION, events_of, transaction
 
+from odradek.cli.usage import UsageError
 from odradek.show.events import Event
 from odradek.show.history import History, history_of
 from odradek.show.mermaid import mermaid
 from odradek.show.svg import drawn
 from odradek.show.transaction import of_transaction
-from odradek.usage import UsageError
 
 HOSTILE = '</text><script>alert("1")</script>;#end\n'
 ABORT = False

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.unit.show.event_files import line, played, written
 
+from odradek.cli.usage import UsageError
 from odradek.show import search, window
 from odradek.show.events import Event
 from odradek.show.window import Window, read_window
-from odradek.usage import UsageError
 
 FILLER = 3_000
 

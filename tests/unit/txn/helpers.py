@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from odradek.config.table import Config
-from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
+from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.records.batch import parse_batch
 from odradek.records.record import Record, build_batch
 from odradek.txn.checks import Claim

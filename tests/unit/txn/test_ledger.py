@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.unit.txn.helpers import FIRST_ID, OFFSETS, START, P, Q, Shard
 
 from odradek.config.table import Config
-from odradek.log.machine import LogRecord, Parked
+from odradek.core.machine import LogRecord, Parked
 from odradek.records.control import end_txn_marker
 from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, MARKERS_AT_ONCE, ExpireId
 from odradek.txn.markers import NO_LEADER, WriteMarkers

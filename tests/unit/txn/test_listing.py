@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.txn.helpers import FIRST_ID, OFFSETS, P, Q, Shard
 
-from odradek.log.machine import Answered, Refused
+from odradek.core.machine import Answered, Refused
 from odradek.txn.listing import TransactionFilter
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.list_transactions_request import ListTransactionsRequest

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from odradek.log.machine import Answered, Parked
+from odradek.core.machine import Answered, Parked
 from odradek.txn.partitions import TopicPartition
 from odradek.txn.verification import Failures, VerificationRequest, Verifier
 from odradek.txn.verification_errors import TransactionOperation

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fuzz.test_extreme_requests import structs
 from tests.unit.wire.helpers import PROFILE
 
-from odradek.node.transport.router import Router
+from odradek.host.router import Router
 from odradek.wire import registry
 from odradek.wire.errors import DecodeError, EncodeError
 from odradek.wire.long import long_reader, long_writer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from odradek.commands import Commands
+from odradek.cli.commands import Commands
 from odradek.control.ctl.access import access, advertise, reload_certificates
 from odradek.control.ctl.at import told
 from odradek.control.ctl.brokers import (

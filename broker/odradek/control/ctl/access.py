@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from odradek.commands import Argument, Option
+from odradek.cli.commands import Argument, Option
+from odradek.cli.usage import UsageError
 from odradek.control.ctl.at import AsJson, At, Broker, Cluster, Url
 from odradek.control.ctl.tables import BROKER_COLUMNS, show_answer
-from odradek.usage import UsageError
 
 __all__ = ["access", "advertise", "reload_certificates"]
 

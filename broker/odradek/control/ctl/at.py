@@ -8,9 +8,9 @@ from os import environ
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from odradek.commands import Argument, Option
+from odradek.cli.commands import Argument, Option
+from odradek.cli.usage import UsageError
 from odradek.control.client import HubClient, HubRefused, HubUnreachable
-from odradek.usage import UsageError
 
 __all__ = ["AsJson", "At", "Broker", "Cluster", "Url", "hub_at", "told"]
 

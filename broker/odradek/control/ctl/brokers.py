@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from odradek.commands import Argument, Option
+from odradek.cli.commands import Argument, Option
 from odradek.control.ctl.at import AsJson, At, Broker, Cluster, Url
 from odradek.control.ctl.given import settings_of
 from odradek.control.ctl.tables import BROKER_COLUMNS, TRANSACTION_COLUMNS, show_answer

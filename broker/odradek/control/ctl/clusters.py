@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from odradek import offered
-from odradek.commands import Option
+from odradek.cli import offered
+from odradek.cli.commands import Option
 from odradek.control.ctl.at import AsJson, At, Cluster, Url, hub_at
 from odradek.control.ctl.given import settings_of, users_of
 from odradek.control.ctl.tables import CLUSTER_COLUMNS, SECTIONS, show_answer

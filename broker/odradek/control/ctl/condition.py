@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from odradek.usage import UsageError
-from odradek.wording import meant
+from odradek.cli.usage import UsageError
+from odradek.core.wording import meant
 
 __all__ = ["WAITED_FOR", "condition_of"]
 

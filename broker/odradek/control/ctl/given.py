@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from odradek.usage import UsageError
+from odradek.cli.usage import UsageError
 
 __all__ = ["duration_ms", "settings_of", "users_of"]
 

@@ -7,10 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from odradek.commands import Argument, Option
+from odradek.cli.commands import Argument, Option
+from odradek.cli.usage import Unmet, UsageError
 from odradek.control.ctl.at import AsJson, At, Cluster, Url
 from odradek.control.ctl.tables import RULE_COLUMNS, show_answer
-from odradek.usage import Unmet, UsageError
 
 __all__ = ["arm", "disarm", "plan", "release", "verify"]
 
@@ -27,9 +27,9 @@ def arm(
     as_json: AsJson = False,
 ) -> None:
     """Apply the rules of a plan."""
+    from odradek.cli.extras import need
     from odradek.control.plan import PlanError
     from odradek.control.yaml_text import read_yaml
-    from odradek.extras import need
 
     need("yaml", extra="control")
 

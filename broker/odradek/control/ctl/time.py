@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any
 
-from odradek.commands import Option
+from odradek.cli.commands import Option
 from odradek.control.ctl.at import AsJson, At, Cluster, Url
 from odradek.control.ctl.given import duration_ms
 from odradek.control.ctl.tables import show_answer
-from odradek.wording import counted
+from odradek.core.wording import counted
 
 __all__ = ["clock_line", "time"]
 

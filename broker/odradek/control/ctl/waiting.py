@@ -6,12 +6,12 @@ import json
 import sys
 from typing import Annotated
 
-from odradek.commands import Argument, Option
+from odradek.cli.commands import Argument, Option
+from odradek.cli.usage import UsageError
 from odradek.control.ctl.at import AsJson, At, Cluster, Url
 from odradek.control.ctl.condition import WAITED_FOR, condition_of
 from odradek.control.ctl.given import duration_ms
 from odradek.control.ctl.tables import show_answer
-from odradek.usage import UsageError
 
 __all__ = ["events", "wait"]
 

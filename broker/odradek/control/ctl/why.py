@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from odradek.commands import Argument, Option
+from odradek.cli.commands import Argument, Option
 from odradek.control.ctl.at import AsJson, At, Cluster, Url
 from odradek.control.ctl.tables import show_answer
 

@@ -17,8 +17,8 @@ from odradek.control.messages.deeds import (
 )
 from odradek.control.messages.state import TransactionView
 from odradek.control.state import broker_views, time_view
+from odradek.core.internal_topics import CoordinatorKind
 from odradek.metadata.image import ResourceType
-from odradek.node.coordinators import CoordinatorKind
 
 __all__ = [
     "KINDS",

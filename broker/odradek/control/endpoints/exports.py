@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from odradek.cli.usage import UsageError
 from odradek.control.endpoints.asked import Asked, File
 from odradek.control.history import history
 from odradek.control.why import why
 from odradek.net.recent import EVENTS_MAX
-from odradek.usage import UsageError
 
 if TYPE_CHECKING:
     from odradek.show.exports import Form

@@ -8,7 +8,7 @@ from odradek.control.hub import Hosted
 from odradek.control.messages.clusters import RuleSummary
 from odradek.control.messages.deeds import ReleaseBody, Released, Verdict
 from odradek.control.plan import plan_of, rule_of
-from odradek.node.rules.armed import RuleReport
+from odradek.faults.armed import RuleReport
 
 __all__ = ["add_rules", "clear_rules", "list_rules", "release_rule", "remove_rule", "show_rule", "verify"]
 

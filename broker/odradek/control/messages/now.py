@@ -6,7 +6,7 @@ from odradek.control.messages.clusters import BrokerView
 from odradek.control.messages.common import View
 from odradek.control.messages.deeds import TimeView
 from odradek.control.messages.state import GroupView, ParkedView, PartitionView, TopicPartitionView, TransactionView
-from odradek.node.rules.armed import RuleReport
+from odradek.faults.armed import RuleReport
 
 __all__ = ["FeatureView", "NowView", "WaitingView"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from odradek.core.internal_topics import INTERNAL_TOPICS
 from odradek.net.recent import Happened, Recent
-from odradek.node.coordinators import INTERNAL_TOPICS
 from odradek.stuck.words import clipped, clock, plain
 
 if TYPE_CHECKING:
-    from odradek.log.machine import Fact
+    from odradek.core.machine import Fact
 
 __all__ = ["LINES", "event_text", "newest_lines"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from odradek.control.messages.why import Reason
 from odradek.control.why.remedies import advance
 from odradek.control.why.scene import Scene
+from odradek.core.wording import counted
 from odradek.stuck.words import in_time, listed, plain
-from odradek.wording import counted
 
 __all__ = ["restless_groups"]
 

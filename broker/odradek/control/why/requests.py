@@ -9,12 +9,12 @@ from odradek.control.messages.why import Reason
 from odradek.control.state import parked_calls, rules_by_wait
 from odradek.control.why.remedies import advance
 from odradek.control.why.scene import Scene, shown
-from odradek.node.rules.armed import seen
+from odradek.faults.armed import seen
 from odradek.stuck.words import ago, plain
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.transport.call import Call
+    from odradek.host.call import Call
 
 __all__ = ["listening_requests", "waited_for", "waiting_requests"]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from odradek.control.messages.why import Reason
 from odradek.control.why.remedies import of_kept
 from odradek.control.why.scene import Kept, Scene, shown
+from odradek.core.wording import counted
 from odradek.stuck.words import ago, in_time, plain
-from odradek.wording import counted
 
 if TYPE_CHECKING:
-    from odradek.node.rules.armed import Armed
-    from odradek.node.rules.model import Act
+    from odradek.faults.armed import Armed
+    from odradek.faults.model import Act
 
 __all__ = ["keeping_rules", "other_rules"]
 

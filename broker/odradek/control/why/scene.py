@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from odradek.control.state import running
-from odradek.node.rules.armed import seen
+from odradek.faults.armed import seen
 from odradek.stuck.words import plain
 
 if TYPE_CHECKING:
+    from odradek.broker import Node
+    from odradek.faults.armed import Armed, SeenRequest
     from odradek.net.cluster import RunningCluster
-    from odradek.node.node import Node
-    from odradek.node.rules.armed import Armed, SeenRequest
     from odradek.txn.entry import Entry
 
 __all__ = ["Kept", "Scene", "shown"]

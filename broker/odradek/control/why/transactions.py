@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from odradek.control.messages.why import Holder, Reason, Remedy
 from odradek.control.why.remedies import advance, of_kept
 from odradek.control.why.scene import Kept, Scene
-from odradek.log.machine import Refused
-from odradek.node.coordinators import INTERNAL_TOPICS
+from odradek.core.internal_topics import INTERNAL_TOPICS
+from odradek.core.machine import Refused
 from odradek.stuck.sentences import (
     MARKER_UNREPLICATED,
     OpenTransaction,
@@ -26,8 +26,8 @@ from odradek.txn.entry import NONE
 from odradek.txn.states import PREPARED, RESTING
 
 if TYPE_CHECKING:
+    from odradek.broker import Node
     from odradek.log.partition import Partition
-    from odradek.node.node import Node
     from odradek.txn.entry import Entry
 
 __all__ = ["lagging_partitions", "open_transactions"]

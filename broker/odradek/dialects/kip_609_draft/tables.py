@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec.structs import replace
 
+from odradek.access.acls import AclOperation, AclResource
+from odradek.core.internal_topics import INTERNAL_TOPICS
 from odradek.dialects.tables import Tables
 from odradek.log.producers import SESSION
-from odradek.node.coordinators import INTERNAL_TOPICS
-from odradek.security.acls import AclOperation, AclResource
 from odradek.txn import transitions
 from odradek.txn.checks import Operation
 from odradek.txn.entry import Entry, encode_entry
@@ -28,8 +28,8 @@ from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from odradek.node.node import Node
-    from odradek.node.transport.router import Call, Serve
+    from odradek.broker import Node
+    from odradek.host.router import Call, Serve
 
 __all__ = ["SESSIONS_SINCE", "TABLES", "check", "completed", "ended"]
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.core.machine import Answered, Decision, LogRecord, Refused
+from odradek.group.classic.member import protocols_of, rebalance_timeout_of
 from odradek.group.consumer.classic_protocol import assignment_bytes, owned_of, read_subscription
 from odradek.group.consumer.group import ConsumerGroup, Timer
 from odradek.group.consumer.heartbeat import Client, full, member_for
@@ -19,9 +21,7 @@ from odradek.group.consumer.member import ClassicMetadata, ConsumerMember, Membe
 from odradek.group.consumer.migration import may_downgrade
 from odradek.group.consumer.progress import Target, moved_on, next_step, next_target
 from odradek.group.consumer.settings import MigrationPolicy
-from odradek.group.member import protocols_of, rebalance_timeout_of
 from odradek.group.refusals import fenced
-from odradek.log.machine import Answered, Decision, LogRecord, Refused
 from odradek.wire.errors import DecodeError, ErrorCode
 from odradek.wire.messages.heartbeat_response import HeartbeatResponse
 from odradek.wire.messages.join_group_response import JoinGroupResponse

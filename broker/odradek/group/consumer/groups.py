@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from odradek.group.classic import ClassicGroup
+from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
+from odradek.group.classic.group import ClassicGroup
+from odradek.group.classic.states import GroupState
 from odradek.group.consumer import classic_members
 from odradek.group.consumer.describe import described
 from odradek.group.consumer.group import ConsumerGroup, Timer
@@ -22,9 +24,7 @@ from odradek.group.consumer.subscriptions import Sees, resolved, resolved_record
 from odradek.group.consumer.validation import refusal_of_heartbeat
 from odradek.group.records import group_record, group_tombstone
 from odradek.group.share.group import ShareGroup
-from odradek.group.states import GroupState
 from odradek.group.streams.group import StreamsGroup
-from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from odradek.wire.messages.join_group_response import JoinGroupResponse

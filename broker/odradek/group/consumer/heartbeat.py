@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.group.consumer.group import ConsumerGroup, Timer
 from odradek.group.consumer.member import (
     JOINING_EPOCH,
@@ -34,7 +35,6 @@ from odradek.group.consumer.records import (
 from odradek.group.consumer.topics import metadata_hash
 from odradek.group.consumer.validation import NO_TIMEOUT
 from odradek.group.refusals import fenced, refusal_of_epoch, unknown_instance, unknown_member, unreleased
-from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat_response import (
     Assignment,

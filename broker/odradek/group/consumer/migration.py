@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from odradek.group.classic import ClassicGroup
+from odradek.core.machine import LogRecord, Refused
+from odradek.group.classic.group import ClassicGroup
+from odradek.group.classic.member import Member
+from odradek.group.classic.states import GroupState
 from odradek.group.consumer.classic_protocol import assignment_bytes, owned_of, read_assignment, read_subscription
 from odradek.group.consumer.group import ConsumerGroup
 from odradek.group.consumer.member import ClassicMetadata, ConsumerMember, partitions_of
@@ -21,9 +24,6 @@ from odradek.group.consumer.records import (
     target_record,
 )
 from odradek.group.consumer.topics import metadata_hash
-from odradek.group.member import Member
-from odradek.group.states import GroupState
-from odradek.log.machine import LogRecord, Refused
 from odradek.wire.errors import DecodeError, ErrorCode
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from odradek.core.machine import LogRecord, Refused
 from odradek.group.consumer.assignors import ASSIGNORS, MemberSpec
 from odradek.group.consumer.member import NO_PARTITIONS, ConsumerMember, Partitions
 from odradek.group.consumer.reconcile import Situation, reconciled
@@ -22,7 +23,6 @@ from odradek.group.consumer.records import (
 )
 from odradek.group.consumer.subscriptions import pattern_change, refresh_is_due
 from odradek.group.consumer.topics import metadata_hash
-from odradek.log.machine import LogRecord, Refused
 
 if TYPE_CHECKING:
     from odradek.group.consumer.group import ConsumerGroup

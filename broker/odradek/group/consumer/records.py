@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from odradek.core.machine import LogRecord
 from odradek.group.consumer.group import ConsumerGroup, ResolvedPattern
 from odradek.group.consumer.member import (
     ClassicMetadata,
@@ -16,7 +17,6 @@ from odradek.group.consumer.member import (
     MemberState,
     Partitions,
 )
-from odradek.log.machine import LogRecord
 from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.consumer_group_current_member_assignment_key import ConsumerGroupCurrentMemberAssignmentKey
 from odradek.wire.messages.consumer_group_current_member_assignment_value import (

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
+from odradek.core.machine import LogRecord, Refused
 from odradek.group.consumer.group import ResolvedPattern
 from odradek.group.consumer.records import epoch_record, pattern_record, pattern_tombstone
 from odradek.group.consumer.topics import metadata_hash
-from odradek.log.machine import LogRecord, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.patterns import InvalidPattern, matcher
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from odradek.core.machine import Refused
 from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, LEAVING_STATIC_EPOCH
 from odradek.group.names import is_blank
-from odradek.log.machine import Refused
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:

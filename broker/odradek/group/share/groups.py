@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.group.consumer.heartbeat import Client
 from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, Partitions
 from odradek.group.refusals import unknown_member
@@ -14,7 +15,6 @@ from odradek.group.share.group import KnownTopic, ShareGroup, StatePartitions
 from odradek.group.share.heartbeat import beat, dropped, refusal_of_heartbeat
 from odradek.group.share.records import ShareKey, fold, states_record
 from odradek.group.share.states import NO_OFFSET, NOTHING, ShareStates, begun, ended, settled, without_topics
-from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.share_group_describe_response import (
     Assignment,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.group.consumer.heartbeat import Client
 from odradek.group.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, NO_PARTITIONS, Partitions
 from odradek.group.consumer.topics import metadata_hash
@@ -28,7 +29,6 @@ from odradek.group.share.records import (
     target_record,
 )
 from odradek.group.share.states import awaits_assignment, begun, missing
-from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.share_group_heartbeat_response import (
     Assignment,

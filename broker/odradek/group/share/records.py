@@ -8,9 +8,9 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from odradek.core.machine import LogRecord
 from odradek.group.consumer.member import NO_PARTITIONS, Partitions
 from odradek.group.share.group import KnownTopic, ShareGroup, ShareMember, StatePartitions
-from odradek.log.machine import LogRecord
 from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages.share_group_current_member_assignment_key import ShareGroupCurrentMemberAssignmentKey
 from odradek.wire.messages.share_group_current_member_assignment_value import (

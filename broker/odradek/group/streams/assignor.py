@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from odradek.core.java_order import Heap, hash_order
 from odradek.group.streams.tasks import HeldTasks, Tasks, pairs
-from odradek.java_order import Heap, hash_order
 
 __all__ = ["MemberSpec", "sticky"]
 

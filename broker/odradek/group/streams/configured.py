@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from odradek.core.java_order import hash_order
+from odradek.core.machine import Refused
 from odradek.group.streams.topology import Subtopology, TopicInfo, Topology, sources_of
-from odradek.java_order import hash_order
-from odradek.log.machine import Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 

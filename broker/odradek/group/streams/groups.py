@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from odradek.group.classic import ClassicGroup
+from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
+from odradek.group.classic.group import ClassicGroup
+from odradek.group.classic.states import GroupState
 from odradek.group.records import group_tombstone
 from odradek.group.refusals import fenced, unknown_instance, unknown_member
-from odradek.group.states import GroupState
 from odradek.group.streams.describe import described
 from odradek.group.streams.group import StreamsGroup, Timer
 from odradek.group.streams.heartbeat import Beat, beat, initial_targets
@@ -36,7 +37,6 @@ from odradek.group.streams.records import (
 )
 from odradek.group.streams.tasks import NO_HELD_TASKS, HeldTasks
 from odradek.group.streams.validation import refusal_of_heartbeat
-from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.records.state import GROUP_RECORDS, Unknown, decode_record
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.core.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.group.consumer.topics import metadata_hash
 from odradek.group.streams.assignor import MemberSpec, sticky
 from odradek.group.streams.configured import ConfiguredTopology, Problem, Status, configured
@@ -31,7 +32,6 @@ from odradek.group.streams.tasks import NO_TASKS, Tasks, indexes_of
 from odradek.group.streams.topology import Topology, topology_value
 from odradek.group.streams.validation import NO_TIMEOUT
 from odradek.group.streams.which_member import member_of
-from odradek.log.machine import Answered, Decision, LogRecord, Proposed, Refused
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import streams_group_heartbeat_response as answered
 from odradek.wire.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from odradek.group import member_epochs
 
 if TYPE_CHECKING:
+    from odradek.core.machine import Refused
     from odradek.group.streams.group import StreamsGroup
     from odradek.group.streams.member import StreamsMember
-    from odradek.log.machine import Refused
     from odradek.wire.messages.offset_commit_request import OffsetCommitRequest
     from odradek.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
     from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.core.machine import Refused
 from odradek.group.streams.member import MemberState, StreamsMember
 from odradek.group.streams.tasks import NO_HELD_TASKS, Epochs, HeldTasks, Indexes, Tasks, contains, pairs
-from odradek.log.machine import Refused
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from odradek.core.machine import LogRecord
 from odradek.group.streams.group import StreamsGroup
 from odradek.group.streams.member import Endpoint, MemberState, StreamsMember
 from odradek.group.streams.tasks import Epochs, HeldTasks, Indexes, Tasks, indexes_of
 from odradek.group.streams.topology import Topology
-from odradek.log.machine import LogRecord
 from odradek.records.state import encode_key, encode_value
 from odradek.wire.messages import streams_group_current_member_assignment_value as current
 from odradek.wire.messages import streams_group_member_metadata_value as metadata

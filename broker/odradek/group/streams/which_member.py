@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from odradek.core.machine import LogRecord, Refused
 from odradek.group.refusals import fenced, refusal_of_epoch, unknown_instance, unknown_member, unreleased
 from odradek.group.streams.member import JOINING_EPOCH, LEAVING_STATIC_EPOCH, StreamsMember
 from odradek.group.streams.records import current_record, member_record, member_tombstones, target_record
 from odradek.group.streams.tasks import NO_TASKS, contains
-from odradek.log.machine import LogRecord, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Container

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from odradek.core.internal_topics import CoordinatorKind
+from odradek.core.wording import counted
 from odradek.log.partition import Partition
-from odradek.node.coordinators import CoordinatorKind
 from odradek.records.batch import Batch
 from odradek.records.record import iterate_records
 from odradek.sim.checks.offsets import offset_at_rest
@@ -21,7 +22,6 @@ from odradek.sim.world.world import World
 from odradek.txn.rules import rules_of
 from odradek.txn.states import PREPARED, RESTING, TxnState
 from odradek.wire.errors import ErrorCode
-from odradek.wording import counted
 
 __all__ = ["PARTITIONS", "TIMEOUT_CHECKS_MS", "Checks"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from odradek.log.machine import Fact
-from odradek.node.coordinators import CoordinatorKind
+from odradek.core.internal_topics import CoordinatorKind
+from odradek.core.machine import Fact
 from odradek.sim.clients.describing_admins import TOPIC, Group, Watcher
 from odradek.sim.model.model import Fields
 from odradek.sim.model.promises import Problem

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import msgspec
 
-from odradek.commands import Argument
+from odradek.cli.commands import Argument
+from odradek.cli.usage import UsageError
+from odradek.core.wording import counted
 from odradek.sim.model.model import Fields, Model
 from odradek.sim.model.promises import PROMISES
-from odradek.usage import UsageError
-from odradek.wording import counted
 
 __all__ = ["check", "check_lines"]
 

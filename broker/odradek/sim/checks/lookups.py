@@ -14,11 +14,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.log.log_store import LogStore
+from odradek.metadata.controller_role import METADATA_TOPIC_ID
 from odradek.metadata.image import NO_LEADER, BrokerImage, MetadataImage
 from odradek.metadata.loader import MetadataLoader
-from odradek.node.coordinators import CoordinatorKind, partition_for
-from odradek.node.hosting.controller import METADATA_TOPIC_ID
 from odradek.sim.clients.directories import Hint, coordinators_told, key_type
 from odradek.sim.clients.lookup_clients import NEWS_MS
 from odradek.sim.model.promises import Problem

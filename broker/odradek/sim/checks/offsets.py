@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from msgspec import Struct
 
-from odradek.log.machine import Fact
-from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.core.internal_topics import CoordinatorKind, partition_for
+from odradek.core.machine import Fact
 from odradek.sim.model.model import Fields
 from odradek.sim.model.promises import Problem
 from odradek.sim.world.actors import Asked, Moment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
 from odradek.sim.clients.share_consumers import DELIVERIES_MAX, LOCK_MS, NEVER, SESSION_MS, TOPIC, Given, Sharer
 from odradek.sim.model.model import Fields
 from odradek.sim.model.promises import Problem

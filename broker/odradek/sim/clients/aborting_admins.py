@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.sim.schedules.schedule import PARTITIONS
 from odradek.sim.world.actors import Ask, Script, Sleep
 from odradek.sim.world.world import World

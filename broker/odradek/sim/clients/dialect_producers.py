@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from odradek.core.internal_topics import CoordinatorKind
 from odradek.dialects.producer import NOBODY, Pair, Pause, Refusal, Role, Steps
 from odradek.dialects.producer import Ask as Wanted
 from odradek.dialects.producer import Producer as Core
-from odradek.node.coordinators import CoordinatorKind
 from odradek.sim.clients.directories import Looks
 from odradek.sim.clients.producers import TOPIC, MustAbort, MustRestart, Producer, Transaction, WalksAway
 from odradek.sim.schedules.schedule import Send, Txn

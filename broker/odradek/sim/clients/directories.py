@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from odradek.node.coordinators import CoordinatorKind, partition_for
+from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.sim.world.actors import Ask
 from odradek.sim.world.dice import Dice
 from odradek.sim.world.world import World

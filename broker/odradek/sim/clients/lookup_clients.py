@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from odradek.node.coordinators import CoordinatorKind
+from odradek.core.internal_topics import CoordinatorKind
 from odradek.sim.clients.directories import find_request, metadata_request, offered
 from odradek.sim.clients.workers import WORK_GROUP
 from odradek.sim.world.actors import Ask, Script, Sleep

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
 
-from odradek.node.coordinators import CoordinatorKind
+from odradek.core.internal_topics import CoordinatorKind
 from odradek.sim.clients.directories import Images, offered
 from odradek.sim.world.actors import Ask, Script, Sleep
 from odradek.sim.world.world import World

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.node.coordinators import CoordinatorKind
+from odradek.core.internal_topics import CoordinatorKind
 from odradek.records.record import Record, build_batch
 from odradek.sim.clients.directories import Directory, Images, Lookups, offered
 from odradek.sim.schedules.schedule import PARTITIONS, Player, Send, Txn

@@ -11,8 +11,8 @@ from itertools import count
 
 from msgspec import Struct
 
+from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.metadata.image import MetadataImage
-from odradek.node.coordinators import CoordinatorKind, partition_for
 from odradek.records.batch import batches
 from odradek.records.record import iterate_records
 from odradek.sim.world.actors import Ask, Script, Sleep

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from odradek.node.coordinators import CoordinatorKind
+from odradek.core.internal_topics import CoordinatorKind
 from odradek.sim.clients.producers import AGAIN, TOPIC, MustAbort, Producer, Transaction
 from odradek.sim.schedules.schedule import Txn
 from odradek.sim.world.actors import Ask, Script, Sleep

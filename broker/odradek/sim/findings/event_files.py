@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from odradek.node.event_line import event_head, event_line
+from odradek.core.event_line import event_head, event_line
 from odradek.sim.model.promises import Violation
 from odradek.sim.run import Run
 from odradek.sim.schedules.faults import told

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from odradek.log.machine import Fact
+from odradek.core.machine import Fact
+from odradek.core.wording import counted
 from odradek.records.batch import batches
 from odradek.sim.model.promises import Problem, Violation
 from odradek.sim.run import Run
@@ -25,7 +26,6 @@ from odradek.wire.messages.offset_fetch_request import OffsetFetchRequest
 from odradek.wire.messages.offset_fetch_response import OffsetFetchResponse
 from odradek.wire.messages.produce_request import ProduceRequest
 from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest
-from odradek.wording import counted
 
 __all__ = ["Line", "Story", "tell"]
 

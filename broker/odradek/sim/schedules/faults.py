@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType
 
-from odradek.node.rules.model import Rule
-from odradek.node.rules.one_line import rule
+from odradek.faults.model import Rule
+from odradek.faults.one_line import rule
 
 __all__ = ["RULES", "SLOWED_MARKERS_MAX_MS", "slowed_markers_ms", "told"]
 

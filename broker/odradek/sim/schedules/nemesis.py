@@ -11,22 +11,22 @@ from typing import Any
 
 from msgspec import Struct
 
-from odradek.log.machine import Refused
+from odradek.broker import Node
+from odradek.core.internal_topics import AT_START, CoordinatorKind, partition_for
+from odradek.core.machine import Refused
+from odradek.faults.armed import Armed
+from odradek.faults.model import Rule, RuleError
+from odradek.faults.one_line import rule
+from odradek.host.call import Call
+from odradek.host.events import Command
 from odradek.metadata.brokers import may_lead
-from odradek.node.coordinators import AT_START, CoordinatorKind, partition_for
-from odradek.node.events import Command
-from odradek.node.hosting.epochs import force_epoch
-from odradek.node.hosting.transactions import TransactionShard
-from odradek.node.node import Node
-from odradek.node.rules.armed import Armed
-from odradek.node.rules.model import Rule, RuleError
-from odradek.node.rules.one_line import rule
-from odradek.node.transport.call import Call
 from odradek.sim.schedules.faults import told
 from odradek.sim.schedules.schedule import REMADE, Deed
 from odradek.sim.world.actors import Ask, AskAll, Script, Sleep
 from odradek.sim.world.world import World
 from odradek.txn.entry import EPOCH_LAST_USABLE
+from odradek.txn.epochs import force_epoch
+from odradek.txn.shard import TransactionShard
 from odradek.txn.states import EXPIRABLE
 from odradek.txn.transitions import BUMPING
 from odradek.wire.errors import ErrorCode

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from odradek.node.rules.model import Rule
+from odradek.faults.model import Rule
 
 __all__ = [
     "KINDS",

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from odradek.dialects.load import load
-from odradek.node.rules.model import Rule
+from odradek.faults.model import Rule
 from odradek.sim.schedules.faults import RULES, SLOWED_MARKERS_MAX_MS, slowed_markers_ms
 from odradek.sim.schedules.schedule import PARTITIONS, Deed, Player, Schedule, Send, Txn
 from odradek.sim.workloads.catalogue import FOCUSES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from odradek.node.events import Connected, Disconnected, Handed, HandedRequest, HandedResponse, Received
+from odradek.host.events import Connected, Disconnected, Handed, HandedRequest, HandedResponse, Received
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN
 from odradek.wire.frame import FrameBuffer
@@ -17,7 +17,7 @@ from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
-    from odradek.node.events import Event, Message
+    from odradek.host.events import Event, Message
 
 __all__ = ["Answer", "SimClient"]
 

@@ -12,11 +12,15 @@ from heapq import heapify, heappop, heappush
 from struct import Struct as Layout
 from typing import Any, TypeVar
 
+from odradek.broker import Node
 from odradek.config.table import Config
-from odradek.log.log_store import LogStore
-from odradek.log.machine import Fact
-from odradek.node.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of, racks_of
-from odradek.node.events import (
+from odradek.core.machine import Fact
+from odradek.core.wording import counted
+from odradek.faults.armed import Armed
+from odradek.faults.model import Rule
+from odradek.faults.rule_set import RuleSet
+from odradek.host.cluster_spec import BrokerSpec, ClusterSpec, node_ids_of, racks_of
+from odradek.host.events import (
     Advance,
     Announce,
     Command,
@@ -43,18 +47,14 @@ from odradek.node.events import (
     Tick,
     Turn,
 )
-from odradek.node.hosting import membership
-from odradek.node.hosting.controller import ControllerRole, StartTopic
-from odradek.node.node import Node
-from odradek.node.rules.armed import Armed
-from odradek.node.rules.model import Rule
-from odradek.node.rules.rule_set import RuleSet
+from odradek.log.log_store import LogStore
+from odradek.metadata import membership
+from odradek.metadata.controller_role import ControllerRole, StartTopic
 from odradek.releases import Release
 from odradek.sim.world.client import SimClient
 from odradek.sim.world.dice import Dice
 from odradek.wire.messages import APIS
 from odradek.wire.registry import ApiKey
-from odradek.wording import counted
 
 __all__ = ["Livelock", "World"]
 

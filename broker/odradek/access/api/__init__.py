@@ -1,0 +1,1 @@
+"""Permissions, credentials and delegation tokens, as clients ask about them."""

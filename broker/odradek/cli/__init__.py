@@ -1,0 +1,1 @@
+"""The command `odradek`: its words, its options, and how it speaks to people."""

@@ -1,0 +1,189 @@
+"""The commands of `odradek`: the broker's own ones, and who brings the others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from odradek.cli import offered
+from odradek.cli.commands import Argument, Commands, Option
+from odradek.cli.serve_command import serve
+from odradek.cli.usage import UsageError
+
+__all__ = ["BROKER", "commands_for"]
+
+ABOUT = (
+    "A Kafka broker for tests: "
+    "one Python process that speaks the Kafka protocol and runs the real transaction machinery."
+)
+GROUPS = {
+    "audit": "Did exactly-once hold? Audits of log directories, client histories and the broker's events.",
+    "ctl": "Drive the clusters of a hub (odradek hub, odradek serve --control).",
+}
+
+
+def certs(
+    folder: Annotated[Path, Argument(help="The folder, which is made if it is not there.")],
+    host: Annotated[
+        list[str] | None,
+        Option(
+            help="A name or address that brokers are reached by, beside the local ones; can be given more than once."
+        ),
+    ] = None,
+    client: Annotated[
+        list[str] | None, Option(metavar="NAME", help="A client; can be given more than once. Else: client.")
+    ] = None,
+    days: Annotated[int, Option(min=1, max=36500, help="For how long the certificates are valid.")] = 3650,
+) -> None:
+    """Make a throw-away certificate authority, a certificate for brokers and some for clients.
+
+    As PEM (ca.pem, server.pem, NAME.pem), and as PKCS12 stores for Java with the password in password.txt.
+    """
+    from odradek.cli.extras import need
+
+    need("cryptography", extra="certs")
+    from odradek.net.certs import make_certificates
+
+    made = make_certificates(folder, hosts=host or (), clients=client or ["client"], days=days)
+    print(f"{made.ca}: what both sides trust\n{made.server}: key and certificate of brokers")
+    for name in dict.fromkeys(client or ["client"]):
+        print(f"{made.client(name)}: key and certificate of the client {name}")
+
+
+def dialects() -> None:
+    """List the dialects: the KIPs, and other texts, that differ from Kafka and that a broker can be."""
+    from odradek.dialects.show import listed
+
+    print("\n".join(listed()))
+
+
+def show_dialect(
+    name: Annotated[str, Argument(names=offered.dialects, help="Name of a dialect, or its folder.")],
+) -> None:
+    """Show what a dialect changes, beside what it is over."""
+    from odradek.dialects.show import shown
+
+    print("\n".join(shown(name)))
+
+
+def stories(
+    name: Annotated[
+        str | None, Argument(names=offered.stories, help="Print the plan of this one; else list all.")
+    ] = None,
+) -> None:
+    """List the situations that `odradek serve --story NAME` arranges, or print the plan of one."""
+    from odradek.cli.extras import need
+
+    need("yaml", extra="control")
+    from odradek.control.stories import names, read_story, text_of
+
+    if name is None:
+        width = max(map(len, names()))
+        for each in names():
+            print(f"{each:{width}}  {read_story(each).about}")
+        return
+    try:
+        print(text_of(name), end="")
+    except LookupError as error:
+        raise UsageError(str(error)) from None
+
+
+def codec_check(
+    files: Annotated[list[str], Argument(help="Vector files, JSON lines, possibly gzipped; - is standard input.")],
+) -> None:
+    """Decode and encode every vector of the files, and compare fields and bytes; exit code 1 on any failure."""
+    from odradek.tools.codec_check import main as check
+
+    raise SystemExit(check(files))
+
+
+def health(
+    bootstrap: Annotated[str, Option(help="HOST:PORT of the brokers to ask, separated by commas.")] = "localhost:9092",
+    wait: Annotated[float, Option(min=0, help="Ask again for so many seconds until all answer.")] = 0,
+    timeout: Annotated[float, Option(min=0.1, help="Seconds that a broker has for its answer.")] = 5,
+) -> None:
+    """Ask every broker of --bootstrap for its ApiVersions; exit code 0 if all answer, 1 if not."""
+    from odradek.tools.health import check_health
+
+    complaints = check_health(bootstrap, wait_s=wait, timeout_s=timeout)
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    raise SystemExit(1 if complaints else 0)
+
+
+def completion(shell: Annotated[str, Argument(names=offered.shells, help="bash, zsh or fish.")]) -> None:
+    """Print what the shell reads to complete these commands: source <(odradek completion bash)."""
+    from odradek.cli.completion import script
+
+    commands = commands_for(None)
+    print(script(shell, commands.options(), commands.values()), end="")
+
+
+def _add_demo(commands: Commands) -> None:
+    from odradek.demo.cli import add_commands
+
+    add_commands(commands)
+
+
+def _add_control(commands: Commands) -> None:
+    from odradek.control.cli import add_commands
+
+    add_commands(commands)
+
+
+def _add_sim(commands: Commands) -> None:
+    from odradek.sim.command import add_commands
+
+    add_commands(commands)
+
+
+def _add_show(commands: Commands) -> None:
+    from odradek.show.command import add_commands
+
+    add_commands(commands)
+
+
+def _add_pipeline(commands: Commands) -> None:
+    try:
+        from odradek_pipeline.cli import add_commands
+    except ModuleNotFoundError:  # a checkout whose import path holds the broker alone
+        return
+    add_commands(commands)
+
+
+FAMILIES: dict[tuple[str, ...], Callable[[Commands], None]] = {
+    ("demo",): _add_demo,
+    ("hub", "ctl"): _add_control,
+    ("sim",): _add_sim,
+    ("show",): _add_show,
+    ("scan", "audit", "watch", "copy", "report"): _add_pipeline,
+}
+"""The first words of the commands that others bring, and what adds them."""
+
+
+def commands_for(first: str | None) -> Commands:
+    """The broker's own commands and those of the family that is named: nobody waits for what he does not use.
+
+    All of them, if it is none of these: for the help, and for what is close to a word that is wrong.
+    """
+    commands = Commands("odradek", ABOUT, GROUPS)
+    for name, command in BROKER.items():
+        commands.add(name, command)
+    named = [add for words, add in FAMILIES.items() if first in words]
+    for add in named if named or first in BROKER else FAMILIES.values():
+        add(commands)
+    return commands
+
+
+BROKER: dict[str, Callable[..., None]] = {
+    "serve": serve,
+    "certs": certs,
+    "dialects": dialects,
+    "dialects show": show_dialect,
+    "health": health,
+    "stories": stories,
+    "codec-check": codec_check,
+    "completion": completion,
+}

@@ -1,0 +1,1 @@
+"""Records of partitions: Produce, Fetch and its sessions, and questions about logs."""

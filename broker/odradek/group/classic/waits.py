@@ -1,0 +1,83 @@
+"""The requests of members that wait: a JoinGroup for the other members, a SyncGroup for the leader's assignment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from odradek.core.machine import Answered, Parked
+from odradek.group.classic.member import GONE, Member, Token
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.join_group_response import JoinGroupResponse
+from odradek.wire.messages.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from odradek.group.classic.group import ClassicGroup
+
+__all__ = ["Reply", "Waits"]
+
+Reply: TypeAlias = JoinGroupResponse | SyncGroupResponse
+
+
+class Waits:
+    """Hands out tokens and collects the replies of waits that have ended.
+
+    A member has at most one JoinGroup and one SyncGroup waiting; a request that is asked again ends the one before it,
+    for its client has given up that connection.
+    """
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[Token, Reply]] = []
+        self._count = 0
+
+    def begin_join(self, group: ClassicGroup, member: Member) -> Token:
+        """The member's JoinGroup waits from now on."""
+        again = JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
+        self.end_join(member, again)
+        member.join = token = self._token(group, member)
+        return token
+
+    def begin_sync(self, group: ClassicGroup, member: Member) -> Token:
+        """The member's SyncGroup waits from now on."""
+        self.end_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        member.sync = token = self._token(group, member)
+        return token
+
+    def end_join(self, member: Member, reply: JoinGroupResponse) -> None:
+        token, member.join = member.join, None
+        self._end(token, reply)
+
+    def end_sync(self, member: Member, reply: SyncGroupResponse) -> bool:
+        """Whether a SyncGroup of the member was waiting."""
+        token, member.sync = member.sync, None
+        self._end(token, reply)
+        return token is not None
+
+    def end_both(self, member: Member, error: ErrorCode, *, member_id: str = "") -> None:
+        """The member is no longer one: whatever of it waits is refused."""
+        self.end_join(member, JoinGroupResponse(error_code=error, member_id=member_id))
+        self.end_sync(member, SyncGroupResponse(error_code=error))
+
+    def decision(self, token: Token) -> Parked[JoinGroupResponse] | Answered[JoinGroupResponse]:
+        """What becomes of a JoinGroup that began to wait: it may have been what everybody waited for."""
+        for index, (ended, reply) in enumerate(self.ended):
+            if ended == token:
+                del self.ended[index]
+                assert isinstance(reply, JoinGroupResponse), "the token of a JoinGroup"
+                return Answered(reply)
+        return Parked(token)
+
+    def abandon(self, group: ClassicGroup, token: Token) -> None:
+        """The client is gone: its member keeps its place, for Kafka does not see that before it answers."""
+        member = group.members.get(token.member_id)
+        if member is not None and member.join == token:
+            member.join = GONE
+        elif member is not None and member.sync == token:
+            member.sync = GONE
+
+    def _token(self, group: ClassicGroup, member: Member) -> Token:
+        self._count += 1
+        return Token(group.group_id, member.member_id, self._count)
+
+    def _end(self, token: Token | None, reply: Reply) -> None:
+        if token is not None and token is not GONE:
+            self.ended.append((token, reply))

@@ -1,0 +1,179 @@
+"""The coordinators on this broker: one for each partition of an internal topic that it leads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from odradek.core.internal_topics import CoordinatorKind, partition_for
+from odradek.core.machine import Refused
+from odradek.host.seams import HasPartitions, HasRandom, HasRules, HasTurns
+from odradek.host.shard import ShardNode
+from odradek.share.asking import AsksShares
+from odradek.txn.producer_id_supply import HasProducerIds
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.group.shard import GroupShard
+    from odradek.log.partition import Partition
+    from odradek.share.shard import ShareShard
+    from odradek.txn.shard import TransactionShard
+
+__all__ = ["Coordinators", "HasCoordinators"]
+
+
+class HasCoordinators(Protocol):
+    """The coordinators on this broker."""
+
+    @property
+    def coordinators(self) -> Coordinators: ...
+
+
+class Node(AsksShares, ShardNode, HasPartitions, HasProducerIds, HasRandom, HasRules, HasTurns, Protocol):
+    """What the coordinators of a broker, of whatever kind, touch of it."""
+
+
+_GROUPS, _TRANSACTIONS = CoordinatorKind.GROUP.topic, CoordinatorKind.TRANSACTION.topic
+_SHARES = CoordinatorKind.SHARE.topic
+_LOADING = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+_NOT_HERE = Refused(ErrorCode.NOT_COORDINATOR)
+
+
+class Coordinators:
+    """Found by the group or the transactional id that they coordinate, or by their partition."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.load_ms = 0
+        """How long a coordinator takes to load; tests make it longer."""
+        self._groups: dict[int, GroupShard] = {}
+        self._transactions: dict[int, TransactionShard] = {}
+        self._shares: dict[int, ShareShard] = {}
+
+    # ------------------------------------------------------------------ by key
+
+    def group(self, group_id: str) -> GroupShard | Refused:
+        """The coordinator of a group, if it is here and loaded."""
+        partition = self._partition(_GROUPS, group_id)
+        if isinstance(partition, Refused):
+            return partition
+        shard = self._groups.get(partition.index) or self._begin_groups(partition)
+        return _LOADING if shard.loading else shard
+
+    def transactional(self, transactional_id: str) -> TransactionShard | Refused:
+        """The coordinator of a transactional id, if it is here and loaded."""
+        partition = self._partition(_TRANSACTIONS, transactional_id)
+        if isinstance(partition, Refused):
+            return partition
+        shard = self._transactions.get(partition.index) or self._begin_transactions(partition)
+        return _LOADING if shard.loading else shard
+
+    def share(self, key: str) -> ShareShard | Refused:
+        """The coordinator of a share partition, if it is here and loaded."""
+        partition = self._partition(_SHARES, key)
+        if isinstance(partition, Refused):
+            return partition
+        shard = self._shares.get(partition.index) or self._begin_shares(partition)
+        return _LOADING if shard.loading else shard
+
+    def _partition(self, topic_name: str, key: str) -> Partition | Refused:
+        node = self._node
+        topic = node.image.topic(topic_name)
+        if topic is None:
+            # Only FindCoordinator says that there is none yet, and has the topic made.
+            return _NOT_HERE
+        partition = node.partitions.get((topic_name, partition_for(key, len(topic.partitions))))
+        if partition is None or not partition.is_leader:
+            # A deposed leader that has not read the new metadata must refuse, because its state may be behind.
+            return _NOT_HERE
+        return partition
+
+    # ------------------------------------------------------------------ all of them
+
+    def of_groups(self) -> list[GroupShard]:
+        """Every group coordinator of this broker."""
+        return [shard for shard in self._groups.values() if shard.partition.is_leader]
+
+    def of_transactions(self) -> list[TransactionShard]:
+        """Every transaction coordinator of this broker."""
+        return [shard for shard in self._transactions.values() if shard.partition.is_leader]
+
+    def of_shares(self) -> list[ShareShard]:
+        """Every share coordinator of this broker."""
+        return [shard for shard in self._shares.values() if shard.partition.is_leader]
+
+    def loading(self) -> int:
+        """How many replay their logs."""
+        return sum(shard.loading for shard in self._all())
+
+    def _all(self) -> list[GroupShard | TransactionShard | ShareShard]:
+        return [*self._groups.values(), *self._transactions.values(), *self._shares.values()]
+
+    # ------------------------------------------------------------------ by partition
+
+    def at(self, topic: str, index: int) -> GroupShard | TransactionShard | ShareShard | None:
+        """The coordinator over this partition, if there is one."""
+        if topic == _TRANSACTIONS:
+            return self._transactions.get(index)
+        if topic == _SHARES:
+            return self._shares.get(index)
+        return self._groups.get(index) if topic == _GROUPS else None
+
+    def begin(self, partition: Partition) -> None:
+        """Make the coordinator over a partition of an internal topic, and have it replay its log.
+
+        Until it has, it answers COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        if partition.topic == _GROUPS:
+            self._begin_groups(partition)
+        elif partition.topic == _SHARES:
+            self._begin_shares(partition)
+        else:
+            self._begin_transactions(partition)
+
+    def end(self, topic: str, index: int) -> None:
+        """Leadership of this partition is gone, and the coordinator over it with it."""
+        shard = self.at(topic, index)
+        if shard is not None:
+            for shards in (self._groups, self._transactions, self._shares):
+                if shards.get(index) is shard:
+                    del shards[index]
+            shard.resign()
+
+    def end_all(self) -> None:
+        """The node stops."""
+        for shard in self._all():
+            shard.resign()
+
+    # A machine and its messages are imported by the first who needs one.
+
+    def _begin_groups(self, partition: Partition) -> GroupShard:
+        from odradek.group.shard import GroupShard
+
+        shard = self._groups[partition.index] = GroupShard(self._node, partition)
+        self._load(shard)
+        return shard
+
+    def _begin_transactions(self, partition: Partition) -> TransactionShard:
+        from odradek.txn.shard import TransactionShard
+
+        shard = self._transactions[partition.index] = TransactionShard(self._node, partition)
+        self._load(shard)
+        return shard
+
+    def _begin_shares(self, partition: Partition) -> ShareShard:
+        from odradek.share.shard import ShareShard
+
+        shard = self._shares[partition.index] = ShareShard(self._node, partition)
+        self._load(shard)
+        return shard
+
+    def _load(self, shard: GroupShard | TransactionShard | ShareShard) -> None:
+        if self.load_ms:
+            self._node.kernel.spawn(self._load_later(shard))
+        else:
+            shard.load()
+
+    async def _load_later(self, shard: GroupShard | TransactionShard | ShareShard) -> None:
+        await self._node.kernel.sleep(self.load_ms)
+        if not shard.resigned:
+            shard.load()

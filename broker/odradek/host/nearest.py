@@ -1,0 +1,36 @@
+"""The replica that a consumer had better read from (KIP-392): what `replica.selector.class` says."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from odradek.host.seams import HasIdentity, HasMetadata
+from odradek.log.partition import Partition
+
+__all__ = ["nearest_replica"]
+
+
+class Node(HasIdentity, HasMetadata, Protocol):
+    """What choosing a replica touches of its broker."""
+
+
+def nearest_replica(node: Node, partition: Partition, *, rack: str, listener: str, offset: int) -> int | None:
+    """The broker in the consumer's rack that is to be asked in place of the leader; None for the leader.
+
+    It is in sync, has this offset, and can be reached over the consumer's listener; of several it is the one that has
+    the most, and then the one with the greatest id, as Kafka's RackAwareReplicaSelector has it.
+    """
+    brokers, log = node.image.brokers, partition.log
+    own = brokers.get(node.node_id)
+    if not rack or (own is not None and own.rack == rack):
+        return None
+    near: list[tuple[int, int]] = []
+    for replica in partition.followers.in_sync:
+        broker = brokers.get(replica)
+        if replica == node.node_id or broker is None or broker.fenced or broker.rack != rack:
+            continue
+        end = log.behind.get(replica, log.end_offset)
+        reachable = not listener or any(each.name == listener for each in broker.endpoints)
+        if reachable and log.start_offset <= offset <= end:
+            near.append((end, replica))
+    return max(near)[1] if near else None

@@ -1,0 +1,405 @@
+"""What a newly published image means for a broker: leaderships to take up and to give up, configs to adopt."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+from odradek.config.table import Config, TopicConfig
+from odradek.core.internal_topics import INTERNAL_TOPICS
+from odradek.core.machine import Fact, Refused
+from odradek.host.coordinators import HasCoordinators
+from odradek.host.outbox import HasOutbox
+from odradek.host.replication import HasReplication
+from odradek.host.seams import (
+    HasClock,
+    HasConfig,
+    HasFacts,
+    HasIdentity,
+    HasKernel,
+    HasLedShares,
+    HasMetadata,
+    HasPartitions,
+    HasPurgatory,
+    HasStore,
+    HasTurns,
+)
+from odradek.log.partition import Partition
+from odradek.log.replica import Replica
+from odradek.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
+from odradek.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.core.turns import Turns
+    from odradek.group.shard import GroupShard
+    from odradek.share.shard import ShareShard
+
+__all__ = ["READABLE", "HasReplicas", "Replicas"]
+
+LED_AT_ONCE = 100
+"""How many partitions a broker begins to lead, or gives up, before others may go on; one takes some 20 µs."""
+ADOPTED_AT_ONCE = 1_000
+"""How many partitions have other settings before others may go on; one takes some 4 µs."""
+READABLE = "readable"
+"""First part of the purgatory key of fetches that wait for a partition to grow."""
+
+
+class HasReplicas(Protocol):
+    """The partitions that this broker has replicas of."""
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+
+class Node(
+    HasClock,
+    HasConfig,
+    HasCoordinators,
+    HasFacts,
+    HasIdentity,
+    HasKernel,
+    HasLedShares,
+    HasMetadata,
+    HasOutbox,
+    HasPartitions,
+    HasPurgatory,
+    HasReplication,
+    HasStore,
+    HasTurns,
+    Protocol,
+):
+    """What the hosting of replicas touches of a broker."""
+
+
+class Replicas:
+    """The replicas of one broker: found, led, given up, appended to."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._to_lead: dict[tuple[str, int], None] = {}
+        """New partitions that are led from the next turns on, or as soon as somebody asks for them."""
+        self.to_adopt: dict[tuple[str, int], None] = {}
+        """Partitions whose settings have changed: they hold from the next turns on, or as soon as somebody asks."""
+
+    # ------------------------------------------------------------------ found
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        """A partition that this node leads, or believes to lead still."""
+        key = (topic, index)
+        if self._to_lead and key in self._to_lead:
+            self._lead_late(key, {})
+        if self.to_adopt and key in self.to_adopt:
+            self._adopt_late(key, {})
+        return self._node.partitions.get(key)
+
+    def led(self, topic: str, index: int) -> Partition | Refused:
+        """A partition this node leads, and not one that it believes to lead still."""
+        node = self._node
+        partition = self.find(topic, index)
+        if partition is not None and partition.is_leader:
+            return partition
+        if node.image.partition(topic, index) is None:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def led_in(self, topic: str, index: int, leader_epoch: int) -> Partition | Refused:
+        """A partition this node leads, for who believes that this is its leader epoch (KIP-320); -1 believes nothing.
+
+        A replica that does not lead judges the epoch first, too.
+        """
+        partition = self.led(topic, index)
+        judge = self.held(topic, index) if isinstance(partition, Refused) else partition
+        if not isinstance(judge, Refused) and (error := judge.check_leader_epoch(leader_epoch)) is not ErrorCode.NONE:
+            return Refused(error)
+        return partition
+
+    def held(self, topic: str, index: int) -> Replica | Refused:
+        """A partition of which this node has a replica, whoever leads it."""
+        node = self._node
+        registered = node.image.partition(topic, index)
+        if registered is None:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if node.node_id not in registered.replicas:
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = node.store.find(node.image.topics[topic].id, index)
+        return Replica(log, registered.leader_epoch, node.node_id)
+
+    def appended(self, partition: Partition) -> None:
+        """Something was appended: wake who waits for it, fold where a machine does what is committed."""
+        node = self._node
+        log = partition.log
+        if log.mark is not None:
+            node.replication.appended(partition)
+        if log.awaited_by:
+            node.outbox.advance(frozenset(log.awaited_by), partition.topic, partition.index)
+            log.awaited_by.clear()
+        if node.purgatory.waits:
+            node.purgatory.wake((READABLE, partition.key))
+        if partition.topic in INTERNAL_TOPICS:
+            shard = node.coordinators.at(partition.topic, partition.index)
+            if shard is not None:
+                shard.advance()
+        if partition.facts:
+            facts, partition.facts = partition.facts, []
+            node.facts.emit(facts)
+        store = node.store
+        if store.facts:
+            facts, store.facts = store.facts, []
+            node.facts.emit(facts)
+
+    def leader_advanced(self, topic: str, index: int) -> None:
+        """The leader of a partition of which this broker has a replica has more that may be read."""
+        self._node.purgatory.wake((READABLE, (topic, index)))
+
+    # ------------------------------------------------------------------ a new image
+
+    def adopt(self, before: MetadataImage, after: MetadataImage) -> None:
+        """Bring the node from one image to the next."""
+        if before.features is not after.features:
+            self._tell_features(before, after)
+        if before.topics is not after.topics:
+            for name, topic in before.topics.items():
+                kept = after.topics.get(name)
+                if kept is None or kept.id != topic.id:
+                    self._drop_topic(topic)
+            for name, topic in after.topics.items():
+                if before.topics.get(name) is not topic:
+                    self._adopt_topic(topic, after)
+        if before.configs is not after.configs or before.brokers is not after.brokers:
+            self._adopt_settings(before, after)
+
+    def lost(self, partition: Partition) -> Refused | None:
+        """Why a partition that was looked up before a wait is not the one to write to after it; None if it still is.
+
+        Deleted topics and moved leaders are told apart as by Kafka, which looks the partition up again as well.
+        """
+        if partition.is_leader and self._node.partitions.get(partition.key) is partition:
+            return None
+        topic = self._node.image.topic(partition.topic)
+        if topic is None or partition.index not in topic.partitions:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        # Another topic may have got the name meanwhile.
+        same = topic.id == partition.topic_id
+        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER if same else ErrorCode.UNKNOWN_TOPIC_ID)
+
+    def _drop_topic(self, topic: TopicImage) -> None:
+        keys = [(topic.name, index) for index in topic.partitions]
+        removed = [(key, self._remove(key)) for key in keys]
+        if len(removed) <= LED_AT_ONCE or topic.name in INTERNAL_TOPICS:
+            for key, partition in removed:
+                self._given_up(key, partition)
+        else:
+            self._node.kernel.spawn(self._give_up(removed))
+        # What groups have committed for the topic goes with it.
+        for shard in self._node.coordinators.of_groups():
+            self._node.kernel.spawn(_forget_offsets(self._node.turns, shard, topic))
+        for share_shard in self._node.coordinators.of_shares():
+            self._node.kernel.spawn(_forget_shares(share_shard, topic))
+
+    def _adopt_topic(self, topic: TopicImage, image: MetadataImage) -> None:
+        node = self._node
+        config: TopicConfig | None = None
+        begun = 0
+        for index, registered in topic.partitions.items():
+            key = (topic.name, index)
+            held = node.partitions.get(key)
+            if registered.leader != node.node_id:
+                self._resign(topic.name, index)
+            elif held is None and begun >= LED_AT_ONCE and topic.name not in INTERNAL_TOPICS:
+                self._lead_later(key)
+            elif held is None or held.leader_epoch != registered.leader_epoch:
+                if held is not None:
+                    self._resign(topic.name, index)
+                begun += 1
+                config = config or _topic_config(image, topic.name, node.config)
+                self._to_lead.pop(key, None)
+                self._lead(topic, registered, config)
+            else:
+                node.replication.adopt(held, registered)
+
+    def _lead_later(self, key: tuple[str, int]) -> None:
+        """Lead a partition from one of the next turns on: very many take long."""
+        if not self._to_lead:
+            self._node.kernel.spawn(self._go_on(self._to_lead, LED_AT_ONCE, self._lead_late))
+        self._to_lead[key] = None
+
+    async def _go_on(
+        self,
+        pending: dict[tuple[str, int], None],
+        at_most: int,
+        go_on: Callable[[tuple[str, int], dict[str, TopicConfig]], None],
+    ) -> None:
+        """From the next turn on do what is pending, so many partitions in a turn; each is taken out as it is done."""
+        turns = self._node.turns
+        while True:
+            await turns.next()
+            configs: dict[str, TopicConfig] = {}
+            for count, key in enumerate(list(islice(pending, at_most))):
+                if count and turns.has_clock and turns.is_over():
+                    break
+                go_on(key, configs)
+            if not pending:
+                return
+
+    def _lead_late(self, key: tuple[str, int], configs: dict[str, TopicConfig]) -> None:
+        node = self._node
+        del self._to_lead[key]
+        name, index = key
+        topic = node.image.topic(name)
+        registered = None if topic is None else topic.partitions.get(index)
+        if topic is None or registered is None or registered.leader != node.node_id or key in node.partitions:
+            return
+        self._lead(topic, registered, self._config_of(name, configs))
+
+    def _config_of(self, topic: str, configs: dict[str, TopicConfig]) -> TopicConfig:
+        """The config of now, found once for all partitions of a topic that are looked at together."""
+        config = configs.get(topic)
+        if config is None:
+            config = configs[topic] = _topic_config(self._node.image, topic, self._node.config)
+        return config
+
+    def _lead(self, topic: TopicImage, registered: PartitionImage, config: TopicConfig) -> None:
+        node = self._node
+        log = node.store.open(topic.id, registered.index, config)
+        if log.leader_epoch > registered.leader_epoch:
+            # We hear of it too late: the leader after us has taken the log over already.
+            return
+        for gone in log.behind.keys() - set(registered.replicas):
+            # Where a replica ended that is none any more says nothing, should its broker get one again.
+            del log.behind[gone]
+        partition = Partition(
+            topic=topic.name,
+            topic_id=topic.id,
+            index=registered.index,
+            log=log,
+            leader_epoch=registered.leader_epoch,
+            config=config,
+            now=node.now,
+            producer_rules=node.release.producers,
+            leader=node.node_id,
+        )
+        if node.facts.told:
+            partition.facts = []
+        key = (topic.name, registered.index)
+        node.partitions[key] = partition
+        node.replication.adopt(partition, registered)
+        if node.facts.told:
+            topic_id = urlsafe_b64encode(topic.id).decode().rstrip("=")
+            self._tell(
+                "leadership_taken",
+                topic.name,
+                registered.index,
+                leader_epoch=registered.leader_epoch,
+                topic_id=topic_id,
+            )
+        if partition.lost_offsets:
+            # Its successor goes on where its own records end: what only the leader before had is gone.
+            end, lost = partition.first_offset, partition.lost_offsets
+            self._tell("log_truncated", topic.name, registered.index, end_offset=end, lost_offsets=lost)
+        if topic.name in INTERNAL_TOPICS and log.end_offset > 0:
+            # What the log says may be owed; an empty one owes nothing, and its machine is made when it is first asked.
+            node.coordinators.begin(partition)
+        node.purgatory.wake((READABLE, key))
+
+    def _resign(self, topic: str, index: int) -> None:
+        key = (topic, index)
+        self._given_up(key, self._remove(key))
+
+    def _remove(self, key: tuple[str, int]) -> Partition | None:
+        """From now on the partition is not led here."""
+        self._to_lead.pop(key, None)
+        return self._node.partitions.pop(key, None)
+
+    async def _give_up(self, removed: list[tuple[tuple[str, int], Partition | None]]) -> None:
+        """Tell whoever waits for very many partitions that they are not led here any more."""
+        for count, (key, partition) in enumerate(removed, 1):
+            self._given_up(key, partition)
+            if not count % LED_AT_ONCE:
+                await self._node.turns.breathe_behind()
+
+    def _given_up(self, key: tuple[str, int], partition: Partition | None) -> None:
+        node = self._node
+        topic, index = key
+        if partition is None:
+            # Another leader, or none: who reads from a replica that does not lead looks again.
+            if node.purgatory.waits:
+                self.leader_advanced(topic, index)
+            return
+        if node.facts.told:
+            self._tell("leadership_given_up", topic, index, leader_epoch=partition.leader_epoch)
+        node.coordinators.end(topic, index)
+        node.replication.resign(partition)
+        if node.has_shares:
+            node.shares.resign(partition)
+        node.purgatory.wake((READABLE, key))
+
+    def _tell(self, kind: str, topic: str, index: int, **fields: object) -> None:
+        self._node.facts.emit((Fact(kind, {"topic": topic, "partition": index, **fields}),))
+
+    def _tell_features(self, before: MetadataImage, after: MetadataImage) -> None:
+        for feature in sorted(before.features.keys() | after.features.keys()):
+            old, new = before.feature(feature), after.feature(feature)
+            if old != new:
+                self._node.facts.emit(
+                    (Fact("feature_changed", {"feature": feature, "level_from": old, "level_to": new}),)
+                )
+
+    def _adopt_settings(self, before: MetadataImage, after: MetadataImage) -> None:
+        """Some topic, or some broker, is not as it was: only the partitions that this may concern are looked at."""
+        partitions = self._node.partitions
+        changed = _changed_configs(before, after)
+        if before.brokers is not after.brokers or any(kind == ResourceType.BROKER for kind, _ in changed):
+            concerned = dict.fromkeys(partitions)
+        else:
+            topics = [
+                after.topics[name] for kind, name in changed if kind == ResourceType.TOPIC and name in after.topics
+            ]
+            concerned = {(topic.name, index): None for topic in topics for index in topic.partitions}
+        if len(concerned) > ADOPTED_AT_ONCE:
+            if not self.to_adopt:
+                self._node.kernel.spawn(self._go_on(self.to_adopt, ADOPTED_AT_ONCE, self._adopt_late))
+            self.to_adopt |= concerned
+            return
+        configs: dict[str, TopicConfig] = {}
+        for key in concerned:
+            self._adopt_late(key, configs)
+
+    def _adopt_late(self, key: tuple[str, int], configs: dict[str, TopicConfig]) -> None:
+        """Hold a partition to the settings of now."""
+        self.to_adopt.pop(key, None)
+        node = self._node
+        partition = node.partitions.get(key)
+        if partition is None:
+            return
+        name, index = key
+        config = self._config_of(name, configs)
+        if config != partition.config:
+            partition.configure(config)
+        registered = node.image.partition(name, index)
+        if registered is not None and registered.leader_epoch == partition.leader_epoch:
+            node.replication.adopt(partition, registered)
+
+
+def _changed_configs(before: MetadataImage, after: MetadataImage) -> list[tuple[int, str]]:
+    """The resources whose own configs are not what they were."""
+    old, new = before.configs, after.configs
+    if old is new:
+        return []
+    return [each for each, values in new.items() if old.get(each) is not values] + [
+        each for each in old if each not in new
+    ]
+
+
+async def _forget_offsets(turns: Turns, shard: GroupShard, topic: TopicImage) -> None:
+    while await shard.carry_out(shard.machine.topics_deleted([(topic.name, topic.id)])) is True:
+        await turns.breathe_behind()
+
+
+async def _forget_shares(shard: ShareShard, topic: TopicImage) -> None:
+    await shard.carry_out(shard.machine.topics_deleted([topic.id]))
+
+
+def _topic_config(image: MetadataImage, topic: str, config: Config) -> TopicConfig:
+    return TopicConfig.resolve(image.config(ResourceType.TOPIC, topic), config)

@@ -1,0 +1,345 @@
+"""From an API key and version to the code that serves it.
+
+`SERVED` is the whole list of what a broker can answer; the answer to ApiVersions is derived from it, and from the
+release that the broker is served as.
+The family of an API, and the codecs of its messages, are imported and made when its first request arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from odradek.host.call import Around, Call, CloseConnection, Serve
+from odradek.host.endpoint import Everybody, endpoints_of
+from odradek.host.served import SERVED as SERVED_BY_FAMILIES
+from odradek.host.served import Served
+from odradek.releases import WIDEST, Release
+from odradek.wire import registry
+from odradek.wire.codecs import PLAIN
+from odradek.wire.error_fields import replace_errors
+from odradek.wire.errors import ErrorCode
+from odradek.wire.long import long_reader, long_writer
+from odradek.wire.primitives import Splices
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.access.authority import Authority
+
+__all__ = ["Around", "Call", "CloseConnection", "Handler", "HasRouter", "Router", "SERVED", "Serve"]
+
+
+class HasRouter(Protocol):
+    """What is served, and in which versions."""
+
+    @property
+    def router(self) -> Router: ...
+
+
+class Route(Struct, frozen=True):
+    """An API: the versions that are served, and `module:function` below `odradek`."""
+
+    api_key: ApiKey
+    min_version: int
+    max_version: int
+    target: str
+    told: bool = True
+    """Whether ApiVersions names it; Kafka serves what clients push of their metrics, and names it if it has a sink."""
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(ApiKey.PRODUCE, 0, 13, "data.produce:produce"),
+    Route(ApiKey.FETCH, 0, 18, "data.fetch:fetch"),
+    Route(ApiKey.LIST_OFFSETS, 0, 11, "data.log_offsets:list_offsets"),
+    Route(ApiKey.METADATA, 0, 13, "metadata.api.metadata:metadata"),
+    Route(ApiKey.OFFSET_COMMIT, 0, 10, "group.offsets.api:offset_commit"),
+    Route(ApiKey.OFFSET_FETCH, 0, 10, "group.offsets.api:offset_fetch"),
+    Route(ApiKey.FIND_COORDINATOR, 0, 6, "metadata.api.find_coordinator:find_coordinator"),
+    Route(ApiKey.JOIN_GROUP, 0, 9, "group.classic.api:join_group"),
+    Route(ApiKey.HEARTBEAT, 0, 4, "group.classic.api:heartbeat"),
+    Route(ApiKey.LEAVE_GROUP, 0, 5, "group.classic.api:leave_group"),
+    Route(ApiKey.SYNC_GROUP, 0, 5, "group.classic.api:sync_group"),
+    Route(ApiKey.DESCRIBE_GROUPS, 0, 6, "group.classic.api:describe_groups"),
+    Route(ApiKey.LIST_GROUPS, 0, 5, "group.classic.api:list_groups"),
+    Route(ApiKey.SASL_HANDSHAKE, 0, 1, "access.api.credentials:sasl_handshake"),
+    Route(ApiKey.API_VERSIONS, 0, 5, "metadata.api.cluster:api_versions"),
+    Route(ApiKey.CREATE_TOPICS, 0, 7, "metadata.api.topics:create_topics"),
+    Route(ApiKey.DELETE_TOPICS, 0, 6, "metadata.api.topics:delete_topics"),
+    Route(ApiKey.DELETE_RECORDS, 0, 2, "data.log_offsets:delete_records"),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "data.log_offsets:offset_for_leader_epoch"),
+    Route(ApiKey.WRITE_TXN_MARKERS, 0, 2, "txn.write_markers:write_txn_markers"),
+    Route(ApiKey.TXN_OFFSET_COMMIT, 0, 6, "group.offsets.txn_api:txn_offset_commit"),
+    Route(ApiKey.DESCRIBE_ACLS, 0, 3, "access.api.permissions:describe_acls"),
+    Route(ApiKey.CREATE_ACLS, 0, 3, "access.api.permissions:create_acls"),
+    Route(ApiKey.DELETE_ACLS, 0, 3, "access.api.permissions:delete_acls"),
+    Route(ApiKey.DESCRIBE_CONFIGS, 0, 4, "metadata.api.configs:describe_configs"),
+    Route(ApiKey.ALTER_CONFIGS, 0, 2, "metadata.api.configs:alter_configs"),
+    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, "metadata.api.cluster:alter_replica_log_dirs"),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "metadata.api.cluster:describe_log_dirs"),
+    Route(ApiKey.SASL_AUTHENTICATE, 0, 2, "access.api.credentials:sasl_authenticate"),
+    Route(ApiKey.CREATE_PARTITIONS, 0, 3, "metadata.api.topics:create_partitions"),
+    Route(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, "access.api.tokens:create_delegation_token"),
+    Route(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, "access.api.tokens:renew_delegation_token"),
+    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, "access.api.tokens:expire_delegation_token"),
+    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, "access.api.tokens:describe_delegation_token"),
+    Route(ApiKey.DELETE_GROUPS, 0, 3, "group.classic.api:delete_groups"),
+    Route(ApiKey.ELECT_LEADERS, 0, 2, "metadata.api.replicas:elect_leaders"),
+    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "metadata.api.configs:incremental_alter_configs"),
+    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "metadata.api.replicas:alter_partition_reassignments"),
+    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "metadata.api.replicas:list_partition_reassignments"),
+    Route(ApiKey.OFFSET_DELETE, 0, 0, "group.offsets.api:offset_delete"),
+    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, "limits.api:describe_client_quotas"),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, "limits.api:alter_client_quotas"),
+    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "access.api.credentials:describe_user_scram_credentials"),
+    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "access.api.credentials:alter_user_scram_credentials"),
+    Route(ApiKey.DESCRIBE_QUORUM, 0, 2, "metadata.api.quorum:describe_quorum"),
+    Route(ApiKey.UPDATE_FEATURES, 0, 2, "metadata.api.features:update_features"),
+    Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, "metadata.api.cluster:describe_cluster"),
+    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "data.log_offsets:describe_producers"),
+    Route(ApiKey.UNREGISTER_BROKER, 0, 0, "metadata.api.quorum:unregister_broker"),
+    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "group.consumer.api:consumer_group_heartbeat"),
+    Route(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "group.consumer.api:consumer_group_describe"),
+    Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 1, "group.streams.api:streams_group_heartbeat"),
+    Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 1, "group.streams.api:streams_group_describe"),
+    Route(
+        ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+        0,
+        0,
+        "group.streams.api:streams_group_topology_description_update",
+    ),
+    Route(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "group.share.api:share_group_heartbeat"),
+    Route(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, "group.share.api:share_group_describe"),
+    Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, "telemetry.api:get_telemetry_subscriptions", told=False),
+    Route(ApiKey.PUSH_TELEMETRY, 0, 0, "telemetry.api:push_telemetry", told=False),
+    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "metadata.api.configs:list_config_resources"),
+    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "metadata.api.topic_partitions:describe_topic_partitions"),
+    Route(ApiKey.ADD_RAFT_VOTER, 0, 1, "metadata.api.quorum:add_raft_voter"),
+    Route(ApiKey.REMOVE_RAFT_VOTER, 0, 0, "metadata.api.quorum:remove_raft_voter"),
+    Route(ApiKey.UNREGISTER_CONTROLLER, 0, 0, "metadata.api.quorum:unregister_controller"),
+    Route(ApiKey.SHARE_FETCH, 1, 2, "share.fetch:share_fetch"),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, "share.fetch:share_acknowledge"),
+    Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, "share.state_api:initialize_share_group_state"),
+    Route(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, "share.state_api:read_share_group_state"),
+    Route(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, "share.state_api:write_share_group_state"),
+    Route(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, "share.state_api:delete_share_group_state"),
+    Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 0, 1, "share.state_api:read_share_group_state_summary"),
+    Route(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, "group.share.api:describe_share_group_offsets"),
+    Route(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, "group.share.api:alter_share_group_offsets"),
+    Route(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "group.share.api:delete_share_group_offsets"),
+)
+"""What a client may ask."""
+
+BROKER_ROUTES: tuple[Route, ...] = (
+    Route(ApiKey.ALTER_PARTITION, 3, 3, "metadata.api.replicas:alter_partition"),
+    Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "metadata.api.features:allocate_producer_ids"),
+    Route(ApiKey.ENVELOPE, 0, 0, "host.envelopes:envelope"),
+)
+"""What only brokers ask of one another; not advertised."""
+
+_SHARED = frozenset(
+    {
+        ApiKey.DELETE_GROUPS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.FETCH,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    }
+)
+"""What is served a few entries at a time; the others are decided in one go."""
+_OLD = {route.api_key: route for route in (*ROUTES, *BROKER_ROUTES)}
+"""The APIs whose families are not declared by their endpoints yet."""
+
+SERVED: tuple[Served, ...] = tuple(
+    sorted(
+        [
+            *SERVED_BY_FAMILIES,
+            *(
+                Served(
+                    route.api_key,
+                    "",
+                    f"odradek.{route.target.split(':')[0]}",
+                    lowest=route.min_version,
+                    is_told=route.told,
+                    in_parts=route.api_key in _SHARED,
+                )
+                for route in _OLD.values()
+            ),
+        ]
+    )
+)
+"""Every API that a broker serves, by its key."""
+SHARED_ENTRIES_MAX = 20_000
+ENTRIES_MAX = 10_000
+"""How many entries a request of more than 32 KiB may have, in all its arrays. Kafka takes a million in each."""
+
+
+class Handler(Struct):
+    """All that serving one version of one API needs."""
+
+    api_key: ApiKey
+    version: int
+    read: Callable[[memoryview, int], tuple[Any, int]]
+    write: Callable[[Any, bytearray, list[tuple[int, memoryview]]], None]
+    flexible_request: bool
+    response_start: int
+    """Where a response begins: behind its length and correlation id, and no tagged fields where it is flexible."""
+    serve: Serve
+    entries_max: int
+    request_type: type[Struct]
+    response_type: type[Struct]
+
+    def read_long(self, frame: memoryview, position: int) -> Generator[int, None, tuple[Any, int]]:
+        """Read a long request, and give way."""
+        return long_reader(self.request_type, self.version)(frame, position)
+
+    def write_long(self, response: Any, out: bytearray, splices: Splices) -> Generator[int, None, None]:
+        """Write a long response, and give way."""
+        return long_writer(self.response_type, self.version)(response, out, splices)
+
+
+class Router:
+    """The APIs of one node, by key and version: those that its release has, in the versions that it has.
+
+    `family` makes a family by its name in `SERVED`. Without one nothing can be served, but looked up.
+    """
+
+    def __init__(
+        self,
+        release: Release = WIDEST,
+        *,
+        unstable_versions: bool = False,
+        tells_all: bool = False,
+        node: Any = None,
+        authority: Authority | None = None,
+        family: Callable[[str], object] | None = None,
+        guard_old: Callable[[ApiKey, Serve], Serve] | None = None,
+    ) -> None:
+        self._guard_old = guard_old
+        self._node = node
+        self._authority = authority
+        self._make_family = family
+        self._families: dict[str, object] = {}
+        self._codecs = release.codecs or PLAIN
+        self._around = release.around
+        self._told: list[tuple[ApiKey, int, int]] = []
+        self._versions: dict[int, range] = {}
+        self._handlers: dict[tuple[int, int], Handler | None] = {}
+        for served in SERVED:
+            api_key, low, high = served.api_key, served.lowest, served.highest
+            if not served.is_for_clients:
+                self._versions[api_key] = range(low, high + 1)
+                continue
+            if served.is_unstable and not unstable_versions:
+                high -= 1
+            if release.apis is not None:
+                offered = release.apis.get(api_key.name)
+                if offered is None:
+                    continue
+                low = max(low, offered[0])
+                high = offered[1]
+                if unstable_versions:
+                    high = max(high, release.unstable_apis.get(api_key.name, 0))
+            if served.is_told or tells_all:
+                self._told.append((api_key, low, high))
+            self._versions[api_key] = range(low, high + 1)
+        if release.lowest_produce:
+            self._versions[ApiKey.PRODUCE] = range(release.lowest_produce, self._versions[ApiKey.PRODUCE].stop)
+
+    def ranges(self) -> list[tuple[ApiKey, int, int]]:
+        """What ApiVersions lists: key, lowest and highest version."""
+        return self._told
+
+    def serves(self, api_key: ApiKey, versions: range | None) -> bool:
+        """Whether an API is served in one of these versions, or, with None, in any."""
+        served = self._versions.get(api_key)
+        return served is not None and (versions is None or any(version in served for version in versions))
+
+    def newest(self, api_key: ApiKey) -> int:
+        """The highest version that is served: what brokers of this release speak to one another."""
+        return self._versions[api_key][-1]
+
+    def handler(self, api_key: int, version: int, *, broker: bool) -> Handler | None:
+        """The handler of a request, or None where there is none."""
+        try:
+            handler = self._handlers[api_key, version]
+        except KeyError:
+            handler = self._handlers[api_key, version] = self._find(api_key, version)
+        if handler is not None and not broker and handler.api_key in _FOR_BROKERS:
+            return None
+        return handler
+
+    def _find(self, api_key: int, version: int) -> Handler | None:
+        if version not in self._versions.get(api_key, ()):
+            return None
+        served = _BY_KEY[api_key]
+        key, codecs = served.api_key, self._codecs
+        module = import_module(served.module)
+        serve: Serve = _not_made
+        if self._make_family is not None:
+            serve = self._serve_old(module, served) if served.family == "" else self._serve(served, version)
+        return Handler(
+            api_key=key,
+            version=version,
+            read=codecs.reader(registry.request_type(key), version),
+            write=codecs.writer(registry.response_type(key), version),
+            flexible_request=codecs.request_header_version(key, version) >= 2,
+            response_start=9 if codecs.response_header_version(key, version) >= 1 else 8,
+            serve=serve,
+            entries_max=SHARED_ENTRIES_MAX if served.in_parts else ENTRIES_MAX,
+            request_type=codecs.request_type(key),
+            response_type=codecs.response_type(key),
+        )
+
+    def _serve(self, served: Served, version: int) -> Serve:
+        """The method of the endpoint; around it the step of the dialect, the older errors, and the permissions."""
+        family = self._families.get(served.family)
+        if family is None:
+            assert self._make_family is not None
+            family = self._families[served.family] = self._make_family(served.family)
+        endpoint = endpoints_of(type(family))[served.api_key]
+        serve: Serve = partial(endpoint.method, family)
+        older = {since.error: since.before for since in endpoint.errors if version < since.version}
+        if older:
+            serve = partial(_in_older_words, serve, older)
+        serve = self._with_around(served.api_key, serve)
+        if self._authority is None or isinstance(endpoint.needs, Everybody):
+            return serve
+        return partial(_guarded, self._authority, endpoint.needs.guard, serve)
+
+    def _serve_old(self, module: object, served: Served) -> Serve:
+        api_key, node = served.api_key, self._node
+        serve: Serve = partial(getattr(module, _OLD[api_key].target.split(":")[1]), node)
+        serve = self._with_around(api_key, serve)
+        return serve if self._guard_old is None else self._guard_old(api_key, serve)
+
+    def _with_around(self, api_key: ApiKey, serve: Serve) -> Serve:
+        around = self._around.get(api_key)
+        return serve if around is None else lambda call: around(self._node, call, serve)
+
+
+_BY_KEY: Mapping[int, Served] = {served.api_key: served for served in SERVED}
+_FOR_BROKERS = frozenset(served.api_key for served in SERVED if not served.is_for_clients)
+
+
+async def _in_older_words(serve: Serve, older: Mapping[ErrorCode, ErrorCode], call: Call) -> object:
+    response = await serve(call)
+    replace_errors(response, older)
+    return response
+
+
+async def _guarded(authority: Authority, guard: Callable[..., Any], serve: Serve, call: Call) -> object:
+    """Clients are asked for their permissions, brokers are not."""
+    return await (serve(call) if call.is_broker else guard(authority, call, serve))
+
+
+async def _not_made(call: Call) -> object:
+    raise AssertionError("this router only looks up")

@@ -1,0 +1,150 @@
+"""How much everybody has used of one thing, and for how long who is beyond their limit must wait."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from odradek.limits.precedence import Limits, Sharers
+from odradek.limits.windows import Rate, TokenBucket, Windows
+
+if TYPE_CHECKING:
+    from odradek.metadata.image import QuotaEntity
+
+__all__ = ["Kept", "Throttles", "Tokens", "Usage"]
+
+FORGOTTEN_AFTER_MS = 3_600_000
+"""Who has used nothing for so long begins anew."""
+THROTTLED_MAX = 1000
+THROTTLE_MS_MAX = 2**31 - 1
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Kept(Generic[K, V]):
+    """What is counted, by whom it is counted for; it is forgotten when nobody has asked for it for an hour."""
+
+    def __init__(self, make: type[V]) -> None:
+        self._make = make
+        self._kept: dict[K, V] = {}
+        """Who was asked for last stands last."""
+        self._asked_at: dict[K, int] = {}
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
+    def at(self, key: K, now: int) -> V:
+        """What is counted for these, from now on if nothing was."""
+        asked = self._asked_at
+        asked.pop(key, None)
+        asked[key] = now
+        while now - asked[first := next(iter(asked))] >= FORGOTTEN_AFTER_MS:
+            del asked[first], self._kept[first]
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = self._make()
+        return kept
+
+
+class Throttles:
+    """How often and for how long those had to wait who have a limit together; the numbers only grow."""
+
+    def __init__(self) -> None:
+        self.by_sharers: dict[Sharers, tuple[int, int]] = {}
+        """Number and sum (ms); beyond a thousand the further ones stand together under empty names."""
+
+    def note(self, sharers: Sharers, throttle_ms: int) -> None:
+        """Somebody has to wait."""
+        if sharers not in self.by_sharers and len(self.by_sharers) >= THROTTLED_MAX:
+            sharers = ("", "")
+        count, total_ms = self.by_sharers.get(sharers, (0, 0))
+        self.by_sharers[sharers] = count + 1, total_ms + throttle_ms
+
+
+class Usage:
+    """A rate for each who has a limit together."""
+
+    def __init__(self, key: str, windows: Windows) -> None:
+        self.key = key
+        self._windows = windows
+        self._throttles = Throttles()
+        self.limits = Limits({}, key)
+        self._rates: Kept[Sharers, Rate] = Kept(Rate)
+
+    def adopt(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """Take over new limits; what was used counts on."""
+        self.limits = Limits(quotas, self.key)
+
+    def record(self, user: str, client_id: str, value: float, now: int) -> int:
+        """Note what was used; for how long the client has to wait (ms)."""
+        if not self.limits:
+            return 0
+        sharers = self.limits.sharers(user, client_id)
+        rate = self._rates.at(sharers, now)
+        rate.record(self._windows, value, now)
+        limit = self.limits.of(sharers)
+        return 0 if limit is None else min(rate.throttle_ms(self._windows, limit, now), THROTTLE_MS_MAX)
+
+    def note(self, user: str, client_id: str, value: float, now: int) -> None:
+        """Note what was used, or take it back, and let nobody wait."""
+        if self.limits:
+            self._rates.at(self.limits.sharers(user, client_id), now).record(self._windows, value, now)
+
+    def throttled(self, user: str, client_id: str, throttle_ms: int) -> None:
+        """The client has to wait for what it used of this."""
+        self._throttles.note(self.limits.sharers(user, client_id), throttle_ms)
+
+    def knows(self, sharers: Sharers) -> bool:
+        """Whether these have used something of late."""
+        return sharers in self._rates
+
+    @property
+    def throttles(self) -> Mapping[Sharers, tuple[int, int]]:
+        """How often and for how long (ms) each had to wait."""
+        return self._throttles.by_sharers
+
+    def most(self, user: str, client_id: str) -> int | None:
+        """What fits into the windows if nothing was used before; None: as much as one wants."""
+        limit = self.limits.of(self.limits.sharers(user, client_id)) if self.limits else None
+        return None if limit is None else int(limit * (self._windows.number - 1) * (self._windows.length_ms // 1000))
+
+
+class Tokens:
+    """A bucket of tokens for each who has a limit together."""
+
+    def __init__(self, key: str, windows: Windows) -> None:
+        self.key = key
+        self._windows = windows
+        self._throttles = Throttles()
+        self.limits = Limits({}, key)
+        self._buckets: Kept[Sharers, TokenBucket] = Kept(TokenBucket)
+
+    def adopt(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """Take over new limits; what was spent stays so."""
+        self.limits = Limits(quotas, self.key)
+
+    def owed_ms(self, user: str, client_id: str, now: int) -> int:
+        """For how long nothing more can be spent (ms); 0: something can be."""
+        sharers = self.limits.sharers(user, client_id)
+        limit = self.limits.of(sharers)
+        return 0 if limit is None else self._buckets.at(sharers, now).throttle_ms(self._windows, limit, now)
+
+    def spend(self, user: str, client_id: str, value: float, now: int) -> None:
+        """Spend, whatever there is."""
+        sharers = self.limits.sharers(user, client_id)
+        limit = self.limits.of(sharers)
+        if limit is not None:
+            self._buckets.at(sharers, now).record(self._windows, limit, value, now)
+
+    def throttled(self, user: str, client_id: str, throttle_ms: int) -> None:
+        """The client has to wait, or was refused, for what it spent."""
+        self._throttles.note(self.limits.sharers(user, client_id), throttle_ms)
+
+    def knows(self, sharers: Sharers) -> bool:
+        """Whether these have spent something of late."""
+        return sharers in self._buckets
+
+    @property
+    def throttles(self) -> Mapping[Sharers, tuple[int, int]]:
+        """How often and for how long (ms) each had to wait."""
+        return self._throttles.by_sharers

@@ -1,0 +1,363 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from odradek.config.keys import NODE_ID_BITS, whole_number
+from odradek.host.forwarding import AsksInParts, ask_in_parts
+from odradek.host.in_parts import entries_in_parts
+from odradek.metadata import describe
+from odradek.metadata.api import listener_certificates, logger_levels
+from odradek.metadata.api.started_with import started_with
+from odradek.metadata.change import Failure
+from odradek.metadata.configs import Operation, Step, malformed, misdirected, unknown_operation
+from odradek.metadata.image import ResourceType
+from odradek.metadata.topic_names import invalid_name
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.alter_configs_response import AlterConfigsResourceResponse as AlteredConfigs
+from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
+from odradek.wire.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from odradek.wire.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse as IncrementallyAlteredConfigs,
+)
+from odradek.wire.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from odradek.wire.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
+
+if TYPE_CHECKING:
+    from odradek.host.call import Call
+    from odradek.metadata.describe import Entry
+    from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
+    from odradek.wire.messages.alter_configs_request import AlterConfigsResource as AlterPlainly
+    from odradek.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+    from odradek.wire.messages.incremental_alter_configs_request import (
+        AlterConfigsResource,
+        IncrementalAlterConfigsRequest,
+    )
+    from odradek.wire.messages.list_config_resources_request import ListConfigResourcesRequest
+
+__all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
+
+
+class Node(AsksInParts, listener_certificates.Node, logger_levels.Node, Protocol):
+    """What these routes touch of their broker."""
+
+
+R = TypeVar("R")
+
+ALTERED_AT_ONCE = 50
+"""Resources whose configs are altered before others may go on; what all are validated by takes 100 µs each."""
+SOURCES_SINCE = 1
+"""The first version of DescribeConfigs that tells sources and synonyms; before, only whether it is a default."""
+
+DESCRIBED = frozenset(ResourceType) - {ResourceType.UNKNOWN}
+"""The kinds of resources that have configs."""
+
+ALL_TYPES_SINCE = 1
+"""The first version of ListConfigResources that lists more than client metrics (KIP-1142)."""
+
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+
+
+# ---------------------------------------------------------------------- DescribeConfigs
+
+
+async def describe_configs(node: Node, call: Call) -> DescribeConfigsResponse:
+    """DescribeConfigs (key 32), versions 0 to 4: 1 adds sources (KIP-226), 3 types and documentation (KIP-569)."""
+    request: DescribeConfigsRequest = call.request
+    response = DescribeConfigsResponse()
+    if not {resource.resource_type for resource in request.resources} <= DESCRIBED:
+        # A kind that nobody knows is found before anything is described.
+        response.results = [_unanswered(each, ErrorCode.INVALID_REQUEST, MALFORMED) for each in request.resources]
+        return response
+    async for some in node.turns.share(call, request.resources):
+        response.results += [_described(node, resource, request, call.version) for resource in some]
+    return response
+
+
+def _described(
+    node: Node, resource: DescribeConfigsResource, request: DescribeConfigsRequest, version: int
+) -> DescribeConfigsResult:
+    found = _entries(node, resource.resource_type, resource.resource_name)
+    if isinstance(found, Failure):
+        return _unanswered(resource, found.error, found.message)
+    result = _unanswered(resource, ErrorCode.NONE, "")
+    wanted = set(resource.configuration_keys or ())
+    text_of = _texts(resource.resource_type, asked=request.include_documentation)
+    result.configs = [_shown(entry, request, version, text_of) for entry in found if not wanted or entry.name in wanted]
+    return result
+
+
+def _unanswered(resource: DescribeConfigsResource, error: ErrorCode, message: str | None) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _texts(resource_type: int, *, asked: bool) -> Callable[[str], str | None] | None:
+    if resource_type == ResourceType.BROKER_LOGGER:
+        return lambda _: ""
+    if not asked:
+        return None
+    from odradek.config import texts as table  # few clients ask for them
+
+    texts = {
+        ResourceType.TOPIC: table.TOPIC_TEXTS.get,
+        ResourceType.GROUP: table.GROUP_TEXTS.get,
+        ResourceType.CLIENT_METRICS: table.CLIENT_METRICS_TEXTS.get,
+    }
+    return texts.get(ResourceType(resource_type), table.broker_text)
+
+
+def _entries(node: Node, resource_type: int, name: str) -> list[Entry] | Failure:
+    image = node.image
+    if resource_type == ResourceType.TOPIC:
+        reason = invalid_name(name)
+        if reason is not None:
+            return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        if name not in image.topics:
+            return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        return describe.TopicEntries(node.config).of(image.config(ResourceType.TOPIC, name))
+    if resource_type == ResourceType.BROKER:
+        return _broker_entries(node, name)
+    if resource_type == ResourceType.GROUP:
+        if not name:
+            return Failure(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe.group_entries(image.config(ResourceType.GROUP, name), node.config)
+    if resource_type == ResourceType.BROKER_LOGGER:
+        return logger_levels.logger_entries(node, name)
+    if resource_type == ResourceType.CLIENT_METRICS:
+        if not name:
+            return Failure(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return describe.client_metrics_entries(image.config(ResourceType.CLIENT_METRICS, name))
+    return Failure(ErrorCode.INVALID_REQUEST, MALFORMED)
+
+
+def _broker_entries(node: Node, name: str) -> list[Entry] | Failure:
+    if not name:
+        return describe.broker_default_entries(node.image.config(ResourceType.BROKER, ""))
+    wanted = whole_number(name, NODE_ID_BITS)
+    if wanted is None:
+        return Failure(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if wanted != node.node_id:
+        return Failure(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
+        )
+    return describe.broker_entries(node.config, started_with(node))
+
+
+def _shown(
+    entry: Entry, request: DescribeConfigsRequest, version: int, text_of: Callable[[str], str | None] | None
+) -> DescribeConfigsResourceResult:
+    shown = DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_sensitive=entry.sensitive,
+        config_type=entry.kind,
+        documentation=None if text_of is None else text_of(entry.name),
+    )
+    if version < SOURCES_SINCE:
+        shown.is_default = entry.is_default
+        return shown
+    shown.config_source = entry.source
+    if request.include_synonyms:
+        shown.synonyms = [DescribeConfigsSynonym(name=s.name, value=s.value, source=s.source) for s in entry.synonyms]
+    return shown
+
+
+# ---------------------------------------------------------------------- AlterConfigs, IncrementalAlterConfigs
+
+
+async def alter_configs(node: Node, call: Call) -> AlterConfigsResponse:
+    """AlterConfigs (key 33), versions 0 to 2; 2 is flexible."""
+    request: AlterConfigsRequest = call.request
+    here, astray = _split(node, call, request.resources, AlteredConfigs)
+    here, unusable = _usable(node, call, here, AlteredConfigs, _plain_steps, replaces=True)
+    astray += unusable
+
+    def refuse(part: AlterConfigsRequest, error: ErrorCode, message: str | None) -> AlterConfigsResponse:
+        refused = [_failed(AlteredConfigs, each, error, message) for each in part.resources]
+        return AlterConfigsResponse(responses=refused)
+
+    response = await ask_in_parts(
+        node,
+        call,
+        (replace(request, resources=part) for part in entries_in_parts(here, key=_target, size=ALTERED_AT_ONCE)),
+        lambda controller, part: controller.alter_configs(part),
+        refuse,
+        AlterConfigsResponse,
+        lambda joined, more: joined.responses.extend(more.responses),
+    )
+    response.responses += astray
+    return response
+
+
+async def incremental_alter_configs(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
+    """IncrementalAlterConfigs (key 44), versions 0 and 1 (KIP-339); 1 is flexible."""
+    request: IncrementalAlterConfigsRequest = call.request
+    others, answered = _levels_altered(node, request)
+    here, astray = _split(node, call, others, IncrementallyAlteredConfigs)
+    here, unusable = _usable(node, call, here, IncrementallyAlteredConfigs, _steps, replaces=False)
+    astray += unusable
+
+    def refuse(
+        part: IncrementalAlterConfigsRequest, error: ErrorCode, message: str | None
+    ) -> IncrementalAlterConfigsResponse:
+        refused = [_failed(IncrementallyAlteredConfigs, each, error, message) for each in part.resources]
+        return IncrementalAlterConfigsResponse(responses=refused)
+
+    # An operation that nobody knows is a failure of the whole request.
+    size = ALTERED_AT_ONCE if all(unknown_operation(_steps(each)) is None for each in here) else len(here)
+    response = await ask_in_parts(
+        node,
+        call,
+        (replace(request, resources=part) for part in entries_in_parts(here, key=_target, size=size)),
+        lambda controller, part: controller.incremental_alter_configs(part),
+        refuse,
+        IncrementalAlterConfigsResponse,
+        lambda joined, more: joined.responses.extend(more.responses),
+    )
+    response.responses += astray + answered
+    return response
+
+
+def _levels_altered(
+    node: Node, request: IncrementalAlterConfigsRequest
+) -> tuple[list[AlterConfigsResource], list[IncrementallyAlteredConfigs]]:
+    """What is not about the loggers of this broker, and the answers to what is."""
+    loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
+    answered = []
+    times = Counter(each.resource_name for each in loggers)
+    for resource in loggers:
+        failure: Failure | None
+        if times[resource.resource_name] > 1:
+            failure = Failure(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        else:
+            failure = logger_levels.alter_levels(
+                node, resource.resource_name, _steps(resource), validate_only=request.validate_only
+            )
+        failure = failure or Failure(ErrorCode.NONE)
+        answered.append(_failed(IncrementallyAlteredConfigs, resource, failure.error, failure.message))
+    return [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER], answered
+
+
+class _Resource(Protocol):
+    resource_type: int
+    resource_name: str
+
+
+Q = TypeVar("Q", bound=_Resource)
+
+
+def _target(resource: _Resource) -> Hashable:
+    return resource.resource_type, resource.resource_name
+
+
+def _split(node: Node, call: Call, resources: Iterable[Q], result: Callable[..., R]) -> tuple[list[Q], list[R]]:
+    """What can be altered through this broker, and refusals of the rest: of brokers, only itself (KIP-226)."""
+    here, astray = [], []
+    for resource in resources:
+        failure = None if call.is_broker else misdirected(resource.resource_type, resource.resource_name, node.node_id)
+        if failure is None:
+            here.append(resource)
+        else:
+            astray.append(_failed(result, resource, failure.error, failure.message))
+    return here, astray
+
+
+def _plain_steps(resource: AlterPlainly) -> list[Step]:
+    return [Step(config.name, Operation.SET, config.value) for config in resource.configs]
+
+
+def _steps(resource: AlterConfigsResource) -> list[Step]:
+    return [Step(config.name, config.config_operation, config.value) for config in resource.configs]
+
+
+def _usable(
+    node: Node,
+    call: Call,
+    resources: list[Q],
+    result: Callable[..., R],
+    steps_of: Callable[[Q], list[Step]],
+    *,
+    replaces: bool,
+) -> tuple[list[Q], list[R]]:
+    """What this broker can go on with, and refusals of what it cannot: only it has its certificates before it."""
+    usable, refused = [], []
+    for resource in resources:
+        failure = None
+        if resource.resource_type == ResourceType.BROKER and not call.is_broker:
+            steps = steps_of(resource)
+            unknown = unknown_operation(steps)
+            if unknown is not None and malformed(steps) is None:
+                failure = Failure(ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown}")
+            elif resource.resource_name:
+                failure = listener_certificates.unusable_certificates(node, steps, replaces=replaces)
+        if failure is None:
+            usable.append(resource)
+        else:
+            refused.append(_failed(result, resource, failure.error, failure.message))
+    return usable, refused
+
+
+def _failed(result: Callable[..., R], resource: _Resource, error: ErrorCode, message: str | None) -> R:
+    return result(
+        error_code=error,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+# ---------------------------------------------------------------------- ListConfigResources
+
+
+async def list_config_resources(node: Node, call: Call) -> ListConfigResourcesResponse:
+    """ListConfigResources (key 74), versions 0 and 1; version 0 lists client metrics alone (KIP-1000)."""
+    request: ListConfigResourcesRequest = call.request
+    names = _resources(node)
+    all_types = call.version >= ALL_TYPES_SINCE
+    wanted = (request.resource_types or list(names)) if all_types else [ResourceType.CLIENT_METRICS]
+    if not set(wanted) <= names.keys():
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=resource_type)
+            for resource_type, listed in names.items()
+            if resource_type in wanted
+            for name in listed
+        ]
+    )
+
+
+def _resources(node: Node) -> Mapping[int, Iterable[str]]:
+    image = node.image
+    brokers = [str(broker) for broker in image.brokers]
+
+    def configured(kind: ResourceType) -> list[str]:
+        return [name for resource_type, name in image.configs if resource_type == kind]
+
+    return {
+        ResourceType.GROUP: configured(ResourceType.GROUP),
+        ResourceType.CLIENT_METRICS: configured(ResourceType.CLIENT_METRICS),
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.BROKER: brokers,
+        ResourceType.TOPIC: image.topics,
+    }

@@ -1,0 +1,548 @@
+"""The metadata log as a node sees it: every node folds it, and one of them, the controller, writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec import Struct
+
+from odradek.config.keys import INT_MAX
+from odradek.config.table import TopicConfig
+from odradek.core.internal_topics import AT_START, INTERNAL_TOPICS, CoordinatorKind
+from odradek.core.machine import Proposed, Refused
+from odradek.host.outbox import HasOutbox
+from odradek.host.peers import HasPeers
+from odradek.host.seams import (
+    HasConfig,
+    HasIdentity,
+    HasLog,
+    HasMetadata,
+    HasRandom,
+    HasStaticConfig,
+    HasStore,
+    HasTurns,
+)
+from odradek.host.shard import Shard, ShardNode
+from odradek.log.followers import NEVER
+from odradek.log.partition import Guard, Partition
+from odradek.metadata.brokers import NO_EPOCH, registration
+from odradek.metadata.controller import WRITTEN_AT_ONCE, Activation, Controller, Fencing
+from odradek.metadata.elections import REPLICA_LAG, replica_lag_ms
+from odradek.metadata.image import EMPTY, EndpointImage, MetadataImage, PartitionImage, ResourceType
+from odradek.metadata.loader import MetadataLoader
+from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from odradek.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.wire.messages.create_topics_response import CreateTopicsResponse
+from odradek.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.core.flow import Wait
+    from odradek.core.machine import Decision, LogRecord
+    from odradek.host.cluster_spec import BrokerSpec
+    from odradek.log.log import Log
+
+__all__ = ["ControllerShard", "ControllerRole", "HasController", "StartRefused", "StartTopic", "internal_topic"]
+
+
+class HasController(Protocol):
+    """The broker's part in the metadata, and the controller if it is this broker."""
+
+    @property
+    def controller(self) -> ControllerRole: ...
+
+
+class Node(
+    ShardNode,
+    HasLog,
+    HasMetadata,
+    HasIdentity,
+    HasOutbox,
+    HasPeers,
+    HasRandom,
+    HasStaticConfig,
+    HasStore,
+    HasTurns,
+    Protocol,
+):
+    """What a part in the metadata touches of its broker."""
+
+
+T = TypeVar("T")
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = (1).to_bytes(16, "big")
+"""Kafka's reserved id of the metadata log."""
+METADATA_CONFIG = TopicConfig(cleanup_policy=())
+"""The metadata log is never deleted from, nor compacted, nor given up for memory."""
+START_TIMEOUT_MS = 30_000
+
+
+class StartRefused(Exception):
+    """The node cannot start as it is told to; the text is one clear sentence."""
+
+
+class StartTopic(Struct, frozen=True):
+    """A topic that exists from the start; None leaves a number to the configuration."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> StartTopic:
+        """`NAME`, `NAME:PARTITIONS` or `NAME:PARTITIONS:REPLICAS`. Raises ValueError for anything else."""
+        name, *numbers = text.split(":")
+        if not name or len(numbers) > 2 or not all(number.isdecimal() and int(number) > 0 for number in numbers):
+            raise ValueError(f"a topic is NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not {text}")
+        return cls(name, *map(int, numbers))
+
+
+class Sized(HasConfig, HasIdentity, Protocol):
+    """What decides how large an internal topic is."""
+
+
+class ControllerRole:
+    """A node's part in the metadata: its image, and the controller if this node is it."""
+
+    def __init__(self, node: Node, publish: Callable[[MetadataImage, MetadataImage], None]) -> None:
+        self._node = node
+        self._publish = publish
+        """Takes each image with the one before it."""
+        self.image: MetadataImage = EMPTY
+        self.topics_at_start: Sequence[StartTopic] = ()
+        self.shard: ControllerShard | None = None
+        self._loader = MetadataLoader()
+        self._log = node.store.open(METADATA_TOPIC_ID, 0, METADATA_CONFIG)
+
+    @property
+    def active(self) -> ControllerShard | None:
+        """The controller, if it is this node, and no other one has become active since."""
+        return self.shard if self.shard is not None and self.shard.partition.is_leader else None
+
+    # ------------------------------------------------------------------ start
+
+    def start(self) -> None:
+        """Catch up with the log; the controller becomes active first, and brings a new cluster into being."""
+        if self._node.cluster.controller_id != self._node.node_id:
+            self.advance(self._log.end_offset)
+            return
+        is_new = self._log.end_offset == 0
+        self.activate()
+        if is_new:
+            for broker in self._node.cluster.brokers:
+                self.admit(broker)
+            self._create_users_at_start()
+            self._create_topics_at_start()
+
+    def activate(self) -> None:
+        """Become the controller: read the rest of the log, abort what the one before left open, write from now on."""
+        node = self._node
+        self.advance(self._log.end_offset)
+        partition = Partition(
+            topic=METADATA_TOPIC,
+            topic_id=METADATA_TOPIC_ID,
+            index=0,
+            log=self._log,
+            leader_epoch=self._log.leader_epoch + 1,
+            config=METADATA_CONFIG,
+            now=node.now,
+        )
+        machine = Controller(
+            node_id=node.node_id,
+            cluster_id=node.cluster.cluster_id,
+            config=node.static_config,
+            rng=node.random,
+            loader=self._loader,
+        )
+        self.shard = ControllerShard(node, partition, machine, mark=self._loader.last_offset + 1, show=self.show)
+        self.shard.load()
+
+    def admit(self, broker: BrokerSpec, *, shut_down_cleanly: bool = False) -> None:
+        """Register a broker that runs in this process; it has read the log, so it is in service at once."""
+        assert self.shard is not None, "only the controller registers brokers"
+        node, machine = self._node, self.shard.machine
+        before = self.image.brokers.get(broker.node_id) if shut_down_cleanly else None
+        request = registration(
+            broker_id=broker.node_id,
+            cluster_id=node.cluster.cluster_id,
+            incarnation_id=node.random.randbytes(16),
+            host=broker.host,
+            port=broker.port,
+            features=node.release.features,
+            rack=broker.rack,
+            endpoints=[EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints],
+            previous_epoch=NO_EPOCH if before is None else before.epoch,
+        )
+        registered = _at_once(self.shard.carry_out(machine.register_broker(request)))
+        if isinstance(registered, Refused) or registered.error_code != ErrorCode.NONE:
+            raise StartRefused(f"Broker {broker.node_id} cannot be registered: {registered}.")
+        self._renew_session(broker.node_id, registered.broker_epoch)
+
+    def hear_from(self, node_id: int) -> None:
+        """A broker that was silent for too long is heard of again: in service at once, as it was registered."""
+        broker = self.image.brokers.get(node_id)
+        if broker is not None and broker.fenced:
+            self._renew_session(node_id, broker.epoch)
+
+    def _renew_session(self, node_id: int, epoch: int) -> None:
+        """A broker of this process says that it is there, and that it has read the log."""
+        assert self.shard is not None, "only the controller hears of brokers"
+        machine = self.shard.machine
+        heartbeat = BrokerHeartbeatRequest(
+            broker_id=node_id, broker_epoch=epoch, current_metadata_offset=machine.loader.last_offset
+        )
+        self._catch_up(node_id)
+        beat = _at_once(self.shard.carry_out(machine.heartbeat(heartbeat)))
+        assert not isinstance(beat, Refused), beat
+
+    def _catch_up(self, node_id: int) -> None:
+        """A broker that acknowledges at once has fetched from the leaders that are there before anybody can look."""
+        image = self.image
+        if replica_lag_ms(image, self._node.static_config, node_id) != 0:
+            return
+        for log, partition in self._logs_of(node_id):
+            if image.is_alive(partition.leader):
+                log.behind.pop(node_id, None)
+
+    def _logs_of(self, node_id: int) -> Iterator[tuple[Log, PartitionImage]]:
+        """The logs of which a broker has a replica."""
+        for topic in self.image.topics.values():
+            for partition in topic.partitions.values():
+                log = self._node.store.find(topic.id, partition.index) if node_id in partition.replicas else None
+                if log is not None:
+                    yield log, partition
+
+    def fence(self, node_id: int) -> None:
+        """A broker is known to be gone: its partitions go to others."""
+        assert self.shard is not None, "only the controller fences brokers"
+        broker = self.image.brokers.get(node_id)
+        if broker is not None and not broker.fenced:
+            # From now on it fetches nothing. What it leads it goes on with until there is another leader.
+            for log, partition in self._logs_of(node_id):
+                if partition.leader != node_id:
+                    log.behind.setdefault(node_id, log.end_offset)
+                    if log.mark is None and node_id in partition.isr:
+                        # Its leader counts on this replica, and commits nothing more before it hears who is in sync.
+                        log.mark = log.end_offset
+            fenced = _at_once(self.shard.carry_out(self.shard.machine.fence_broker(Fencing(broker.id, broker.epoch))))
+            assert not isinstance(fenced, Refused), fenced
+
+    def change_addresses(self, broker: BrokerSpec) -> ErrorCode:
+        """Have clients told where a broker can be reached now."""
+        assert self.shard is not None, "only the controller registers brokers"
+        endpoints = [EndpointImage(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints]
+        changed = _at_once(self.shard.carry_out(self.shard.machine.change_addresses(broker.node_id, endpoints)))
+        return changed.error if isinstance(changed, Refused) else ErrorCode.NONE
+
+    def move_leader(self, topic: str, partition: int, to: int, *, unclean: bool = False) -> Refused | None:
+        """Give a partition to another leader, or to the same one in a new leader epoch; why it cannot be, or None.
+
+        `unclean`: to one that is out of sync, too.
+        """
+        assert self.shard is not None, "only the controller moves leaders"
+        machine = self.shard.machine
+        return _at_once(self.shard.carry_out(machine.move_leader(topic, partition, to, unclean=unclean)))
+
+    def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
+        """How long the replicas of a broker take to acknowledge what their leaders append; None: for ever.
+
+        Raises ValueError for a negative time, and for one above `INT_MAX`.
+        """
+        if milliseconds is not None and not 0 <= milliseconds <= INT_MAX:
+            raise ValueError(f"replicas take no {milliseconds} ms to acknowledge: give 0 or more, or None for ever")
+        value = str(NEVER if milliseconds is None else milliseconds)
+        error = self.alter_configs(ResourceType.BROKER, str(broker), {REPLICA_LAG: value})
+        assert error is None, error
+
+    def set_feature(self, name: str, level: int) -> str | None:
+        """Finalize another level of a feature, up or down; why it cannot be, or None."""
+        from odradek.metadata.feature_updates import UpgradeType  # most clusters keep the levels they start with
+        from odradek.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+
+        assert self.shard is not None, "only the controller changes features"
+        upgrade = level > self.image.feature(name)
+        update = FeatureUpdateKey(
+            feature=name,
+            max_version_level=level,
+            upgrade_type=UpgradeType.UPGRADE if upgrade else UpgradeType.SAFE_DOWNGRADE,
+        )
+        request = UpdateFeaturesRequest(feature_updates=[update])
+        updated = _at_once(self.shard.carry_out(self.shard.machine.update_features(request)))
+        if isinstance(updated, Refused):
+            return updated.message or updated.error.name
+        # Older releases say it of each feature; and the text of what went well is None, empty or NONE.
+        of_each = ((each.error_code, each.error_message) for each in updated.results)
+        for error, message in ((updated.error_code, updated.error_message), *of_each):
+            if error != ErrorCode.NONE:
+                return message or ErrorCode(error).name
+        return None
+
+    def _create_users_at_start(self) -> None:
+        """The users of the configuration can log in by SCRAM as well (`kafka-storage format --add-scram`)."""
+        if self._node.static_config.security().odradek_sasl_users is None:
+            return
+        from odradek.access.sasl_listeners import configured_users
+        from odradek.metadata.credentials import password_records  # most clusters have no users
+
+        assert self.shard is not None
+        salt = self._node.secrets.randbytes
+        users = configured_users(self._node)
+        records = [record for user, password in users.items() for record in password_records(user, password, salt)]
+        if records:
+            put = _at_once(self.shard.carry_out(self.shard.machine.put_records("Users", records)))
+            assert not isinstance(put, Refused), "the controller is active"
+
+    def forget_tokens(self) -> None:
+        """Remove the delegation tokens whose time is over, if this is the controller."""
+        shard = self.active
+        if shard is not None:
+            _at_once(shard.carry_out(shard.machine.remove_expired_tokens(self._node.now)))
+
+    def elect_unclean(self) -> None:
+        """Elect from those out of sync where nobody leads and the topic allows it, if this is the controller."""
+        shard = self.active
+        if shard is not None:
+            _at_once(shard.carry_out(shard.machine.elect_unclean()))
+
+    def alter_configs(self, resource_type: ResourceType, name: str, changes: Mapping[str, str | None]) -> str | None:
+        """Set configs of a resource, or take them back where the value is None; why they cannot be, or None."""
+        from odradek.wire.messages.incremental_alter_configs_request import (
+            AlterableConfig,
+            AlterConfigsResource,
+            IncrementalAlterConfigsRequest,
+        )
+
+        assert self.shard is not None, "only the controller changes configs"
+        configs = [
+            AlterableConfig(name=key, config_operation=1 if value is None else 0, value=value)
+            for key, value in changes.items()
+        ]
+        resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs)
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        altered = _at_once(self.shard.carry_out(self.shard.machine.incremental_alter_configs(request)))
+        if isinstance(altered, Refused):
+            return altered.message or altered.error.name
+        [response] = altered.responses
+        code = ErrorCode(response.error_code)
+        return None if code is ErrorCode.NONE else response.error_message or code.name
+
+    def _create_topics_at_start(self) -> None:
+        assert self.shard is not None
+        node = self._node
+        topics = [
+            CreatableTopic(
+                name=topic.name,
+                num_partitions=topic.partitions or -1,
+                replication_factor=topic.replication_factor or -1,
+            )
+            for topic in self.topics_at_start
+        ]
+        if node.config.odradek_internal_topics_at_start:
+            topics += [internal_topic(node, kind) for kind in AT_START]
+        if not topics:
+            return
+        request = CreateTopicsRequest(topics=topics, timeout_ms=START_TIMEOUT_MS)
+        created = _at_once(self.shard.carry_out(self.shard.machine.create_topics(request)))
+        assert not isinstance(created, Refused), "the controller is active"
+        for result in created.topics:
+            if result.error_code != ErrorCode.NONE:
+                reason = result.error_message or ErrorCode(result.error_code).name
+                raise StartRefused(f"Topic {result.name} cannot be created: {reason}")
+
+    async def create_internal_topic(self, topic: str) -> None:
+        """Have the controller create a coordinator's topic, unless it exists."""
+        assert topic in INTERNAL_TOPICS
+        request = CreateTopicsRequest(
+            topics=[internal_topic(self._node, CoordinatorKind(topic))], timeout_ms=START_TIMEOUT_MS
+        )
+        await self._node.peers.call_controller(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
+
+    # ------------------------------------------------------------------ folding
+
+    def advance(self, offset: int) -> None:
+        """The log is committed up to this offset: fold it, unless the controller's shard does, and show it.
+
+        Who has missed much goes straight to the latest image, as a broker that starts does.
+        """
+        if self.active is not None:
+            return
+        if self.shard is not None:
+            # Another one has become active, and we hear of it by what it writes.
+            self.shard.resign()
+            self.shard = None
+        images: list[MetadataImage] = []
+        for batch in self._log.batches(self._loader.last_offset + 1):
+            images += self._loader.apply(batch)
+        self._node.facts.emit(self._loader.facts)
+        self._loader.facts = []
+        self.show(images[-1:])
+
+    def show(self, images: Sequence[MetadataImage]) -> None:
+        """Publish each image in turn, never an older one; the logs of topics whose removal was read on the way end."""
+        for image in images:
+            assert image.offset > self.image.offset, "an image never goes back"
+            before, self.image = self.image, image
+            self._publish(before, image)
+        removed, self._loader.removed = self._loader.removed, []
+        for topic_id in removed:
+            self._node.store.drop(topic_id)
+
+
+class Writing:
+    """A long transaction that is being written."""
+
+    def __init__(self, batches: Iterator[Sequence[LogRecord]]) -> None:
+        self.batches = batches
+        self.is_over = False
+        self.has_failed = False
+        """Whether it is over because another controller writes now."""
+        self.waiting: list[Wait[None]] = []
+        """Those who want to know, and those who want to decide next."""
+
+
+class ControllerShard(Shard[Activation]):
+    """The controller over the metadata log; long operations are appended in several batches (KIP-868)."""
+
+    def __init__(
+        self,
+        node: Node,
+        partition: Partition,
+        machine: Controller,
+        *,
+        mark: int,
+        show: Callable[[Sequence[MetadataImage]], None],
+    ) -> None:
+        super().__init__(node, partition, machine, mark=mark)
+        self.machine = machine
+        self._outbox = node.outbox
+        self._turns = node.turns
+        self._show = show
+        self._writing: Writing | None = None
+        machine.finish = self._finish
+
+    async def perform(self, work: Activation) -> None:
+        """Write the first records of a cluster, or end the transaction that was left open."""
+        await self.carry_out(self.machine.perform(work))
+
+    def propose(self, proposed: Proposed[T], *, guard: Guard | None = None) -> T | Refused:
+        """Append batch by batch, fold, and announce; nobody is served in between."""
+        writing = Writing(self.machine.batches(proposed.records))
+        while not writing.is_over:
+            self._write(writing)
+        return Refused(ErrorCode.NOT_CONTROLLER) if writing.has_failed else proposed.reply
+
+    async def at_rest(self) -> None:
+        """Wait until nothing is being written, so that the next decision follows from all before."""
+        while (writing := self._writing) is not None:
+            await self._end_of(writing)
+
+    async def ask(self, decide: Callable[[Controller], Decision[T]]) -> T | Refused:
+        """What is decided, when it is written; of a long transaction others are served between two batches."""
+        await self.at_rest()
+        decision = decide(self.machine)
+        if not isinstance(decision, Proposed) or len(decision.records) <= WRITTEN_AT_ONCE:
+            return await self.carry_out(decision)
+        writing = self._writing = Writing(self.machine.batches(decision.records))
+        # A client that goes away does not leave the transaction open.
+        self.node.kernel.spawn(self._write_on(writing))
+        if not writing.is_over:
+            await self._end_of(writing)
+        return Refused(ErrorCode.NOT_CONTROLLER) if writing.has_failed else decision.reply
+
+    async def _write_on(self, writing: Writing) -> None:
+        while not writing.is_over:
+            self._write(writing)
+            if not writing.is_over:
+                await self._turns.breathe_behind()
+
+    def _end_of(self, writing: Writing) -> Wait[None]:
+        wait: Wait[None] = self.node.kernel.wait()
+        writing.waiting.append(wait)
+        return wait
+
+    def _finish(self) -> None:
+        """Somebody decides who cannot wait."""
+        while (writing := self._writing) is not None:
+            self._write(writing)
+
+    def _write(self, writing: Writing) -> None:
+        """Append one batch more, fold it, and announce it."""
+        records = next(writing.batches, None)
+        if records is not None:
+            appended = self.partition.append_records(records, self.node.now)
+            if not isinstance(appended, Refused):
+                self.advance()
+                self._outbox.announce(self.partition.high_watermark)
+                return
+            self.settle()
+            writing.has_failed = True
+        writing.is_over = True
+        if self._writing is writing:
+            self._writing = None
+        for wait in writing.waiting:
+            wait.settle(None)
+
+    def advance(self) -> None:
+        """Fold, and show the node what was published."""
+        super().advance()
+        published, self.machine.published = self.machine.published, []
+        self._show(published)
+
+
+def internal_topic(node: Sized, kind: CoordinatorKind) -> CreatableTopic:
+    """A coordinator's topic, as Kafka creates it."""
+    config = node.config
+    brokers = max(1, len(node.cluster.brokers))
+    if kind is CoordinatorKind.GROUP:
+        replicas = min(config.offsets_topic_replication_factor, brokers)
+        partitions = config.offsets_topic_num_partitions
+        settings = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(max(1_048_576, config.offsets_topic_segment_bytes)),
+        }
+    elif kind is CoordinatorKind.SHARE:
+        wanted = config.share_coordinator_state_topic_replication_factor
+        replicas = min(wanted, brokers)
+        min_insync = min(config.share_coordinator_state_topic_min_isr, max(1, replicas - (replicas < wanted)))
+        partitions = config.share_coordinator_state_topic_num_partitions
+        settings = {
+            # Its records have keys, and yet it is not compacted: an update says nothing without those before it.
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(min_insync),
+            "retention.ms": "-1",
+            "segment.bytes": str(max(1_048_576, config.share_coordinator_state_topic_segment_bytes)),
+        }
+    else:
+        wanted = config.transaction_state_log_replication_factor
+        replicas = min(wanted, brokers)
+        # With fewer brokers than were meant, one of them may be gone all the same.
+        min_insync = min(config.transaction_state_log_min_isr, max(1, replicas - (replicas < wanted)))
+        partitions = config.transaction_state_log_num_partitions
+        settings = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(min_insync),
+            "segment.bytes": str(max(1_048_576, config.transaction_state_log_segment_bytes)),
+            "unclean.leader.election.enable": "false",
+        }
+    return CreatableTopic(
+        name=kind.topic,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in settings.items()],
+    )
+
+
+def _at_once(coroutine: Coroutine[object, None, T]) -> T:
+    """The result of a flow that must not park."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise AssertionError("the controller's own decisions do not park")

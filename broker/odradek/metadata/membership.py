@@ -1,0 +1,65 @@
+"""What a broker's going and coming mean for the rest of its cluster: who controls it, and who is in service.
+
+The same for brokers on real sockets and simulated ones: a driver ends or starts the node, and calls this with a way to
+act on the controller role of a node that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from odradek.host.cluster_spec import ClusterSpec
+    from odradek.metadata.controller_role import ControllerRole
+
+__all__ = ["Act", "choose_controller", "hear_from", "let_in", "see_off", "succeed"]
+
+Act: TypeAlias = "Callable[[int, Callable[[ControllerRole], None]], None]"
+"""Has a node that runs do something to its part in the metadata, in a step of its own."""
+
+
+def see_off(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act, *, cleanly: bool = False) -> None:
+    """A node is gone, and these still run: one of them controls the cluster, and gives what the other led to others."""
+    spec.cleanly = spec.cleanly | {node_id} if cleanly else spec.cleanly - {node_id}
+    if not running:
+        return
+    succeed(spec, running, act)
+    act(spec.controller_id, lambda controller: controller.fence(node_id))
+
+
+def succeed(spec: ClusterSpec, running: Collection[int], act: Act) -> None:
+    """One of these nodes controls the cluster."""
+    if spec.controller_id not in running:
+        spec.controller_id = min(running)
+        act(spec.controller_id, lambda controller: controller.activate())
+
+
+def hear_from(spec: ClusterSpec, node_ids: Collection[int], act: Act) -> None:
+    """These nodes are heard of: those that were silent for too long are in service again."""
+    for node_id in node_ids:
+        act(spec.controller_id, lambda controller, node_id=node_id: controller.hear_from(node_id))  # type: ignore[misc]
+
+
+def choose_controller(spec: ClusterSpec, node_id: int, running: Collection[int]) -> None:
+    """A node is about to start beside these: if there are none, it will be the controller."""
+    if not running:
+        spec.controller_id = node_id
+
+
+def let_in(spec: ClusterSpec, node_id: int, running: Collection[int], act: Act) -> None:
+    """A node has started, and these run, it included: it is in service, and every one that does not run is not.
+
+    The last one to go was fenced by nobody, and the new incarnation of a broker leads nothing in the name of the old.
+    A crash that nobody has noticed yet (`spec.unheard`) stays so.
+    """
+    gone = [broker.node_id for broker in spec.brokers if broker.node_id not in {*running, *spec.unheard}]
+    cleanly = node_id in spec.cleanly
+    spec.cleanly -= {node_id}
+
+    def register(controller: ControllerRole) -> None:
+        for each in (*gone, node_id):
+            controller.fence(each)
+        controller.admit(spec.broker(node_id), shut_down_cleanly=cleanly)
+
+    act(spec.controller_id, register)

@@ -1,1 +1,0 @@
-"""What this broker hosts: replicas, coordinators, the controller."""

@@ -1,1 +1,0 @@
-"""Scheduling: flows, what they wait for, and timers. Nothing of Kafka is in here."""

@@ -1,1 +1,0 @@
-"""From frames to calls and back."""

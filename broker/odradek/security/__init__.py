@@ -1,1 +1,0 @@
-"""Who gets in and what they may do: listeners, principals, logins. No sockets, no clock, no dice."""
