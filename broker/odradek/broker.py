@@ -52,11 +52,13 @@ from odradek.host.replicas import Replicas
 from odradek.host.replication import Replication
 from odradek.host.router import Router
 from odradek.host.settings import Settings
+from odradek.host.shard import ShardParts
 from odradek.metadata.controller_role import ControllerRole, StartRefused
 from odradek.metadata.image import EMPTY, MetadataImage
 from odradek.txn.producer_id_supply import ProducerIdSupply
 from odradek.wire.codecs import PLAIN
 from odradek.wire.errors import EncodeError
+from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from odradek.access.authority import Authority
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
     from odradek.config.table import Config
     from odradek.core.rng import Rng
     from odradek.faults.faults import Faults
+    from odradek.group.offsets.txn_api import TxnOffsetApi
+    from odradek.group.shard import GroupShard
     from odradek.group.streams.internal_topics import StreamsTopics
     from odradek.host.call import Serve
     from odradek.host.cluster_spec import ClusterSpec
@@ -71,12 +75,15 @@ if TYPE_CHECKING:
     from odradek.limits.quotas import Quotas
     from odradek.log.log_store import LogStore
     from odradek.log.partition import Partition
+    from odradek.metadata.api.find_coordinator import FindCoordinatorApi
     from odradek.share.leader import Shares
+    from odradek.share.shard import ShareShard
     from odradek.telemetry.telemetry import Telemetry
     from odradek.txn.admission import Admission
     from odradek.txn.api import TransactionApi
     from odradek.txn.rules import Rules
-    from odradek.wire.registry import ApiKey
+    from odradek.txn.shard import TransactionShard
+    from odradek.txn.write_markers import MarkerApi
 
 __all__ = ["EventSink", "Logger", "Node"]
 
@@ -137,13 +144,14 @@ class Node:
         self.codecs = self.release.codecs or PLAIN
         self.authority = _authority(config, self.metadata, self.settings)
         """Who decides what clients may do; None lets everybody do everything, and nobody is asked."""
+        self.families = Families(self)
         self.router = Router(
             self.release,
             unstable_versions=config.unstable_api_versions_enable,
             tells_all=config.odradek_telemetry,
             node=self,
             authority=self.authority,
-            family=Families(self).family,
+            family=self.families.family,
             guard_old=None if self.authority is None else _guard(self.authority, self),
         )
         self.faults: Faults | None = None
@@ -157,9 +165,27 @@ class Node:
         self.metrics = Metrics(self)
         self.connections: dict[int, Accepted] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}
-        self.coordinators = Coordinators(self)
         self.replication = Replication(self)
         self.replicas = Replicas(self)
+        self.shard_parts = ShardParts(
+            clock=self.clock,
+            settings=self.settings,
+            kernel=self.kernel,
+            pumps=self.pumps,
+            turns=self.turns,
+            facts=self.facts,
+            counters=self.metrics,
+            replication=self.replication,
+            appended=self.replicas.appended,
+        )
+        self.coordinators = Coordinators(
+            self.partitions,
+            metadata=self.metadata,
+            kernel=self.kernel,
+            groups=self._group_shard,
+            transactions=self._transaction_shard,
+            shares=self._share_shard,
+        )
         self.image: MetadataImage = EMPTY
         self.controller = ControllerRole(self, self._published)
         self.housekeeping = Housekeeping(self)
@@ -374,7 +400,20 @@ class Node:
         """How a write gets into a transaction; imported by the first one."""
         from odradek.txn.admission import Admission
 
-        return Admission(self)
+        return Admission(
+            self.families.transactions,
+            self.replicas,
+            self.peers,
+            rules=self.rules,
+            metadata=self.metadata,
+            settings=self.settings,
+            clock=self.clock,
+            kernel=self.kernel,
+            purgatory=self.purgatory,
+            pumps=self.pumps,
+            facts=self.facts,
+            version=self.router.newest(ApiKey.ADD_PARTITIONS_TO_TXN),
+        )
 
     @cached_property
     def shares(self) -> Shares:
@@ -406,6 +445,29 @@ class Node:
         from odradek.group.streams.internal_topics import StreamsTopics
 
         return StreamsTopics(self)
+
+    def _group_shard(self, partition: Partition) -> GroupShard:
+        from odradek.group.shard import GroupShard
+
+        return GroupShard(self, partition)
+
+    def _transaction_shard(self, partition: Partition) -> TransactionShard:
+        from odradek.txn.shard import TransactionShard
+
+        return TransactionShard(
+            self.shard_parts,
+            partition,
+            metadata=self.metadata,
+            peers=self.peers,
+            producer_ids=self.producer_ids,
+            write_here=self.families.markers.write,
+            markers_version=self.router.newest(ApiKey.WRITE_TXN_MARKERS),
+        )
+
+    def _share_shard(self, partition: Partition) -> ShareShard:
+        from odradek.share.shard import ShareShard
+
+        return ShareShard(self, partition)
 
     def _published(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image is there."""
@@ -457,10 +519,11 @@ class Families:
         self._node = node
 
     def family(self, name: str) -> object:
-        """The family that the method of this name makes; the names are those in `odradek.host.served`."""
-        made: object = getattr(self, name)()
+        """The family of this name; the names are those in `odradek.host.served`."""
+        made: object = getattr(self, name)
         return made
 
+    @cached_property
     def transactions(self) -> TransactionApi:
         from odradek.txn.api import TransactionApi
 
@@ -474,3 +537,41 @@ class Families:
             clock=node.clock,
             turns=node.turns,
         )
+
+    @cached_property
+    def markers(self) -> MarkerApi:
+        from odradek.txn.write_markers import MarkerApi
+
+        node = self._node
+        return MarkerApi(
+            node.node_id,
+            node.replicas,
+            replication=node.replication,
+            coordinators=node.coordinators,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+            turns=node.turns,
+            counters=node.metrics,
+        )
+
+    @cached_property
+    def txn_offsets(self) -> TxnOffsetApi:
+        from odradek.group.offsets.txn_api import TxnOffsetApi
+
+        node = self._node
+        return TxnOffsetApi(
+            node.coordinators,
+            node.admission,
+            rules=node.rules,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+            turns=node.turns,
+        )
+
+    @cached_property
+    def find_coordinator(self) -> FindCoordinatorApi:
+        from odradek.metadata.api.find_coordinator import FindCoordinatorApi
+
+        return FindCoordinatorApi(self._node.metadata, self._node.controller, self._node.turns)

@@ -91,7 +91,14 @@ class Kernel:
 
     def spawn(self, coroutine: Coroutine[Any, None, None]) -> None:
         """Start a flow that nobody waits for."""
-        self.advance(Flow(coroutine, self._spawned))
+        try:
+            wait = coroutine.send(None)
+        except StopIteration:
+            return
+        except Exception as error:
+            self.on_failure(error)
+        else:
+            self.park(Flow(coroutine, self._spawned), wait)
 
     def _spawned(self, value: object, error: BaseException | None) -> None:
         if error is not None:

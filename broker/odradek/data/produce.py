@@ -22,7 +22,7 @@ from odradek.log.partition import NOT_ENOUGH_REPLICAS
 from odradek.records.batch import COMPRESSION_MASK, TRANSACTIONAL, InvalidBatch, parse_batch
 from odradek.records.compression import Compression
 from odradek.records.validate import Rejected, TakesLong, validate_produce
-from odradek.txn.admission import Applicant, HasAdmission
+from odradek.txn.admission import Admission, Applicant
 from odradek.txn.verification_errors import ERROR_DESCRIPTIONS, produce_operation
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.produce_response import (
@@ -45,7 +45,6 @@ __all__ = ["Write", "produce"]
 
 
 class Node(
-    HasAdmission,
     HasAside,
     HasClock,
     HasConfig,
@@ -59,6 +58,9 @@ class Node(
     Protocol,
 ):
     """What a Produce touches of its broker."""
+
+    @property
+    def admission(self) -> Admission: ...
 
 
 ACKS_ALL = -1

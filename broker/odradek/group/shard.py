@@ -33,8 +33,6 @@ class Node(AsksShares, ShardNode, HasMetadata, HasRandom, Protocol):
 class GroupShard(Shard[Work]):
     """A coordinator over a partition of `__consumer_offsets`, not loaded yet."""
 
-    node: Node
-
     def __init__(self, node: Node, partition: Partition) -> None:
         around = Surroundings(
             topics=lambda: node.image,
@@ -52,7 +50,8 @@ class GroupShard(Shard[Work]):
         )
         self._committed: tuple[GroupCoordinator, int] | None = None
         """A coordinator that has folded what is committed up to an offset, while the machine is ahead of that."""
-        super().__init__(node, partition, self.machine)
+        self.node = node
+        super().__init__(node.shard_parts, partition, self.machine)
         self.compression = Compression(node.config.offsets_topic_compression_codec)
 
     async def decided(self, decision: Decision[T]) -> T | Refused:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.core.machine import Refused
-from odradek.host.seams import HasPartitions, HasRandom, HasRules, HasTurns
-from odradek.host.shard import ShardNode
-from odradek.share.asking import AsksShares
-from odradek.txn.producer_id_supply import HasProducerIds
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from odradek.core.flow import Kernel
     from odradek.group.shard import GroupShard
+    from odradek.host.metadata import Metadata
     from odradek.log.partition import Partition
     from odradek.share.shard import ShareShard
     from odradek.txn.shard import TransactionShard
@@ -28,10 +27,6 @@ class HasCoordinators(Protocol):
     def coordinators(self) -> Coordinators: ...
 
 
-class Node(AsksShares, ShardNode, HasPartitions, HasProducerIds, HasRandom, HasRules, HasTurns, Protocol):
-    """What the coordinators of a broker, of whatever kind, touch of it."""
-
-
 _GROUPS, _TRANSACTIONS = CoordinatorKind.GROUP.topic, CoordinatorKind.TRANSACTION.topic
 _SHARES = CoordinatorKind.SHARE.topic
 _LOADING = Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -41,8 +36,23 @@ _NOT_HERE = Refused(ErrorCode.NOT_COORDINATOR)
 class Coordinators:
     """Found by the group or the transactional id that they coordinate, or by their partition."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        partitions: Mapping[tuple[str, int], Partition],
+        *,
+        metadata: Metadata,
+        kernel: Kernel,
+        groups: Callable[[Partition], GroupShard],
+        transactions: Callable[[Partition], TransactionShard],
+        shares: Callable[[Partition], ShareShard],
+    ) -> None:
+        """The last three make a coordinator over a partition; the first of each kind imports its machine."""
+        self._partitions = partitions
+        self._metadata = metadata
+        self._kernel = kernel
+        self._make_groups = groups
+        self._make_transactions = transactions
+        self._make_shares = shares
         self.load_ms = 0
         """How long a coordinator takes to load; tests make it longer."""
         self._groups: dict[int, GroupShard] = {}
@@ -76,12 +86,11 @@ class Coordinators:
         return _LOADING if shard.loading else shard
 
     def _partition(self, topic_name: str, key: str) -> Partition | Refused:
-        node = self._node
-        topic = node.image.topic(topic_name)
+        topic = self._metadata.image.topics.get(topic_name)
         if topic is None:
             # Only FindCoordinator says that there is none yet, and has the topic made.
             return _NOT_HERE
-        partition = node.partitions.get((topic_name, partition_for(key, len(topic.partitions))))
+        partition = self._partitions.get((topic_name, partition_for(key, len(topic.partitions))))
         if partition is None or not partition.is_leader:
             # A deposed leader that has not read the new metadata must refuse, because its state may be behind.
             return _NOT_HERE
@@ -144,36 +153,28 @@ class Coordinators:
         for shard in self._all():
             shard.resign()
 
-    # A machine and its messages are imported by the first who needs one.
-
     def _begin_groups(self, partition: Partition) -> GroupShard:
-        from odradek.group.shard import GroupShard
-
-        shard = self._groups[partition.index] = GroupShard(self._node, partition)
+        shard = self._groups[partition.index] = self._make_groups(partition)
         self._load(shard)
         return shard
 
     def _begin_transactions(self, partition: Partition) -> TransactionShard:
-        from odradek.txn.shard import TransactionShard
-
-        shard = self._transactions[partition.index] = TransactionShard(self._node, partition)
+        shard = self._transactions[partition.index] = self._make_transactions(partition)
         self._load(shard)
         return shard
 
     def _begin_shares(self, partition: Partition) -> ShareShard:
-        from odradek.share.shard import ShareShard
-
-        shard = self._shares[partition.index] = ShareShard(self._node, partition)
+        shard = self._shares[partition.index] = self._make_shares(partition)
         self._load(shard)
         return shard
 
     def _load(self, shard: GroupShard | TransactionShard | ShareShard) -> None:
         if self.load_ms:
-            self._node.kernel.spawn(self._load_later(shard))
+            self._kernel.spawn(self._load_later(shard))
         else:
             shard.load()
 
     async def _load_later(self, shard: GroupShard | TransactionShard | ShareShard) -> None:
-        await self._node.kernel.sleep(self.load_ms)
+        await self._kernel.sleep(self.load_ms)
         if not shard.resigned:
             shard.load()

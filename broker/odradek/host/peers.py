@@ -89,6 +89,8 @@ class Peers:
         self._is_plain = self._codecs.is_plain
         self._here: dict[tuple[ApiKey, int], Handler | None] = {}
         """What serves this node's own requests, by API and version."""
+        self._own: dict[ApiKey, bool] = {}
+        """Whether this node asks itself without messages, by API."""
         self._links: dict[tuple[int, ApiKey], _Link] = {}
         self._by_conn: dict[int, _Link] = {}
         self._hands: dict[tuple[ApiKey, int], Hand] = {}
@@ -100,6 +102,23 @@ class Peers:
     def is_here(self, node_id: int) -> bool:
         """Whether what is asked of this broker is served in the step that asks."""
         return node_id == self._node.node_id and self._node.calls_itself
+
+    def asks_itself(self, node_id: int, api_key: ApiKey) -> bool:
+        """Whether a question to this broker needs no message; it is counted as a request all the same.
+
+        It is asked of this broker itself, in the newest version and without a dialect's step; and nobody looks at its
+        messages: no event log, no rule.
+        """
+        node = self._node
+        if node_id != node.node_id or not node.calls_itself or node.faults is not None or node.facts.told:
+            return False
+        own = self._own.get(api_key)
+        if own is None:
+            newest = node.router.newest(api_key) == registry.newest_version(api_key)
+            own = self._own[api_key] = self._is_plain and newest and api_key not in node.release.around
+        if own:
+            node.metrics.requests += 1
+        return own
 
     async def call(
         self, node_id: int, api_key: ApiKey, version: int, request: Struct, answer: type[R], *, deadline: int

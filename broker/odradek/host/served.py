@@ -17,7 +17,7 @@ class Served(NamedTuple):
 
     api_key: ApiKey
     family: str
-    """The name of the method of `Families` that makes the family."""
+    """The name of the family in `Families`, which makes it."""
     module: str
     """The module of the family."""
     lowest: int = 0
@@ -48,4 +48,7 @@ SERVED: tuple[Served, ...] = (
     Served(ApiKey.END_TXN, "transactions", "odradek.txn.api"),
     Served(ApiKey.DESCRIBE_TRANSACTIONS, "transactions", "odradek.txn.api", in_parts=True),
     Served(ApiKey.LIST_TRANSACTIONS, "transactions", "odradek.txn.api"),
+    Served(ApiKey.WRITE_TXN_MARKERS, "markers", "odradek.txn.write_markers"),
+    Served(ApiKey.TXN_OFFSET_COMMIT, "txn_offsets", "odradek.group.offsets.txn_api"),
+    Served(ApiKey.FIND_COORDINATOR, "find_coordinator", "odradek.metadata.api.find_coordinator", in_parts=True),
 )

@@ -8,20 +8,28 @@ a repeated request can therefore never leave two loops working on the same thing
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
+from msgspec import Struct
+
 from odradek.core.machine import Answered, Awaited, Decision, Machine, Parked, Proposed, Refused
-from odradek.host.replication import HasReplication
+from odradek.host.replication import HasReplication, Replication
 from odradek.host.seams import HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps, HasTurns
 from odradek.records.compression import Compression
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.core.flow import Wait
+    from odradek.core.clock import Clock
+    from odradek.core.flow import Kernel, Wait
+    from odradek.core.timers import Pumps
+    from odradek.core.turns import Turns
+    from odradek.host.counters import Counters
+    from odradek.host.facts import Facts
+    from odradek.host.settings import Settings
     from odradek.log.partition import Guard, Partition
 
-__all__ = ["Shard", "ShardNode", "Work"]
+__all__ = ["Shard", "ShardNode", "ShardParts", "Work"]
 
 
 STARTED_AT_ONCE = 20
@@ -30,10 +38,28 @@ NESTED_MAX = 3
 """How deep a work may start others that have come due by what it has done."""
 
 
+class ShardParts(Struct, frozen=True):
+    """The parts of a broker that a coordinator of any kind touches."""
+
+    clock: Clock
+    settings: Settings
+    kernel: Kernel
+    pumps: Pumps
+    turns: Turns
+    facts: Facts
+    counters: Counters
+    replication: Replication
+    appended: Callable[[Partition], None]
+    """Says that something was appended: whoever waits for it is woken, and the shard folds it."""
+
+
 class ShardNode(
     HasAppends, HasClock, HasConfig, HasCounters, HasFacts, HasKernel, HasPumps, HasReplication, HasTurns, Protocol
 ):
-    """What a coordinator of any kind touches of its broker."""
+    """What the coordinators touch of their broker that are handed it whole."""
+
+    @property
+    def shard_parts(self) -> ShardParts: ...
 
 
 T = TypeVar("T")
@@ -52,8 +78,17 @@ W = TypeVar("W", bound=Work)
 class Shard(ABC, Generic[W]):
     """A machine over a partition that this node leads; each kind of machine has a subclass that does its works."""
 
-    def __init__(self, node: ShardNode, partition: Partition, folding: Machine[W], *, mark: int = 0) -> None:
-        self.node = node
+    def __init__(self, parts: ShardParts, partition: Partition, folding: Machine[W], *, mark: int = 0) -> None:
+        self.parts = parts
+        self._clock = parts.clock
+        self._settings = parts.settings
+        self._kernel = parts.kernel
+        self._pumps = parts.pumps
+        self._turns = parts.turns
+        self._facts = parts.facts
+        self._counters = parts.counters
+        self._replication = parts.replication
+        self._appended = parts.appended
         self.partition = partition
         self.loading = True
         self.resigned = False
@@ -95,10 +130,10 @@ class Shard(ABC, Generic[W]):
         """Append the records and fold them: all replicas acknowledge at once, so that they are committed."""
         appended = self.partition.append_coordinator(
             proposed.records,
-            now=self.node.now,
+            now=self._clock.now,
             producer=proposed.transactional,
             guard=guard,
-            verification_enabled=proposed.transactional is not None and self.node.config.verifies_offsets,
+            verification_enabled=proposed.transactional is not None and self._settings.config.verifies_offsets,
             compression=self.compression,
         )
         if isinstance(appended, Refused):
@@ -107,33 +142,33 @@ class Shard(ABC, Generic[W]):
         base_offset = appended.base_offset
         if base_offset == self._mark and self._folding.fold_own(proposed, base_offset):
             self._mark = base_offset + len(proposed.records)
-        self.node.replicas.appended(self.partition)
+        self._appended(self.partition)
         return proposed.reply
 
     async def _propose_and_wait(self, proposed: Proposed[T], guard: Guard | None) -> T | Refused:
         """Append the records, and give the reply when the replicas in sync have them: by then they are folded."""
-        node, partition = self.node, self.partition
-        deadline = node.now + self.write_timeout_ms
+        partition = self.partition
+        deadline = self._clock.now + self.write_timeout_ms
         appended = partition.append_coordinator(
             proposed.records,
-            now=node.now,
+            now=self._clock.now,
             producer=proposed.transactional,
             guard=guard,
-            verification_enabled=proposed.transactional is not None and node.config.verifies_offsets,
+            verification_enabled=proposed.transactional is not None and self._settings.config.verifies_offsets,
             compression=self.compression,
         )
         if isinstance(appended, Refused):
             self.settle()
             return appended
         self._folding.awaits(proposed, appended.base_offset)
-        node.replicas.appended(partition)
-        error = await node.replication.committed(partition, appended.next_offset, deadline=deadline)
+        self._appended(partition)
+        error = await self._replication.committed(partition, appended.next_offset, deadline=deadline)
         return proposed.reply if error is ErrorCode.NONE else Refused(error)
 
     @property
     def write_timeout_ms(self) -> int:
         """How long a record may take to be committed before whoever asked is told to ask again."""
-        return self.node.config.request_timeout_ms
+        return self._settings.config.request_timeout_ms
 
     def advance(self) -> None:
         """Fold what has been committed since, whoever appended it, and do what that brings about."""
@@ -144,7 +179,7 @@ class Shard(ABC, Generic[W]):
                 self._folding.apply(batch)
         if self._replaying and not self.partition.is_new:
             self._replaying = self.loading = False
-            self.node.metrics.coordinator_loads += 1
+            self._counters.coordinator_loads += 1
         self.settle()
 
     def load(self) -> None:
@@ -167,19 +202,19 @@ class Shard(ABC, Generic[W]):
                     wait.settle(reply)
         if machine.facts:
             facts, machine.facts = machine.facts, []
-            self.node.facts.emit(facts)
+            self._facts.emit(facts)
         self.pump()
 
     def pump(self) -> None:
         """Start one flow for each work that is owed and not under way; ask again when the machine says so."""
         if self.resigned or self.loading:
             return
-        works = self._folding.due(self.node.now)
+        works = self._folding.due(self._clock.now)
         if works:
             self._start_due(works)
         wakes_at = self._folding.wake_at()
         if wakes_at is not None:
-            self.node.pumps.by(self, wakes_at)
+            self._pumps.by(self, wakes_at)
 
     def _start_due(self, works: Sequence[W]) -> None:
         at_once = STARTED_AT_ONCE if self._nested < NESTED_MAX else 0
@@ -191,12 +226,12 @@ class Shard(ABC, Generic[W]):
                 self._working.add(key)
                 if at_once:
                     at_once -= 1
-                    self.node.kernel.spawn(self._work(key, work))
+                    self._kernel.spawn(self._work(key, work))
                 else:
                     later.append((key, work))
         self._nested -= 1
         if later:
-            self.node.kernel.spawn(self._start(later))
+            self._kernel.spawn(self._start(later))
 
     def resign(self) -> None:
         """Leadership is gone: everybody who waits is sent to the next coordinator."""
@@ -208,10 +243,10 @@ class Shard(ABC, Generic[W]):
     async def _start(self, owed: list[tuple[Hashable, W]]) -> None:
         """Start very many works, a few in each turn."""
         for key, work in owed:
-            await self.node.turns.next()
+            await self._turns.next()
             if self.resigned:
                 return
-            self.node.kernel.spawn(self._work(key, work))
+            self._kernel.spawn(self._work(key, work))
 
     async def _work(self, key: Hashable, work: W) -> None:
         try:
@@ -220,7 +255,7 @@ class Shard(ABC, Generic[W]):
             self._working.discard(key)
             more = self._folding.ended(work)
         if more and not self.resigned:
-            self.node.pumps.soon(self)
+            self._pumps.soon(self)
 
     async def _propose_for(self, wait: Wait[object], proposed: Proposed[None]) -> None:
         """Append for somebody who is parked: the machine answers, unless the records are lost."""
@@ -229,10 +264,10 @@ class Shard(ABC, Generic[W]):
             wait.settle(outcome)
 
     async def _park(self, token: Hashable, proposed: Proposed[None] | None = None) -> object:
-        self._parked[token] = wait = self.node.kernel.wait()
+        self._parked[token] = wait = self._kernel.wait()
         self.settle()
         if proposed is not None:
-            self.node.kernel.spawn(self._propose_for(wait, proposed))
+            self._kernel.spawn(self._propose_for(wait, proposed))
         try:
             return await wait
         finally:

@@ -414,10 +414,9 @@ class ControllerShard(Shard[Activation]):
         mark: int,
         show: Callable[[Sequence[MetadataImage]], None],
     ) -> None:
-        super().__init__(node, partition, machine, mark=mark)
+        super().__init__(node.shard_parts, partition, machine, mark=mark)
         self.machine = machine
         self._outbox = node.outbox
-        self._turns = node.turns
         self._show = show
         self._writing: Writing | None = None
         machine.finish = self._finish
@@ -446,7 +445,7 @@ class ControllerShard(Shard[Activation]):
             return await self.carry_out(decision)
         writing = self._writing = Writing(self.machine.batches(decision.records))
         # A client that goes away does not leave the transaction open.
-        self.node.kernel.spawn(self._write_on(writing))
+        self._kernel.spawn(self._write_on(writing))
         if not writing.is_over:
             await self._end_of(writing)
         return Refused(ErrorCode.NOT_CONTROLLER) if writing.has_failed else decision.reply
@@ -458,7 +457,7 @@ class ControllerShard(Shard[Activation]):
                 await self._turns.breathe_behind()
 
     def _end_of(self, writing: Writing) -> Wait[None]:
-        wait: Wait[None] = self.node.kernel.wait()
+        wait: Wait[None] = self._kernel.wait()
         writing.waiting.append(wait)
         return wait
 
@@ -471,7 +470,7 @@ class ControllerShard(Shard[Activation]):
         """Append one batch more, fold it, and announce it."""
         records = next(writing.batches, None)
         if records is not None:
-            appended = self.partition.append_records(records, self.node.now)
+            appended = self.partition.append_records(records, self._clock.now)
             if not isinstance(appended, Refused):
                 self.advance()
                 self._outbox.announce(self.partition.high_watermark)

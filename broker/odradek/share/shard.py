@@ -70,7 +70,8 @@ class ShareShard(Shard[Prune]):
             prune_interval_ms=PRUNE_INTERVAL_MS,
             exists=exists,
         )
-        super().__init__(node, partition, self.machine)
+        self.node = node
+        super().__init__(node.shard_parts, partition, self.machine)
         self.compression = Compression(node.config.share_coordinator_state_topic_compression_codec)
 
     @property

@@ -8,6 +8,7 @@ A test fails while the file differs from the endpoints.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 
 import odradek
@@ -23,10 +24,10 @@ _MARK = "# ---- derived from the endpoints: python -m odradek.tools.apis\n"
 
 
 def families() -> Mapping[str, type]:
-    """The class of each family, by the name of the method that makes it."""
-    made = Families(World().nodes[1])
-    names = [name for name in vars(Families) if not name.startswith("_") and name != "family"]
-    return {name: type(made.family(name)) for name in names}
+    """The class of each family, by its name."""
+    families = Families(World().nodes[1])
+    names = [name for name, made in vars(Families).items() if isinstance(made, cached_property)]
+    return {name: type(families.family(name)) for name in names}
 
 
 def served_source() -> str:

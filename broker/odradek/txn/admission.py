@@ -9,52 +9,36 @@ may have been deleted, or another broker may lead it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
 from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.core.machine import Answered, Fact, Parked, Refused
-from odradek.host.peers import HasPeers
-from odradek.host.replicas import HasReplicas
-from odradek.host.router import HasRouter
-from odradek.host.seams import HasClock, HasConfig, HasFacts, HasKernel, HasMetadata, HasPumps, HasPurgatory, HasRules
 from odradek.log.partition import AlreadyOpen
+from odradek.txn.verification import Verifier
 from odradek.txn.verification_errors import retry_add_after
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.core.clock import Clock
+    from odradek.core.flow import Kernel, Purgatory
+    from odradek.core.timers import Pumps
+    from odradek.host.facts import Facts
+    from odradek.host.metadata import Metadata
+    from odradek.host.peers import Peers
+    from odradek.host.replicas import Replicas
+    from odradek.host.settings import Settings
     from odradek.log.partition import Guard, Partition
+    from odradek.txn.api import TransactionApi
     from odradek.txn.partitions import TopicPartition
+    from odradek.txn.rules import Rules
     from odradek.txn.verification import Failures, VerificationRequest
     from odradek.txn.verification_errors import TransactionOperation
 
-__all__ = ["Admission", "Applicant", "HasAdmission"]
-
-
-class HasAdmission(Protocol):
-    """How a write gets into a transaction."""
-
-    @property
-    def admission(self) -> Admission: ...
-
-
-class Node(
-    HasClock,
-    HasConfig,
-    HasFacts,
-    HasKernel,
-    HasMetadata,
-    HasPeers,
-    HasPumps,
-    HasPurgatory,
-    HasReplicas,
-    HasRouter,
-    HasRules,
-    Protocol,
-):
-    """What asking transaction coordinators touches of a broker."""
+__all__ = ["Admission", "Applicant"]
 
 
 class Applicant(Struct):
@@ -78,16 +62,36 @@ Judge = Callable[["TransactionOperation", ErrorCode], Refused]
 class Admission:
     """Asks transaction coordinators on behalf of this broker's clients, and judges what they say."""
 
-    def __init__(self, node: Node) -> None:
-        # Most of it is for transactions alone, and imported by the first one.
-        from odradek.txn.verification import Verifier
-        from odradek.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
-
-        self._node = node
-        self._answer = AddPartitionsToTxnResponse
-        self.verifier = Verifier(request_timeout_ms=node.config.request_timeout_ms, rules=node.rules)
-        self.verifier.tells = node.facts.told
-        self._version = node.router.newest(ApiKey.ADD_PARTITIONS_TO_TXN)
+    def __init__(
+        self,
+        transactions: TransactionApi,
+        replicas: Replicas,
+        peers: Peers,
+        *,
+        rules: Rules,
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+        kernel: Kernel,
+        purgatory: Purgatory,
+        pumps: Pumps,
+        facts: Facts,
+        version: int,
+    ) -> None:
+        """`version`: of AddPartitionsToTxn, as brokers of this release speak it."""
+        self._transactions = transactions
+        self._replicas = replicas
+        self._peers = peers
+        self._metadata = metadata
+        self._settings = settings
+        self._clock = clock
+        self._kernel = kernel
+        self._purgatory = purgatory
+        self._pumps = pumps
+        self._facts = facts
+        self._version = version
+        self.verifier = Verifier(request_timeout_ms=settings.config.request_timeout_ms, rules=rules)
+        self.verifier.tells = facts.told
         self._keys: dict[Hashable, Hashable] = {}
         """Purgatory key of each question that is open."""
         self._verdicts: dict[Hashable, object] = {}
@@ -106,8 +110,7 @@ class Admission:
 
         What is to be added while the transaction before is about to end is asked for again within that time.
         """
-        node = self._node
-        started = node.now
+        started = self._clock.now
         while True:
             asked = self._begin(applicants, operation)
             if not asked:
@@ -118,13 +121,13 @@ class Admission:
             backoff_ms = retry_add_after(
                 operation,
                 failures,
-                elapsed_ms=node.now - started,
-                backoff_ms=node.config.add_partitions_to_txn_retry_backoff_ms,
+                elapsed_ms=self._clock.now - started,
+                backoff_ms=self._settings.config.add_partitions_to_txn_retry_backoff_ms,
                 backoff_max_ms=retry_within_ms,
             )
             if backoff_ms is None:
                 break
-            await node.kernel.sleep(backoff_ms)
+            await self._kernel.sleep(backoff_ms)
         for applicant in asked:
             failure = failures.get(applicant.partition.key)
             if failure is not None:
@@ -133,10 +136,10 @@ class Admission:
     def _begin(self, applicants: Sequence[Applicant], operation: TransactionOperation) -> list[Applicant]:
         """Those about whom the coordinator is to be asked, each with its guard."""
         asked = []
-        node = self._node
+        now, lost = self._clock.now, self._replicas.lost
         for applicant in applicants:
             partition = applicant.partition
-            applicant.guard, applicant.refused = None, node.replicas.lost(partition)
+            applicant.guard, applicant.refused = None, lost(partition)
             if applicant.refused is not None:
                 continue
             begun = partition.begin_verification(
@@ -144,7 +147,7 @@ class Admission:
                 applicant.producer_epoch,
                 applicant.sequence,
                 supports_epoch_bump=not operation.verifies_only,
-                now=node.now,
+                now=now,
             )
             match begun:
                 case Refused():
@@ -162,7 +165,6 @@ class Admission:
         """Have the partitions verified or added; which of them failed, and how."""
         producer_id, producer_epoch = asked[0].producer_id, asked[0].producer_epoch
         partitions = [applicant.partition.key for applicant in asked]
-        node = self._node
         decision = self.verifier.ask(
             coordinator=self._coordinator(transactional_id),
             transactional_id=transactional_id,
@@ -170,7 +172,7 @@ class Admission:
             producer_epoch=producer_epoch,
             partitions=partitions,
             operation=operation,
-            now=node.now,
+            now=self._clock.now,
         )
         if isinstance(decision, Answered):
             self.pump()
@@ -178,55 +180,68 @@ class Admission:
         assert isinstance(decision, Parked), "the verifier answers or parks"
         token = decision.token
         fields = {"transactional_id": transactional_id, "producer_id": producer_id, "producer_epoch": producer_epoch}
-        tells = node.facts.told
+        tells = self._facts.told
         if tells:
             self._tell("parked", fields, partitions)
         self.pump()
         verdict = self._verdicts.pop(token, None)
         if verdict is None:
             key = self._keys[token] = ("verified", transactional_id, token)
-            verdict = await node.purgatory.park([key], deadline=None)
+            verdict = await self._purgatory.park([key], deadline=None)
         if tells:
             self._tell("resumed", fields, partitions)
         return cast("Failures", verdict)
 
     async def _send(self, request: VerificationRequest) -> None:
-        node = self._node
-        response = await node.peers.call(
-            request.node_id,
-            ApiKey.ADD_PARTITIONS_TO_TXN,
-            self._version,
-            request.request,
-            self._answer,
-            deadline=request.deadline,
-        )
-        if response is None:
-            self.verifier.lost(request, node.now)
+        if self._peers.asks_itself(request.node_id, ApiKey.ADD_PARTITIONS_TO_TXN):
+            await self._ask_here(request)
         else:
-            self.verifier.answered(request, response, node.now)
+            response = await self._peers.call(
+                request.node_id,
+                ApiKey.ADD_PARTITIONS_TO_TXN,
+                self._version,
+                request.request,
+                AddPartitionsToTxnResponse,
+                deadline=request.deadline,
+            )
+            if response is None:
+                self.verifier.lost(request, self._clock.now)
+            else:
+                self.verifier.answered(request, response, self._clock.now)
         self.pump()
+
+    async def _ask_here(self, request: VerificationRequest) -> None:
+        """Ask the coordinator on this broker, without a message."""
+        results = {}
+        for question in request.questions:
+            outcome = await self._transactions.register(question)
+            if isinstance(outcome, Refused):
+                self.verifier.refused(request, outcome.error, self._clock.now)
+                return
+            results[question.transactional_id] = outcome
+        self.verifier.decided(request, results, self._clock.now)
 
     def pump(self) -> None:
         """Send what is to be asked, give up what has taken too long, resume who has a verdict, and pass facts on."""
-        node, verifier = self._node, self.verifier
-        for request in verifier.due(node.now):
-            node.kernel.spawn(self._send(request))
+        verifier = self.verifier
+        for request in verifier.due(self._clock.now):
+            self._kernel.spawn(self._send(request))
         wakes_at = verifier.wake_at()
         if wakes_at is not None:
-            node.pumps.by(self, wakes_at)
+            self._pumps.by(self, wakes_at)
         released, verifier.released = verifier.released, []
         for token, failures in released:
             key = self._keys.pop(token, None)
             if key is None:
                 self._verdicts[token] = failures
             else:
-                node.purgatory.wake(key, failures)
+                self._purgatory.wake(key, failures)
         if verifier.facts:
             facts, verifier.facts = verifier.facts, []
-            node.facts.emit(facts)
+            self._facts.emit(facts)
 
     def _coordinator(self, transactional_id: str) -> int | None:
-        image = self._node.image
+        image = self._metadata.image
         topic = image.topic(CoordinatorKind.TRANSACTION.topic)
         if topic is None:
             return None
@@ -234,6 +249,4 @@ class Admission:
         return leader if image.is_alive(leader) else None
 
     def _tell(self, kind: str, fields: dict[str, object], partitions: Sequence[TopicPartition]) -> None:
-        self._node.facts.emit(
-            [Fact(kind, {**fields, "topic": topic, "partition": index}) for topic, index in partitions]
-        )
+        self._facts.emit([Fact(kind, {**fields, "topic": topic, "partition": index}) for topic, index in partitions])

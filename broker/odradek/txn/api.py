@@ -8,7 +8,7 @@ EndTxn: 5 bumps the epoch and answers with the id and epoch to go on with (KIP-8
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from odradek.access.acls import AclOperation, AclResource
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from odradek.txn.producer_id_supply import ProducerIdSupply
     from odradek.txn.rules import Rules
     from odradek.txn.shard import TransactionShard
+    from odradek.txn.verification import Question
     from odradek.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
     from odradek.wire.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
     from odradek.wire.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -191,6 +192,9 @@ class TransactionApi:
         self._settings = settings
         self._clock = clock
         self._turns = turns
+        release = settings.release
+        self._answers_abortable = release.verification.answers_abortable
+        self._style_of_brokers = BROKER_STYLE if release.has_transaction_version else CLIENT_STYLE
 
     @endpoint(INIT_PRODUCER_ID, needs=_may_init, errors=_fenced_since(4))
     async def init_producer_id(self, call: Call[InitProducerIdRequest]) -> InitProducerIdResponse:
@@ -218,51 +222,33 @@ class TransactionApi:
     @endpoint(ADD_PARTITIONS_TO_TXN, needs=_may_add, errors=_fenced_since(2))
     async def add_partitions_to_txn(self, call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse:
         """AddPartitionsToTxn (key 24)."""
-        request, version = call.request, call.version
-        if version < BROKER_FORM_SINCE:
+        request = call.request
+        if call.version < BROKER_FORM_SINCE:
             claim = Claim(
                 request.v3_and_below_transactional_id,
                 request.v3_and_below_producer_id,
                 request.v3_and_below_producer_epoch,
             )
-            topics = request.v3_and_below_topics
-            results = await self._add(claim, topics, version=version, verify_only=False)
-            assert not isinstance(results, Refused), "what a client adds itself can be stored at every level"
-            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+            added = await self._add(claim, request.v3_and_below_topics, by_client=True)
+            assert not isinstance(added, Refused), "what a client adds itself can be stored at every level"
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=added)
         answers = []
         for transaction in request.transactions:
             claim = Claim(transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
-            results = await self._add(claim, transaction.topics, version=version, verify_only=transaction.verify_only)
-            if isinstance(results, Refused):
-                return AddPartitionsToTxnResponse(error_code=results.error)
-            answers.append(
-                AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results)
-            )
+            added = await self._add(claim, transaction.topics, by_client=False, verify_only=transaction.verify_only)
+            if isinstance(added, Refused):
+                return AddPartitionsToTxnResponse(error_code=added.error)
+            answers.append(AddPartitionsToTxnResult(transactional_id=claim.transactional_id, topic_results=added))
         return AddPartitionsToTxnResponse(results_by_transaction=answers)
 
     async def _add(
-        self, claim: Claim, topics: list[AddPartitionsToTxnTopic], *, version: int, verify_only: bool
+        self, claim: Claim, topics: list[AddPartitionsToTxnTopic], *, by_client: bool, verify_only: bool = False
     ) -> list[AddPartitionsToTxnTopicResult] | Refused:
         partitions = [(topic.name, index) for topic in topics for index in topic.partitions]
-        errors = self._not_addable(partitions, by_client=version < BROKER_FORM_SINCE)
-        release = self._settings.release
-        if errors:
-            # One that cannot be added keeps all the others from being added.
-            results = {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
-        elif verify_only:
-            verified = await self._ask(
-                claim.transactional_id, lambda coordinator: coordinator.verify_partitions(claim, partitions)
-            )
-            results = dict.fromkeys(partitions, verified.error) if isinstance(verified, Refused) else verified
-            if not release.verification.answers_abortable:
-                results = {each: _BEFORE_ABORTABLE.get(error, error) for each, error in results.items()}
-        else:
-            by_broker = version >= BROKER_FORM_SINCE and release.has_transaction_version
-            added = await self._added(claim, partitions, client_version=BROKER_STYLE if by_broker else CLIENT_STYLE)
-            if isinstance(added, Refused) and added.error is ErrorCode.UNSUPPORTED_VERSION:
-                # The log of a cluster at level 0 cannot hold what a broker adds: as in Kafka the whole request fails.
-                return added
-            results = dict.fromkeys(partitions, added.error if isinstance(added, Refused) else added)
+        errors = self._not_addable(partitions, by_client=by_client)
+        results = errors or await self._register(claim, partitions, by_client=by_client, verify_only=verify_only)
+        if isinstance(results, Refused):
+            return results
         if partitions[1:] and (errors or verify_only):
             # These two Kafka keeps by partition, so that one that is named twice is answered once.
             topics = _merged(results)
@@ -279,8 +265,38 @@ class TransactionApi:
             for topic in topics
         ]
 
+    async def register(self, question: Question) -> Mapping[TopicPartition, ErrorCode] | Refused:
+        """Add or verify partitions for a broker, in the transaction that it asks about: the result by partition.
+
+        `Refused` where the whole request is: the log of a cluster at level 0 cannot hold what a broker adds.
+        """
+        partitions = question.partitions
+        claim = Claim(question.transactional_id, question.producer_id, question.producer_epoch)
+        return self._not_addable(partitions, by_client=False) or await self._register(
+            claim, partitions, by_client=False, verify_only=question.verify_only
+        )
+
+    async def _register(
+        self, claim: Claim, partitions: Sequence[TopicPartition], *, by_client: bool, verify_only: bool
+    ) -> Mapping[TopicPartition, ErrorCode] | Refused:
+        if verify_only:
+            verified = await self._ask(
+                claim.transactional_id, lambda coordinator: coordinator.verify_partitions(claim, partitions)
+            )
+            results = dict.fromkeys(partitions, verified.error) if isinstance(verified, Refused) else verified
+            if not self._answers_abortable:
+                results = {each: _BEFORE_ABORTABLE.get(error, error) for each, error in results.items()}
+            return results
+        added = await self._added(
+            claim, partitions, client_version=CLIENT_STYLE if by_client else self._style_of_brokers
+        )
+        if not isinstance(added, Refused):
+            return dict.fromkeys(partitions, added)
+        # As in Kafka the whole request fails of a broker that adds what the log cannot hold.
+        return added if added.error is ErrorCode.UNSUPPORTED_VERSION else dict.fromkeys(partitions, added.error)
+
     async def _added(
-        self, claim: Claim, partitions: list[TopicPartition], *, client_version: int
+        self, claim: Claim, partitions: Sequence[TopicPartition], *, client_version: int
     ) -> ErrorCode | Refused:
         while True:
             added = await self._ask(
@@ -297,14 +313,18 @@ class TransactionApi:
             if added is not None:
                 return added
 
-    def _not_addable(self, partitions: list[TopicPartition], *, by_client: bool) -> dict[TopicPartition, ErrorCode]:
+    def _not_addable(self, partitions: Sequence[TopicPartition], *, by_client: bool) -> dict[TopicPartition, ErrorCode]:
+        """Errors by partition if one of them cannot be added, which keeps all the others from being added."""
         errors = {}
+        topics = self._metadata.image.topics
         for topic, index in partitions:
             if by_client and topic in INTERNAL_TOPICS:
                 errors[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif self._metadata.image.partition(topic, index) is None:
+            elif topic not in topics or index not in topics[topic].partitions:
                 errors[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return errors
+        if not errors:
+            return errors
+        return {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
 
     @endpoint(
         ADD_OFFSETS_TO_TXN,

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from odradek.core.machine import LogRecord, Refused
 from odradek.txn.entry import NONE, encode_id, value_version
+from odradek.txn.rules import rules_of
 from odradek.txn.shard import TransactionShard
 from odradek.txn.states import EXPIRABLE
 
@@ -23,10 +24,11 @@ def force_epoch(shard: TransactionShard, transactional_id: str, epoch: int) -> N
         raise LookupError(f"the transactional id {transactional_id} is not known")
     if entry.state not in EXPIRABLE:
         raise ValueError(f"the transactional id {transactional_id} is in state {entry.state.title}")
-    version = value_version(shard.node.image.transaction_version)
+    parts = shard.parts
+    version = value_version(shard.metadata.image.transaction_version)
     forced = replace(entry, producer_epoch=epoch, last_producer_epoch=NONE)
-    value = shard.node.rules.value.encode(forced.fitting(version), version)
-    appended = shard.partition.append_coordinator([LogRecord(encode_id(transactional_id), value)], now=shard.node.now)
+    value = rules_of(parts.settings.release).value.encode(forced.fitting(version), version)
+    appended = shard.partition.append_coordinator([LogRecord(encode_id(transactional_id), value)], now=parts.clock.now)
     if isinstance(appended, Refused):
         raise RuntimeError(f"the coordinator of {transactional_id} cannot write to its log: {appended.error.name}")
-    shard.node.replicas.appended(shard.partition)
+    parts.appended(shard.partition)

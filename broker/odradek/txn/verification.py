@@ -35,21 +35,26 @@ if TYPE_CHECKING:
         AddPartitionsToTxnResult,
     )
 
-__all__ = ["Failures", "VerificationRequest", "Verifier"]
+__all__ = ["Failures", "Question", "VerificationRequest", "Verifier"]
 
 Failures = Mapping[TopicPartition, ErrorCode]
 
 
 class VerificationRequest(Struct, frozen=True):
-    """A request to send to a coordinator, and when it counts as lost (ms)."""
+    """Questions to one coordinator, and when they count as lost (ms)."""
 
     key: Hashable
     node_id: int
-    request: AddPartitionsToTxnRequest
+    questions: tuple[Question, ...]
     deadline: int
 
+    @property
+    def request(self) -> AddPartitionsToTxnRequest:
+        """The message for a coordinator on another broker."""
+        return _request(self.questions)
 
-class _Question(Struct):
+
+class Question(Struct):
     """One ask: which partitions of which producer, since when."""
 
     token: Hashable
@@ -71,7 +76,7 @@ class _Round(Struct):
     """
 
     operation: TransactionOperation
-    questions: dict[str, _Question]
+    questions: dict[str, Question]
 
 
 class Verifier(Machine["VerificationRequest"]):
@@ -101,7 +106,7 @@ class Verifier(Machine["VerificationRequest"]):
     ) -> Decision[Failures]:
         """Put a question to a coordinator (None: nobody leads its partition)."""
         self._count += 1
-        question = _Question(
+        question = Question(
             ("verification", self._count),
             transactional_id,
             producer_id,
@@ -142,7 +147,10 @@ class Verifier(Machine["VerificationRequest"]):
             waiting = self._waiting.pop(node_id)
             self._count += 1
             request = VerificationRequest(
-                ("verify", node_id, self._count), node_id, _request(waiting), now + self._request_timeout_ms
+                ("verify", node_id, self._count),
+                node_id,
+                tuple(waiting.questions.values()),
+                now + self._request_timeout_ms,
             )
             self._under_way[node_id] = (request, waiting)
             requests.append(request)
@@ -156,19 +164,37 @@ class Verifier(Machine["VerificationRequest"]):
 
     def answered(self, request: VerificationRequest, response: AddPartitionsToTxnResponse, now: int) -> None:
         """The coordinator has answered."""
+        if response.error_code != ErrorCode.NONE:
+            self.refused(request, error_of(response.error_code), now)
+            return
         asked = self._returned(request)
         if asked is None:
-            return
-        if response.error_code != ErrorCode.NONE:
-            error = self._rules.request_verdict(error_of(response.error_code))
-            self._release_all(asked, error, now)
             return
         for result in response.results_by_transaction:
             question = asked.questions.pop(result.transactional_id, None)
             if question is not None:
-                self._release(question, _failures(self._rules, result, asked.operation), now)
+                self._release(question, self._failures(_results(result), asked.operation), now)
         if asked.questions:
             self._release_all(asked, ErrorCode.NETWORK_EXCEPTION, now)
+
+    def decided(
+        self,
+        request: VerificationRequest,
+        results: Mapping[str, Mapping[TopicPartition, ErrorCode]],
+        now: int,
+    ) -> None:
+        """A coordinator on this broker has decided each question, by transactional id."""
+        asked = self._returned(request)
+        if asked is None:
+            return
+        for question in asked.questions.values():
+            self._release(question, self._failures(results[question.transactional_id], asked.operation), now)
+
+    def refused(self, request: VerificationRequest, error: ErrorCode, now: int) -> None:
+        """The coordinator has refused all of them with one error."""
+        asked = self._returned(request)
+        if asked is not None:
+            self._release_all(asked, self._rules.request_verdict(error), now)
 
     def lost(self, request: VerificationRequest, now: int) -> None:
         """No answer came: the connection broke, or the time is over."""
@@ -184,26 +210,32 @@ class Verifier(Machine["VerificationRequest"]):
         del self._under_way[request.node_id]
         return under_way[1]
 
-    def _turned_away(self, question: _Question, error: ErrorCode, now: int) -> Answered[Failures]:
+    def _turned_away(self, question: Question, error: ErrorCode, now: int) -> Answered[Failures]:
         failures = question.failing(error)
         self._judged(question, failures, now)
         return Answered(failures)
+
+    def _failures(self, results: Mapping[TopicPartition, ErrorCode], operation: TransactionOperation) -> Failures:
+        verdict = self._rules.verdict
+        return {
+            partition: verdict(operation, error) for partition, error in results.items() if error is not ErrorCode.NONE
+        }
 
     def _release_all(self, asked: _Round, error: ErrorCode, now: int) -> None:
         for question in asked.questions.values():
             self._release(question, question.failing(error), now)
 
-    def _release(self, question: _Question, failures: Failures, now: int) -> None:
+    def _release(self, question: Question, failures: Failures, now: int) -> None:
         self._judged(question, failures, now)
         self.released.append((question.token, failures))
 
-    def _judged(self, question: _Question, failures: Failures, now: int) -> None:
+    def _judged(self, question: Question, failures: Failures, now: int) -> None:
         duration_ms = now - question.asked_at
         self.metrics.record(duration_ms=duration_ms, failures=len(failures))
         if self.tells:
             self._fact(question, "verify_end", failures=failures, duration_ms=duration_ms)
 
-    def _fact(self, question: _Question, kind: str, *, failures: Failures | None = None, duration_ms: int = 0) -> None:
+    def _fact(self, question: Question, kind: str, *, failures: Failures | None = None, duration_ms: int = 0) -> None:
         for partition in question.partitions:
             fields: dict[str, object] = {
                 "transactional_id": question.transactional_id,
@@ -220,7 +252,7 @@ class Verifier(Machine["VerificationRequest"]):
             self.facts.append(Fact(kind, fields))
 
 
-def _request(waiting: _Round) -> AddPartitionsToTxnRequest:
+def _request(questions: Sequence[Question]) -> AddPartitionsToTxnRequest:
     return AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnTransaction(
@@ -233,15 +265,14 @@ def _request(waiting: _Round) -> AddPartitionsToTxnRequest:
                     for name, indexes in by_topic(question.partitions).items()
                 ],
             )
-            for question in waiting.questions.values()
+            for question in questions
         ]
     )
 
 
-def _failures(rules: Rules, result: AddPartitionsToTxnResult, operation: TransactionOperation) -> Failures:
+def _results(result: AddPartitionsToTxnResult) -> dict[TopicPartition, ErrorCode]:
     return {
-        (topic.name, partition.partition_index): rules.verdict(operation, error_of(partition.partition_error_code))
+        (topic.name, partition.partition_index): error_of(partition.partition_error_code)
         for topic in result.topic_results
         for partition in topic.results_by_partition
-        if partition.partition_error_code != ErrorCode.NONE
     }

@@ -5,17 +5,17 @@ Version 2 says by which transaction version the epoch of the marker is to be jud
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from odradek.access.acls import AclOperation
+from odradek.access.needs import allowed_on_cluster
 from odradek.core.internal_topics import INTERNAL_TOPICS
 from odradek.core.machine import Refused
-from odradek.host.coordinators import HasCoordinators
-from odradek.host.replicas import HasReplicas
-from odradek.host.replication import HasReplication
-from odradek.host.seams import HasClock, HasConfig, HasCounters, HasIdentity, HasMetadata, HasTurns
+from odradek.host.endpoint import endpoint
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import WRITE_TXN_MARKERS
 from odradek.wire.messages.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -24,11 +24,21 @@ from odradek.wire.messages.write_txn_markers_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.core.clock import Clock
+    from odradek.core.turns import Turns
     from odradek.host.call import Call
+    from odradek.host.coordinators import Coordinators
+    from odradek.host.counters import Counters
+    from odradek.host.metadata import Metadata
+    from odradek.host.replicas import Replicas
+    from odradek.host.replication import Replication
+    from odradek.host.settings import Settings
     from odradek.log.partition import Partition
+    from odradek.txn.markers import WriteMarkers
+    from odradek.txn.partitions import TopicPartition
     from odradek.wire.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 
-__all__ = ["write_txn_markers"]
+__all__ = ["MarkerApi"]
 
 NOBODY = -1
 """The producer id of who has none, and the epoch; markers have both."""
@@ -40,21 +50,6 @@ Results = dict[int, dict[str, dict[int, ErrorCode]]]
 """What became of the markers, by producer id, topic and partition."""
 
 
-class Node(
-    HasClock,
-    HasConfig,
-    HasCoordinators,
-    HasCounters,
-    HasIdentity,
-    HasMetadata,
-    HasReplicas,
-    HasReplication,
-    HasTurns,
-    Protocol,
-):
-    """What writing markers touches of a broker."""
-
-
 class Unacknowledged(Struct, frozen=True):
     """A marker is in the log; the replicas in sync have to get there."""
 
@@ -62,42 +57,118 @@ class Unacknowledged(Struct, frozen=True):
     end_offset: int
 
 
-async def write_txn_markers(node: Node, call: Call) -> WriteTxnMarkersResponse:
-    """Write each marker to each of its partitions; the answer groups the results by producer id."""
-    request: WriteTxnMarkersRequest = call.request
-    results: Results = {}
-    uncommitted: list[tuple[dict[int, ErrorCode], Partition, int]] = []
-    count = 0
-    for marker in request.markers:
-        if NOBODY in (marker.producer_id, marker.producer_epoch) and _writes_any(node, marker):
-            return _all_failed(request)
-        named: dict[tuple[str, int], None] = {}
-        for topic in marker.topics:
-            if not topic.partition_indexes:
-                continue
-            written = results.setdefault(marker.producer_id, {}).setdefault(topic.name, {})
-            for index in topic.partition_indexes:
-                if (topic.name, index) in named:
-                    # It gets one marker, as in Kafka; which never answers then.
+class MarkerApi:
+    """WriteTxnMarkers, and the same for the transaction coordinators on this broker, without a message."""
+
+    def __init__(
+        self,
+        node_id: int,
+        replicas: Replicas,
+        *,
+        replication: Replication,
+        coordinators: Coordinators,
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+        turns: Turns,
+        counters: Counters,
+    ) -> None:
+        self._node_id = node_id
+        self._replicas = replicas
+        self._replication = replication
+        self._coordinators = coordinators
+        self._metadata = metadata
+        self._settings = settings
+        self._clock = clock
+        self._turns = turns
+        self._counters = counters
+
+    @endpoint(WRITE_TXN_MARKERS, needs=allowed_on_cluster(AclOperation.ALTER, AclOperation.CLUSTER_ACTION))
+    async def write_txn_markers(self, call: Call[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse:
+        """WriteTxnMarkers (key 27): each marker to each of its partitions; the answer groups by producer id."""
+        request = call.request
+        results: Results = {}
+        uncommitted: list[tuple[dict[int, ErrorCode], Unacknowledged]] = []
+        count = 0
+        for marker in request.markers:
+            if NOBODY in (marker.producer_id, marker.producer_epoch) and self._writes_any(marker):
+                return _all_failed(request)
+            named: dict[tuple[str, int], None] = {}
+            for topic in marker.topics:
+                if not topic.partition_indexes:
                     continue
-                named[topic.name, index] = None
-                outcome = _write(node, marker, topic.name, index)
-                if isinstance(outcome, Unacknowledged):
-                    uncommitted.append((written, outcome.partition, outcome.end_offset))
-                    outcome = ErrorCode.NONE
-                written[index] = outcome
-                count += 1
-                if not count % WRITTEN_AT_ONCE:
-                    await node.turns.breathe(call)
-    deadline = node.now + node.config.request_timeout_ms
-    for written, partition, end_offset in uncommitted:
-        written[partition.index] = await node.replication.committed(partition, end_offset, deadline=deadline)
-    return _response(results)
+                written = results.setdefault(marker.producer_id, {}).setdefault(topic.name, {})
+                for index in topic.partition_indexes:
+                    if (topic.name, index) in named:
+                        # It gets one marker, as in Kafka; which never answers then.
+                        continue
+                    named[topic.name, index] = None
+                    outcome = self._write(marker, marker.transaction_result, topic.name, index)
+                    if isinstance(outcome, Unacknowledged):
+                        uncommitted.append((written, outcome))
+                        outcome = ErrorCode.NONE
+                    written[index] = outcome
+                    count += 1
+                    if not count % WRITTEN_AT_ONCE:
+                        await self._turns.breathe(call)
+        deadline = self._clock.now + self._settings.config.request_timeout_ms
+        for written, marked in uncommitted:
+            written[marked.partition.index] = await self._committed(marked, deadline)
+        return _response(results)
 
+    async def write(self, work: WriteMarkers) -> dict[TopicPartition, ErrorCode]:
+        """Write what a coordinator on this broker owes to partitions of this broker; the result by partition."""
+        results: dict[TopicPartition, ErrorCode] = {}
+        uncommitted: list[Unacknowledged] = []
+        for count, (topic, index) in enumerate(work.partitions, start=1):
+            outcome = self._write(work, work.commit, topic, index)
+            if isinstance(outcome, Unacknowledged):
+                uncommitted.append(outcome)
+                outcome = ErrorCode.NONE
+            results[topic, index] = outcome
+            if not count % WRITTEN_AT_ONCE:
+                await self._turns.breathe_behind()
+        deadline = self._clock.now + self._settings.config.request_timeout_ms
+        for marked in uncommitted:
+            results[marked.partition.key] = await self._committed(marked, deadline)
+        return results
 
-def _writes_any(node: Node, marker: WritableTxnMarker) -> bool:
-    """Whether the marker is for a partition that is led here; of the others nobody gets as far as making it."""
-    return any(node.replicas.find(topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
+    async def _committed(self, marked: Unacknowledged, deadline: int) -> ErrorCode:
+        return await self._replication.committed(marked.partition, marked.end_offset, deadline=deadline)
+
+    def _writes_any(self, marker: WritableTxnMarker) -> bool:
+        """Whether the marker is for a partition that is led here; Kafka does not get as far as making the others."""
+        return any(
+            self._replicas.find(topic.name, index) for topic in marker.topics for index in topic.partition_indexes
+        )
+
+    def _write(
+        self, marker: WritableTxnMarker | WriteMarkers, commit: bool, topic: str, index: int
+    ) -> ErrorCode | Unacknowledged:
+        partition = self._replicas.find(topic, index)
+        if partition is None:
+            registered = self._metadata.image.partition(topic, index)
+            hosted = registered is not None and self._node_id in registered.replicas
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if hosted else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic in INTERNAL_TOPICS:
+            shard = self._coordinators.at(topic, index)
+            if shard is not None and shard.loading:
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        appended = partition.append_marker(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            commit=commit,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+            now=self._clock.now,
+        )
+        if isinstance(appended, Refused):
+            return appended.error
+        self._counters.markers_written += 1
+        self._replicas.appended(partition)
+        if partition.log.mark is not None:
+            return Unacknowledged(partition, appended.next_offset)
+        return ErrorCode.NONE
 
 
 def _all_failed(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
@@ -134,30 +205,3 @@ def _response(results: Results) -> WriteTxnMarkersResponse:
             for producer_id, topics in results.items()
         ]
     )
-
-
-def _write(node: Node, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode | Unacknowledged:
-    partition = node.replicas.find(topic, index)
-    if partition is None:
-        registered = node.image.partition(topic, index)
-        hosted = registered is not None and node.node_id in registered.replicas
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if hosted else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic in INTERNAL_TOPICS:
-        shard = node.coordinators.at(topic, index)
-        if shard is not None and shard.loading:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    appended = partition.append_marker(
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        commit=marker.transaction_result,
-        coordinator_epoch=marker.coordinator_epoch,
-        transaction_version=marker.transaction_version,
-        now=node.now,
-    )
-    if isinstance(appended, Refused):
-        return appended.error
-    node.metrics.markers_written += 1
-    node.replicas.appended(partition)
-    if partition.log.mark is not None:
-        return Unacknowledged(partition, appended.next_offset)
-    return ErrorCode.NONE

@@ -21,7 +21,9 @@ def shard_of(cluster: Cluster, tid: str) -> TransactionShard:
 
 
 def replayed(shard: TransactionShard) -> dict[str, Entry]:
-    machine = TxnCoordinator(config=shard.node.config, coordinator_epoch=0, leader_of=lambda topic, index: None)
+    machine = TxnCoordinator(
+        config=shard.parts.settings.config, coordinator_epoch=0, leader_of=lambda topic, index: None
+    )
     for batch in shard.partition.committed_since(0):
         machine.apply(batch)
     return {entry.transactional_id: entry for entry in machine.entries()}

@@ -12,28 +12,16 @@ from odradek.data import fetch, log_offsets, produce
 from odradek.group.classic import api as groups
 from odradek.group.consumer import api as consumer_groups
 from odradek.group.offsets import api as offsets
-from odradek.group.offsets import txn_api as txn_offsets
 from odradek.group.share import api as share_groups
 from odradek.group.streams import api as streams_groups
 from odradek.host import envelopes
 from odradek.host.call import Call
 from odradek.host.router import BROKER_ROUTES, ROUTES
 from odradek.limits import api as quotas
-from odradek.metadata.api import (
-    cluster,
-    configs,
-    features,
-    find_coordinator,
-    metadata,
-    quorum,
-    replicas,
-    topic_partitions,
-    topics,
-)
+from odradek.metadata.api import cluster, configs, features, metadata, quorum, replicas, topic_partitions, topics
 from odradek.share import fetch as share_fetch
 from odradek.share import state_api as share_state
 from odradek.telemetry import api as telemetry
-from odradek.txn import write_markers as markers
 from odradek.wire.registry import ApiKey
 
 SERVED: dict[ApiKey, Callable[[Node, Call], Coroutine[object, None, Struct | None]]] = {
@@ -43,7 +31,6 @@ SERVED: dict[ApiKey, Callable[[Node, Call], Coroutine[object, None, Struct | Non
     ApiKey.METADATA: metadata.metadata,
     ApiKey.OFFSET_COMMIT: offsets.offset_commit,
     ApiKey.OFFSET_FETCH: offsets.offset_fetch,
-    ApiKey.FIND_COORDINATOR: find_coordinator.find_coordinator,
     ApiKey.JOIN_GROUP: groups.join_group,
     ApiKey.HEARTBEAT: groups.heartbeat,
     ApiKey.LEAVE_GROUP: groups.leave_group,
@@ -56,8 +43,6 @@ SERVED: dict[ApiKey, Callable[[Node, Call], Coroutine[object, None, Struct | Non
     ApiKey.DELETE_TOPICS: topics.delete_topics,
     ApiKey.DELETE_RECORDS: log_offsets.delete_records,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: log_offsets.offset_for_leader_epoch,
-    ApiKey.WRITE_TXN_MARKERS: markers.write_txn_markers,
-    ApiKey.TXN_OFFSET_COMMIT: txn_offsets.txn_offset_commit,
     ApiKey.DESCRIBE_ACLS: permissions.describe_acls,
     ApiKey.CREATE_ACLS: permissions.create_acls,
     ApiKey.DELETE_ACLS: permissions.delete_acls,

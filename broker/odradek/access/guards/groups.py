@@ -18,7 +18,6 @@ from odradek.wire.messages.describe_share_group_offsets_response import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from odradek.wire.messages.join_group_response import JoinGroupResponse
 from odradek.wire.messages.offset_fetch_response import (
     OffsetFetchResponse,
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "describe_streams",
-    "find_coordinator",
     "join",
     "list_groups",
     "of_assigned_topics",
@@ -66,49 +64,10 @@ __all__ = [
 GROUP, TOPIC = AclResource.GROUP, AclResource.TOPIC
 DESCRIBE = AclOperation.DESCRIBE
 GROUPS_SINCE = 8
-KEYS_SINCE = 4
 NULL_PROTOCOL_FROM = 7
-MESSAGE_SINCE = 1
 FORBIDDEN_GROUP, FORBIDDEN_TOPIC = DENIED[GROUP], DENIED[TOPIC]
 HIDDEN_TOPIC = "The described group uses topics that the client is not authorized to describe."
 HIDDEN_ASSIGNED_TOPIC = "The group has described topic(s) that the client is not authorized to describe."
-KINDS = {0: GROUP, 1: AclResource.TRANSACTIONAL_ID}
-"""What a key of FindCoordinator names, by its type."""
-
-
-async def find_coordinator(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
-    """DESCRIBE of the group or the transactional id; groups that share need CLUSTER_ACTION."""
-    request = call.request
-    kind = KINDS.get(request.key_type)
-    if kind is None:
-        if authority.allows(call, AclOperation.CLUSTER_ACTION):
-            return await serve(node, call)
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return denied(call, error) if call.version < KEYS_SINCE else _nowhere(request.coordinator_keys, error)
-    if call.version < KEYS_SINCE:
-        if authority.allows(call, DESCRIBE, kind, request.key):
-            return await serve(node, call)
-        message = TEXTS[DENIED[kind]] if call.version >= MESSAGE_SINCE else None
-        return FindCoordinatorResponse(error_code=DENIED[kind], error_message=message, node_id=-1, host="", port=-1)
-    refused = [key for key in request.coordinator_keys if not authority.allows(call, DESCRIBE, kind, key)]
-    kept = [key for key in request.coordinator_keys if key not in refused]
-    if kept or not refused:
-        response = await serve_part(serve, node, call, "coordinator_keys", kept)
-    else:
-        response = FindCoordinatorResponse()
-    response.coordinators += [
-        Coordinator(key=key, node_id=-1, host="", port=-1, error_code=DENIED[kind], error_message="") for key in refused
-    ]
-    return response
-
-
-def _nowhere(keys: list[str], error: ErrorCode) -> FindCoordinatorResponse:
-    return FindCoordinatorResponse(
-        coordinators=[
-            Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=TEXTS[error])
-            for key in keys
-        ]
-    )
 
 
 async def list_groups(authority: Authority, node: Node, call: Call, serve: Serve) -> ListGroupsResponse:

@@ -36,7 +36,7 @@ __all__ = ["GUARDS"]
 
 READ, WRITE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE
 ALTER, DESCRIBE = AclOperation.ALTER, AclOperation.DESCRIBE
-GROUP, TOPIC, TRANSACTIONAL_ID = AclResource.GROUP, AclResource.TOPIC, AclResource.TRANSACTIONAL_ID
+GROUP, TOPIC = AclResource.GROUP, AclResource.TOPIC
 
 _CONFIGURED: Mapping[int, AclResource] = {ResourceType.TOPIC: TOPIC, ResourceType.GROUP: GROUP}
 """Whose permissions count for configs; those of everything else belong to the cluster."""
@@ -45,11 +45,6 @@ _CONFIGURED: Mapping[int, AclResource] = {ResourceType.TOPIC: TOPIC, ResourceTyp
 def _group(request: Any) -> str:
     name: str | None = request.group_id
     return name or ""
-
-
-def _transaction(request: Any) -> str:
-    name: str = request.transactional_id
-    return name
 
 
 def _configs(
@@ -85,7 +80,6 @@ def _altered() -> Guard:
 
 
 _MEMBER = whole(READ, GROUP, _group)
-_OF_TRANSACTION = whole(WRITE, TRANSACTIONAL_ID, _transaction)
 
 GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.PRODUCE: in_series(topics.produce, of_entries("topic_data", "responses", WRITE, ids_since=13)),
@@ -94,7 +88,6 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.METADATA: topics.metadata,
     ApiKey.OFFSET_COMMIT: in_series(_MEMBER, of_entries("topics", "topics", READ)),
     ApiKey.OFFSET_FETCH: groups.offset_fetch,
-    ApiKey.FIND_COORDINATOR: groups.find_coordinator,
     ApiKey.JOIN_GROUP: groups.join,
     ApiKey.HEARTBEAT: _MEMBER,
     ApiKey.LEAVE_GROUP: _MEMBER,
@@ -109,8 +102,6 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: or_of_cluster(
         AclOperation.CLUSTER_ACTION, of_entries("topics", "topics", DESCRIBE)
     ),
-    ApiKey.WRITE_TXN_MARKERS: of_cluster(ALTER, AclOperation.CLUSTER_ACTION),
-    ApiKey.TXN_OFFSET_COMMIT: in_series(_OF_TRANSACTION, _MEMBER, of_entries("topics", "topics", READ)),
     ApiKey.DESCRIBE_ACLS: of_cluster(DESCRIBE, names_itself=True),
     ApiKey.CREATE_ACLS: of_cluster(ALTER, names_itself=True),
     ApiKey.DELETE_ACLS: of_cluster(ALTER, names_itself=True),

@@ -7,18 +7,19 @@ partition of the offsets to the transaction implicitly, 6 names topics by id (KI
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from odradek.access.acls import AclOperation, AclResource
+from odradek.access.needs import allowed, allowed_on_each, in_series
 from odradek.core.machine import Refused
-from odradek.group.api import group_shard
-from odradek.host.coordinators import HasCoordinators
+from odradek.host.endpoint import endpoint
 from odradek.host.in_parts import extend_answers, in_parts, joined_answers
-from odradek.host.seams import HasClock, HasConfig, HasMetadata, HasRules, HasTurns
-from odradek.txn.admission import Applicant, HasAdmission
+from odradek.txn.admission import Applicant
 from odradek.txn.verification_errors import offset_commit_error, offset_commit_operation
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import TXN_OFFSET_COMMIT
 from odradek.wire.messages.txn_offset_commit_request import TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic
 from odradek.wire.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponse,
@@ -27,67 +28,158 @@ from odradek.wire.messages.txn_offset_commit_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.core.clock import Clock
+    from odradek.core.turns import Turns
     from odradek.group.shard import GroupShard
     from odradek.host.call import Call
+    from odradek.host.coordinators import Coordinators
+    from odradek.host.metadata import Metadata
+    from odradek.host.settings import Settings
     from odradek.log.partition import Guard
     from odradek.metadata.image import TopicImage
+    from odradek.txn.admission import Admission
+    from odradek.txn.rules import Rules
 
-__all__ = ["txn_offset_commit"]
+__all__ = ["TxnOffsetApi"]
 
-
-class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasRules, HasAdmission, HasTurns, Protocol):
-    """What this route touches of its broker."""
-
-
+READ, WRITE = AclOperation.READ, AclOperation.WRITE
 BY_TOPIC_ID_SINCE = 6
 NO_SEQUENCE = -1
 
 
-async def txn_offset_commit(node: Node, call: Call) -> TxnOffsetCommitResponse:
-    """Add or verify the partition of the offsets, then commit what the coordinator of the group agrees to.
+class TxnOffsetApi:
+    """TxnOffsetCommit."""
 
-    Very many are committed in parts, all of them in the same transaction; what is refused on the way is answered as
-    refused, with all that comes after it.
-    """
-    request: TxnOffsetCommitRequest = call.request
-    missing: dict[str | bytes, TxnOffsetCommitResponseTopic] = {}
-    committed: list[TxnOffsetCommitResponseTopic] = []
-    begun: tuple[GroupShard, Guard | None] | None = None
-    refused: Refused | None = None
-    by_id = call.version >= BY_TOPIC_ID_SINCE
+    def __init__(
+        self,
+        coordinators: Coordinators,
+        admission: Admission,
+        *,
+        rules: Rules,
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+        turns: Turns,
+    ) -> None:
+        self._coordinators = coordinators
+        self._admission = admission
+        self._rules = rules
+        self._metadata = metadata
+        self._settings = settings
+        self._clock = clock
+        self._turns = turns
 
-    def key(topic: TxnOffsetCommitResponseTopic) -> str | bytes:
-        return topic.topic_id if by_id else topic.name
+    @endpoint(
+        TXN_OFFSET_COMMIT,
+        needs=in_series(
+            allowed(WRITE, AclResource.TRANSACTIONAL_ID, of=lambda request: request.transactional_id),
+            allowed(READ, AclResource.GROUP, of=lambda request: request.group_id),
+            allowed_on_each(
+                READ,
+                AclResource.TOPIC,
+                asked=lambda request: request.topics,
+                answered=lambda response: response.topics,
+                name=lambda topic: topic.name,
+                topic_id=lambda topic: topic.topic_id,
+            ),
+        ),
+    )
+    async def txn_offset_commit(self, call: Call[TxnOffsetCommitRequest]) -> TxnOffsetCommitResponse:
+        """TxnOffsetCommit (key 28): adds or verifies the partition of the offsets, then commits them.
 
-    for number, topics in enumerate(in_parts(request.topics)):
-        if number:
-            await node.turns.breathe(call)
-        part = replace(request, topics=_existing(node, topics, missing, by_id=by_id))
-        if not part.topics:
-            continue
-        if refused is None and begun is None:
-            admitted = await _begin(node, call, part, missing)
-            if isinstance(admitted, Refused):
-                refused = admitted
-            else:
-                begun = admitted
-        outcome = refused or await _commit(node, call, part, begun)
-        if isinstance(outcome, Refused):
-            refused = outcome
-        extend_answers(committed, _answer(part, outcome, call.version), key)
-    return TxnOffsetCommitResponse(topics=joined_answers(missing, committed, key))
+        Very many are committed in parts, all of them in the same transaction; what is refused on the way is answered
+        as refused, with all that comes after it.
+        """
+        request = call.request
+        missing: dict[str | bytes, TxnOffsetCommitResponseTopic] = {}
+        committed: list[TxnOffsetCommitResponseTopic] = []
+        begun: tuple[GroupShard, Guard | None] | None = None
+        refused: Refused | None = None
+        by_id = call.version >= BY_TOPIC_ID_SINCE
 
+        def key(topic: TxnOffsetCommitResponseTopic) -> str | bytes:
+            return topic.topic_id if by_id else topic.name
 
-def _existing(
-    node: Node,
-    topics: list[TxnOffsetCommitRequestTopic],
-    answers: dict[str | bytes, TxnOffsetCommitResponseTopic],
-    *,
-    by_id: bool,
-) -> list[TxnOffsetCommitRequestTopic]:
-    image = node.image
-    images = [image.topic_by_id(each.topic_id) if by_id else image.topic(each.name) for each in topics]
-    return _split(topics, images, answers, by_id=by_id)
+        for number, topics in enumerate(in_parts(request.topics)):
+            if number:
+                await self._turns.breathe(call)
+            part = replace(request, topics=self._existing(topics, missing, by_id=by_id))
+            if not part.topics:
+                continue
+            if refused is None and begun is None:
+                admitted = await self._begin(call, part, missing)
+                if isinstance(admitted, Refused):
+                    refused = admitted
+                else:
+                    begun = admitted
+            outcome = refused or await self._commit(call, part, begun)
+            if isinstance(outcome, Refused):
+                refused = outcome
+            extend_answers(committed, _answer(part, outcome, call.version), key)
+        return TxnOffsetCommitResponse(topics=joined_answers(missing, committed, key))
+
+    def _existing(
+        self,
+        topics: list[TxnOffsetCommitRequestTopic],
+        answers: dict[str | bytes, TxnOffsetCommitResponseTopic],
+        *,
+        by_id: bool,
+    ) -> list[TxnOffsetCommitRequestTopic]:
+        image = self._metadata.image
+        images = [image.topic_by_id(each.topic_id) if by_id else image.topic(each.name) for each in topics]
+        return _split(topics, images, answers, by_id=by_id)
+
+    async def _begin(
+        self,
+        call: Call[TxnOffsetCommitRequest],
+        request: TxnOffsetCommitRequest,
+        answers: dict[str | bytes, TxnOffsetCommitResponseTopic],
+    ) -> tuple[GroupShard, Guard | None] | Refused:
+        """Let the offsets into the transaction: by whose coordinator, and with which proof of that."""
+        shard = self._shard(request.group_id)
+        if isinstance(shard, Refused):
+            return shard
+        guard = await self._admit(shard, request, call.version)
+        if isinstance(guard, Refused):
+            return guard
+        # While the request was parked topics may have been deleted, by when others may have their names.
+        images = [self._metadata.image.topic_by_id(topic.topic_id) for topic in request.topics]
+        request.topics = _split(request.topics, images, answers, by_id=call.version >= BY_TOPIC_ID_SINCE)
+        return shard, guard
+
+    async def _commit(
+        self,
+        call: Call[TxnOffsetCommitRequest],
+        request: TxnOffsetCommitRequest,
+        begun: tuple[GroupShard, Guard | None] | None,
+    ) -> TxnOffsetCommitResponse | Refused:
+        if begun is None or not request.topics:
+            return TxnOffsetCommitResponse()
+        shard, guard = begun
+        # Meanwhile the coordinator may have moved. If it came back it is another one: the guard was that of its
+        # predecessor, and the client asks again.
+        now = self._shard(request.group_id)
+        if now is not shard:
+            return now if isinstance(now, Refused) else Refused(ErrorCode.NOT_COORDINATOR)
+        return await shard.carry_out(shard.machine.txn_commit(request, call.version, self._clock.now), guard=guard)
+
+    async def _admit(self, shard: GroupShard, request: TxnOffsetCommitRequest, version: int) -> Guard | Refused | None:
+        """The partition of the offsets is a partition of the transaction like any other (KIP-890)."""
+        rules = self._rules
+        operation = offset_commit_operation(version, rules.since)
+        if operation.verifies_only and not self._settings.config.verifies_offsets:
+            return None
+        applicant = Applicant(shard.partition, request.producer_id, request.producer_epoch, NO_SEQUENCE)
+        await self._admission.admit(
+            [applicant],
+            transactional_id=request.transactional_id,
+            operation=operation,
+            judge=lambda operation, failure: Refused(rules.offset_commit_error(operation, failure)),
+        )
+        return applicant.refused or applicant.guard
+
+    def _shard(self, group_id: str) -> GroupShard | Refused:
+        return self._coordinators.group(group_id) if group_id else Refused(ErrorCode.INVALID_GROUP_ID)
 
 
 def _split(
@@ -133,54 +225,3 @@ def _answer(
         )
         for topic in request.topics
     ]
-
-
-async def _begin(
-    node: Node,
-    call: Call,
-    request: TxnOffsetCommitRequest,
-    answers: dict[str | bytes, TxnOffsetCommitResponseTopic],
-) -> tuple[GroupShard, Guard | None] | Refused:
-    """Let the offsets into the transaction: by whose coordinator, and with which proof of that."""
-    shard = group_shard(node, request.group_id)
-    if isinstance(shard, Refused):
-        return shard
-    guard = await _admit(node, shard, request, call.version)
-    if isinstance(guard, Refused):
-        return guard
-    # While the request was parked topics may have been deleted, by when others may have their names.
-    images = [node.image.topic_by_id(topic.topic_id) for topic in request.topics]
-    request.topics = _split(request.topics, images, answers, by_id=call.version >= BY_TOPIC_ID_SINCE)
-    return shard, guard
-
-
-async def _commit(
-    node: Node, call: Call, request: TxnOffsetCommitRequest, begun: tuple[GroupShard, Guard | None] | None
-) -> TxnOffsetCommitResponse | Refused:
-    if begun is None or not request.topics:
-        return TxnOffsetCommitResponse()
-    shard, guard = begun
-    # Meanwhile the coordinator may have moved. If it came back it is another one: the guard was that of its
-    # predecessor, and the client asks again.
-    now = group_shard(node, request.group_id)
-    if now is not shard:
-        return now if isinstance(now, Refused) else Refused(ErrorCode.NOT_COORDINATOR)
-    return await shard.carry_out(shard.machine.txn_commit(request, call.version, node.now), guard=guard)
-
-
-async def _admit(
-    node: Node, shard: GroupShard, request: TxnOffsetCommitRequest, version: int
-) -> Guard | Refused | None:
-    """The partition of the offsets is a partition of the transaction like any other (KIP-890)."""
-    rules = node.rules
-    operation = offset_commit_operation(version, rules.since)
-    if operation.verifies_only and not node.config.verifies_offsets:
-        return None
-    applicant = Applicant(shard.partition, request.producer_id, request.producer_epoch, NO_SEQUENCE)
-    await node.admission.admit(
-        [applicant],
-        transactional_id=request.transactional_id,
-        operation=operation,
-        judge=lambda operation, failure: Refused(rules.offset_commit_error(operation, failure)),
-    )
-    return applicant.refused or applicant.guard

@@ -6,68 +6,128 @@ Version 1 adds the key type, 3 is flexible, 4 takes several keys (KIP-699), 6 br
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from odradek.access.acls import AclOperation, AclResource
+from odradek.access.needs import DENIED, TEXTS, asks, denied, serve_part
 from odradek.core.internal_topics import CoordinatorKind, partition_for
-from odradek.host.seams import HasMetadata, HasTurns
-from odradek.metadata.controller_role import HasController
+from odradek.host.endpoint import Serve, endpoint
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import FIND_COORDINATOR
 from odradek.wire.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
+    from odradek.access.authority import Authority
+    from odradek.core.turns import Turns
     from odradek.host.call import Call
+    from odradek.host.metadata import Metadata
+    from odradek.metadata.controller_role import ControllerRole
     from odradek.wire.messages.find_coordinator_request import FindCoordinatorRequest
 
-__all__ = ["find_coordinator"]
+__all__ = ["FindCoordinatorApi"]
 
-
-class Node(HasController, HasMetadata, HasTurns, Protocol):
-    """What this route touches of its broker."""
-
-
+MESSAGE_SINCE = 1
 BATCHED_SINCE = 4
 SHARE = 2
 SHARE_SINCE = 6
 _SHARE_KEY = re.compile(r".+:[\w-]{22}:\d+", re.DOTALL)
 """Group, id of the topic and partition."""
 KINDS = {0: CoordinatorKind.GROUP, 1: CoordinatorKind.TRANSACTION}
+RESOURCES = {0: AclResource.GROUP, 1: AclResource.TRANSACTIONAL_ID}
+"""The kind of resource that a key names, by the type of the key."""
 
 
-async def find_coordinator(node: Node, call: Call) -> FindCoordinatorResponse:
-    """Answer for each key; the coordinator's topic is created by the first who asks, and they are told to ask again."""
-    request: FindCoordinatorRequest = call.request
-    keys = request.coordinator_keys if call.version >= BATCHED_SINCE else [request.key]
-    found: list[Coordinator] = []
-    async for some in node.turns.share(call, keys):
-        found += [await _find(node, request.key_type, key, call) for key in some]
-    if call.version >= BATCHED_SINCE:
-        return FindCoordinatorResponse(coordinators=found)
-    only = found[0]
-    message = ("NONE" if only.error_code == ErrorCode.NONE else only.error_message) if call.version >= 1 else None
-    return FindCoordinatorResponse(
-        error_code=only.error_code, error_message=message, node_id=only.node_id, host=only.host, port=only.port
-    )
-
-
-async def _find(node: Node, key_type: int, key: str, call: Call) -> Coordinator:
-    version = call.version
-    kind = KINDS.get(key_type)
-    if key_type == SHARE and version >= SHARE_SINCE and _SHARE_KEY.fullmatch(key):
-        kind = CoordinatorKind.SHARE
+@asks("DESCRIBE on the group or the transactional id; for share coordinators CLUSTER_ACTION on the cluster")
+async def _may_find(
+    authority: Authority,
+    call: Call[FindCoordinatorRequest],
+    serve: Serve[FindCoordinatorRequest, FindCoordinatorResponse],
+) -> FindCoordinatorResponse:
+    request = call.request
+    kind = RESOURCES.get(request.key_type)
     if kind is None:
-        return _nowhere(key, ErrorCode.INVALID_REQUEST, version, tells=key_type != SHARE)
-    topic = node.image.topic(kind.topic)
-    if topic is None:
-        await node.controller.create_internal_topic(kind.topic)
-        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, version)
-    partition = topic.partitions[partition_for(key, len(topic.partitions))]
-    broker = node.image.brokers.get(partition.leader)
-    if broker is None or broker.fenced:
-        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, version)
-    reached = broker.endpoint(call.peer.listener)
-    return Coordinator(
-        key=key, node_id=broker.id, host=reached.host, port=reached.port, error_code=ErrorCode.NONE, error_message=""
-    )
+        if authority.allows(call, AclOperation.CLUSTER_ACTION):
+            return await serve(call)
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if call.version < BATCHED_SINCE:
+            return denied(call, error, FindCoordinatorResponse)
+        return FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=TEXTS[error])
+                for key in request.coordinator_keys
+            ]
+        )
+    error = DENIED[kind]
+    if call.version < BATCHED_SINCE:
+        if authority.allows(call, AclOperation.DESCRIBE, kind, request.key):
+            return await serve(call)
+        message = TEXTS[error] if call.version >= MESSAGE_SINCE else None
+        return FindCoordinatorResponse(error_code=error, error_message=message, node_id=-1, host="", port=-1)
+    hidden = [key for key in request.coordinator_keys if not authority.allows(call, AclOperation.DESCRIBE, kind, key)]
+    kept = [key for key in request.coordinator_keys if key not in hidden]
+    if kept or not hidden:
+        response = await serve_part(serve, call, lambda request: request.coordinator_keys, kept)
+    else:
+        response = FindCoordinatorResponse()
+    response.coordinators += [
+        Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message="") for key in hidden
+    ]
+    return response
+
+
+class FindCoordinatorApi:
+    """FindCoordinator."""
+
+    def __init__(self, metadata: Metadata, controller: ControllerRole, turns: Turns) -> None:
+        self._metadata = metadata
+        self._controller = controller
+        self._turns = turns
+
+    @endpoint(FIND_COORDINATOR, needs=_may_find, in_parts=True)
+    async def find_coordinator(self, call: Call[FindCoordinatorRequest]) -> FindCoordinatorResponse:
+        """FindCoordinator (key 10): an answer for each key.
+
+        The first client that asks has the coordinator's topic created, and is told to ask again.
+        """
+        request = call.request
+        keys = request.coordinator_keys if call.version >= BATCHED_SINCE else [request.key]
+        found: list[Coordinator] = []
+        async for some in self._turns.share(call, keys):
+            found += [await self._find(request.key_type, key, call) for key in some]
+        if call.version >= BATCHED_SINCE:
+            return FindCoordinatorResponse(coordinators=found)
+        only = found[0]
+        message = None
+        if call.version >= MESSAGE_SINCE:
+            message = "NONE" if only.error_code == ErrorCode.NONE else only.error_message
+        return FindCoordinatorResponse(
+            error_code=only.error_code, error_message=message, node_id=only.node_id, host=only.host, port=only.port
+        )
+
+    async def _find(self, key_type: int, key: str, call: Call[FindCoordinatorRequest]) -> Coordinator:
+        version = call.version
+        kind = KINDS.get(key_type)
+        if key_type == SHARE and version >= SHARE_SINCE and _SHARE_KEY.fullmatch(key):
+            kind = CoordinatorKind.SHARE
+        if kind is None:
+            return _nowhere(key, ErrorCode.INVALID_REQUEST, version, tells=key_type != SHARE)
+        topic = self._metadata.image.topic(kind.topic)
+        if topic is None:
+            await self._controller.create_internal_topic(kind.topic)
+            return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, version)
+        partition = topic.partitions[partition_for(key, len(topic.partitions))]
+        broker = self._metadata.image.brokers.get(partition.leader)
+        if broker is None or broker.fenced:
+            return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, version)
+        reached = broker.endpoint(call.peer.listener)
+        return Coordinator(
+            key=key,
+            node_id=broker.id,
+            host=reached.host,
+            port=reached.port,
+            error_code=ErrorCode.NONE,
+            error_message="",
+        )
 
 
 MESSAGES = {
