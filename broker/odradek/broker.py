@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from odradek.access.principal import Peer
     from odradek.config.table import Config
     from odradek.core.rng import Rng
+    from odradek.data.fetch import FetchApi
+    from odradek.data.produce import ProduceApi
     from odradek.faults.faults import Faults
     from odradek.group.offsets.txn_api import TxnOffsetApi
     from odradek.group.shard import GroupShard
@@ -522,6 +524,42 @@ class Families:
         """The family of this name; the names are those in `odradek.host.served`."""
         made: object = getattr(self, name)
         return made
+
+    @cached_property
+    def produce(self) -> ProduceApi:
+        from odradek.data.produce import ProduceApi
+
+        node = self._node
+        return ProduceApi(
+            node.replicas,
+            node.replication,
+            admission=lambda: node.admission,
+            rules=lambda: node.rules,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+            turns=node.turns,
+            aside=node.aside,
+            log=node.log,
+        )
+
+    @cached_property
+    def fetch(self) -> FetchApi:
+        from odradek.data.fetch import FetchApi
+
+        node = self._node
+        return FetchApi(
+            node.replicas,
+            node.fetch_sessions,
+            node_id=node.node_id,
+            authority=node.authority,
+            quotas=lambda: node.quotas,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+            turns=node.turns,
+            purgatory=node.purgatory,
+        )
 
     @cached_property
     def transactions(self) -> TransactionApi:

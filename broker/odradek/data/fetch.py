@@ -8,7 +8,7 @@ adds node endpoints (KIP-951), 17 and 18 concern followers only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from odradek.access.acls import CLUSTER_NAME, AclOperation, AclResource
 from odradek.config.table import RACK_AWARE
@@ -18,28 +18,19 @@ from odradek.data.fetch_contexts import (
     SESSIONS_SINCE,
     TOPIC_IDS_SINCE,
     FetchContext,
-    find_context,
+    FetchContexts,
     reads_as,
 )
+from odradek.host.endpoint import EVERYBODY, endpoint
 from odradek.host.leaders import current_leader
 from odradek.host.nearest import nearest_replica
-from odradek.host.replicas import READABLE, HasReplicas
-from odradek.host.seams import (
-    HasAuthority,
-    HasClock,
-    HasConfig,
-    HasFetchSessions,
-    HasIdentity,
-    HasMetadata,
-    HasPurgatory,
-    HasTurns,
-)
-from odradek.limits.piece import HasQuotas
+from odradek.host.replicas import READABLE
 from odradek.log.isolation import ISOLATION_LEVELS, READ_COMMITTED
 from odradek.log.replica import Replica
 from odradek.records.batch import InvalidBatch
 from odradek.records.legacy import down_convert
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import FETCH
 from odradek.wire.messages.fetch_response import (
     AbortedTransaction,
     EpochEndOffset,
@@ -51,28 +42,22 @@ from odradek.wire.messages.fetch_response import (
 )
 
 if TYPE_CHECKING:
-    from odradek.data.fetch_sessions import SessionPartition
+    from collections.abc import Callable
+
+    from odradek.access.authority import Authority
+    from odradek.core.clock import Clock
+    from odradek.core.flow import Purgatory
+    from odradek.core.turns import Turns
+    from odradek.data.fetch_sessions import FetchSessions, SessionPartition
     from odradek.host.call import Call
+    from odradek.host.metadata import Metadata
+    from odradek.host.replicas import Replicas
+    from odradek.host.settings import Settings
+    from odradek.limits.quotas import Quotas
     from odradek.log.partition import Partition
     from odradek.wire.messages.fetch_request import FetchRequest
 
-__all__ = ["fetch"]
-
-
-class Node(
-    HasAuthority,
-    HasClock,
-    HasConfig,
-    HasFetchSessions,
-    HasIdentity,
-    HasMetadata,
-    HasPurgatory,
-    HasQuotas,
-    HasReplicas,
-    HasTurns,
-    Protocol,
-):
-    """What a Fetch touches of its broker."""
+__all__ = ["FetchApi"]
 
 
 BATCHES_SINCE = 4
@@ -81,46 +66,100 @@ RACKS_SINCE = 11
 LEADERS_SINCE = 16
 
 
-async def fetch(node: Node, call: Call) -> FetchResponse:
-    """Read from each partition; wait for `min_bytes` until `max_wait_ms` has passed."""
-    request: FetchRequest = call.request
-    if call.version >= SESSIONS_SINCE and not node.fetch_sessions.is_of_a_shard(request.session_id):
-        return _failed_whole(request, call.version)
-    context = await find_context(node, call)
-    if isinstance(context, ErrorCode):
-        return FetchResponse(error_code=context)
-    wanted, refused = await _sorted_out(node, call, context)
-    if request.isolation_level not in ISOLATION_LEVELS and wanted:
-        return _failed_whole(request, call.version)
-    deadline = node.now + request.max_wait_ms
-    bytes_max = None if call.meter is None or node.quotas is None else node.quotas.fetch_bytes_max(call)
-    bytes_min = request.min_bytes if bytes_max is None else min(request.min_bytes, bytes_max)
-    while True:
-        reading = _Reading(node, request, call)
-        if bytes_max is not None:
-            reading.room = min(reading.room, bytes_max)
-        async for some in node.turns.share(call, wanted):
-            for partition in some:
-                reading.read(partition)
-        if reading.size >= bytes_min or reading.failed or node.now >= deadline or not wanted:
-            break
-        if call.is_long and reading.is_stale():
-            continue
-        keys = [(READABLE, (partition.topic, partition.index)) for partition in wanted]
-        reading.await_leaders()
-        await node.purgatory.park(keys, deadline=deadline)
-    reading.results += refused
-    if call.meter is not None and node.quotas is not None:
-        throttle_ms = node.quotas.fetched(call, context.would_answer(reading.results, reading.leaders))
-        if throttle_ms:
-            return context.throttled(throttle_ms)
-    return await context.answer(node, call, reading.results, reading.leaders)
+class FetchApi:
+    """Fetch. It checks permissions itself, because its sessions outlive them."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        sessions: FetchSessions,
+        *,
+        node_id: int,
+        authority: Authority | None,
+        quotas: Callable[[], Quotas | None],
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+        turns: Turns,
+        purgatory: Purgatory,
+    ) -> None:
+        """`quotas` gives None while nothing is limited."""
+        self.replicas = replicas
+        self.node_id = node_id
+        self.authority = authority
+        self.metadata = metadata
+        self.settings = settings
+        self._sessions = sessions
+        self._contexts = FetchContexts(sessions, metadata, clock, turns)
+        self._quotas = quotas
+        self._clock = clock
+        self._turns = turns
+        self._purgatory = purgatory
+
+    @endpoint(FETCH, needs=EVERYBODY, in_parts=True)
+    async def fetch(self, call: Call[FetchRequest]) -> FetchResponse:
+        """Read from each partition; wait for `min_bytes` until `max_wait_ms` has passed."""
+        request, clock = call.request, self._clock
+        if call.version >= SESSIONS_SINCE and not self._sessions.is_of_a_shard(request.session_id):
+            return _failed_whole(request, call.version)
+        context = await self._contexts.find(call)
+        if isinstance(context, ErrorCode):
+            return FetchResponse(error_code=context)
+        wanted, refused = await self._sorted_out(call, context)
+        if request.isolation_level not in ISOLATION_LEVELS and wanted:
+            return _failed_whole(request, call.version)
+        deadline = clock.now + request.max_wait_ms
+        quotas = None if call.meter is None else self._quotas()
+        bytes_max = None if quotas is None else quotas.fetch_bytes_max(call)
+        bytes_min = request.min_bytes if bytes_max is None else min(request.min_bytes, bytes_max)
+        while True:
+            reading = _Reading(self, call)
+            if bytes_max is not None:
+                reading.room = min(reading.room, bytes_max)
+            async for some in self._turns.share(call, wanted):
+                for partition in some:
+                    reading.read(partition)
+            if reading.size >= bytes_min or reading.failed or clock.now >= deadline or not wanted:
+                break
+            if call.is_long and reading.is_stale():
+                continue
+            keys = [(READABLE, (partition.topic, partition.index)) for partition in wanted]
+            reading.await_leaders()
+            await self._purgatory.park(keys, deadline=deadline)
+        reading.results += refused
+        quotas = None if call.meter is None else self._quotas()
+        if quotas is not None:
+            throttle_ms = quotas.fetched(call, context.would_answer(reading.results, reading.leaders))
+            if throttle_ms:
+                return context.throttled(throttle_ms)
+        return await self._contexts.answer(context, call, reading.results, reading.leaders)
+
+    async def _sorted_out(
+        self, call: Call[FetchRequest], context: FetchContext
+    ) -> tuple[list[SessionPartition], list[tuple[SessionPartition, PartitionData]]]:
+        """The partitions to read, and the answers for those that are refused before they are looked up.
+
+        The latter end no wait, and come last in the response; a consumer's topics without a name come first of them.
+        """
+        wanted: list[SessionPartition] = []
+        nameless: list[tuple[SessionPartition, PartitionData]] = []
+        refused: list[tuple[SessionPartition, PartitionData]] = []
+        gate = _Gate(self, call)
+        async for some in self._turns.share(call, context.partitions):
+            for each in some:
+                error = gate.refuses(each)
+                if error is None:
+                    wanted.append(each)
+                    continue
+                comes_first = error is ErrorCode.UNKNOWN_TOPIC_ID and not gate.is_for_follower
+                (nameless if comes_first else refused).append((each, _failed(each.index, error, aborted=[])))
+        return wanted, nameless + refused
 
 
 def _failed_whole(request: FetchRequest, version: int) -> FetchResponse:
-    """Kafka fails with all of a request that reads with an unknown isolation level, or names a session of no shard.
+    """Refuse a whole request, as Kafka does for an unknown isolation level, or a session id outside all shards.
 
-    Topics without names are not answered.
+    Topics without names are left out of the response.
     """
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     failed = FetchResponse(error_code=error, session_id=request.session_id)
@@ -135,40 +174,19 @@ def _failed_whole(request: FetchRequest, version: int) -> FetchResponse:
     return failed
 
 
-async def _sorted_out(
-    node: Node, call: Call, context: FetchContext
-) -> tuple[list[SessionPartition], list[tuple[SessionPartition, PartitionData]]]:
-    """What is read, and the answers for what is not even looked for.
-
-    For the latter nobody is answered sooner, and they come last; of a consumer's those whose topic has no name first.
-    """
-    wanted: list[SessionPartition] = []
-    nameless: list[tuple[SessionPartition, PartitionData]] = []
-    refused: list[tuple[SessionPartition, PartitionData]] = []
-    gate = _Gate(node, call)
-    async for some in node.turns.share(call, context.partitions):
-        for each in some:
-            error = gate.refuses(each)
-            if error is None:
-                wanted.append(each)
-                continue
-            comes_first = error is ErrorCode.UNKNOWN_TOPIC_ID and not gate.is_for_follower
-            (nameless if comes_first else refused).append((each, _failed(each.index, error, aborted=[])))
-    return wanted, nameless + refused
-
-
 class _Gate:
-    """What is asked about each partition before it is read, and only then: it may be gone before the answer."""
+    """Checks each partition once, before it is read: it may be gone before the response."""
 
-    def __init__(self, node: Node, call: Call) -> None:
-        self._node = node
+    def __init__(self, api: FetchApi, call: Call[FetchRequest]) -> None:
+        self._metadata = api.metadata
+        self._authority = api.authority
         self._call = call
         self._by_id = call.version >= TOPIC_IDS_SINCE
         self.is_for_follower = reads_as(call.request) >= 0
 
     def refuses(self, wanted: SessionPartition) -> ErrorCode | None:
-        """Why the partition is not read; finds the name of an id that had none."""
-        image = self._node.image
+        """The error of a partition that is not to be read, or None; looks up the name for a topic id."""
+        image = self._metadata.image
         if self._by_id and not wanted.topic:
             found = image.topic_by_id(wanted.topic_id)
             wanted.topic = "" if found is None else found.name
@@ -180,8 +198,8 @@ class _Gate:
         return None if image.partition(wanted.topic, wanted.index) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _may_read(self, topic: str) -> bool:
-        """Whether the sender may still read it: a session can outlive a permission. A follower reads all or nothing."""
-        authority = self._node.authority
+        """Whether the client may still read the topic: a session outlives permissions. A follower reads all or none."""
+        authority = self._authority
         if authority is None:
             return True
         if self.is_for_follower:
@@ -192,21 +210,24 @@ class _Gate:
 class _Reading:
     """One pass over the wanted partitions."""
 
-    def __init__(self, node: Node, request: FetchRequest, call: Call) -> None:
-        self.node = node
+    def __init__(self, api: FetchApi, call: Call[FetchRequest]) -> None:
+        request, settings = call.request, api.settings
+        self.hosted = api.replicas
+        self.metadata = api.metadata
+        self.node_id = api.node_id
         self.version = version = call.version
         self.call = call
         self.listener = call.peer.listener
-        self.zstd_since = ZSTD_SINCE if node.release.keeps_zstd_from_old_fetches else BATCHES_SINCE
+        self.zstd_since = ZSTD_SINCE if settings.release.keeps_zstd_from_old_fetches else BATCHES_SINCE
         self.read_committed = request.isolation_level == READ_COMMITTED
-        self.room = min(request.max_bytes, node.config.fetch_max_bytes) if version >= 3 else 2**31 - 1
+        self.room = min(request.max_bytes, settings.config.fetch_max_bytes) if version >= 3 else 2**31 - 1
         self.size = 0
         self.failed = False
         self.follower = reads_as(request)
         self.reads_replicas = version >= RACKS_SINCE and self.follower < 0
-        self.selects = self.reads_replicas and node.config.replica_selector_class == RACK_AWARE
+        self.selects = self.reads_replicas and settings.config.replica_selector_class == RACK_AWARE
         self.replicas: list[Replica] = []
-        """Those of other leaders that were read."""
+        """Replicas that were read and have their leader elsewhere."""
         self.results: list[tuple[SessionPartition, PartitionData]] = []
         self.leaders: dict[int, NodeEndpoint] = {}
 
@@ -220,7 +241,7 @@ class _Reading:
         self.results.append((wanted, data))
 
     def is_stale(self) -> bool:
-        """Whether a partition has grown since it was read: nobody was woken by that, for nobody waited yet."""
+        """Whether a partition has grown since it was read, before this request waited for it."""
         for wanted, data in self.results:
             partition = self._readable(wanted)
             if partition is None or (partition.high_watermark, partition.last_stable_offset) != (
@@ -231,21 +252,21 @@ class _Reading:
         return False
 
     def await_leaders(self) -> None:
-        """Have the leaders say when there is more of what is read from replicas here."""
+        """Have the leaders tell this broker when its replicas have more to read."""
         for replica in self.replicas:
             if replica.log is not None:
-                replica.log.awaited_by.add(self.node.node_id)
+                replica.log.awaited_by.add(self.node_id)
 
     def _readable(self, wanted: SessionPartition) -> Partition | Replica | None:
         """The partition, led here; or a replica of it, for a consumer that may be sent to one (KIP-392)."""
-        node, by_id = self.node, self.version >= TOPIC_IDS_SINCE
-        partition = node.replicas.find(wanted.topic, wanted.index)
+        by_id = self.version >= TOPIC_IDS_SINCE
+        partition = self.hosted.find(wanted.topic, wanted.index)
         if partition is not None:
             return None if by_id and partition.topic_id != wanted.topic_id else partition
-        topic = node.image.topic(wanted.topic) if self.reads_replicas else None
+        topic = self.metadata.image.topic(wanted.topic) if self.reads_replicas else None
         if topic is None or (by_id and topic.id != wanted.topic_id):
             return None
-        held = node.replicas.held(wanted.topic, wanted.index)
+        held = self.hosted.held(wanted.topic, wanted.index)
         return None if isinstance(held, Refused) else held
 
     def _read(self, wanted: SessionPartition) -> PartitionData:
@@ -263,7 +284,7 @@ class _Reading:
                 self._tell_leader(failed, wanted)
             return failed
         if self.follower >= 0 and not self._is_followed(wanted):
-            # Who names the epoch that is current, and has no replica, must be ahead of this broker.
+            # A follower that gives the current epoch but has no replica here must have newer metadata.
             told = wanted.current_leader_epoch != NO_EPOCH
             failed = _failed(wanted.index, ErrorCode.UNKNOWN_LEADER_EPOCH if told else ErrorCode.NOT_LEADER_OR_FOLLOWER)
             if not told:
@@ -297,7 +318,7 @@ class _Reading:
                 return _failed(wanted.index, invalid.error)
         aborted = result.aborted
         if max_bytes > 0 and not len(result.records) and not is_at_end:
-            # The first batch does not fit: Kafka gives nothing in its place, not even the transactions.
+            # The first batch does not fit: Kafka returns no records then, and no aborted transactions.
             aborted = None
         return PartitionData(
             partition_index=wanted.index,
@@ -311,11 +332,13 @@ class _Reading:
         )
 
     def _nearest(self, partition: Partition | Replica, wanted: SessionPartition) -> PartitionData | None:
-        """Where the consumer had better read, and nothing else; None if that is here."""
+        """A response that only names a nearer replica; None if this one is the nearest."""
         rack, listener, offset = self.call.request.rack_id, self.listener, wanted.fetch_offset
         if isinstance(partition, Replica):
             return None
-        nearest = nearest_replica(self.node, partition, rack=rack, listener=listener, offset=offset)
+        nearest = nearest_replica(
+            self.metadata.image, partition, node_id=self.node_id, rack=rack, listener=listener, offset=offset
+        )
         if nearest is None:
             return None
         self.failed = True  # which no reader waits for
@@ -324,12 +347,12 @@ class _Reading:
         return told
 
     def _is_followed(self, wanted: SessionPartition) -> bool:
-        """Whether who reads as a follower has a replica of the partition, and does not lead it."""
-        registered = self.node.image.partition(wanted.topic, wanted.index)
+        """Whether the follower has a replica of the partition and does not lead it."""
+        registered = self.metadata.image.partition(wanted.topic, wanted.index)
         return registered is not None and self.follower in registered.replicas and self.follower != registered.leader
 
     def _parted(self, partition: Partition | Replica, wanted: SessionPartition) -> PartitionData | None:
-        """What tells a reader where its records and ours part, if they do; asked before the offset is looked at."""
+        """The diverging epoch, if the reader's log and this one diverge; checked before the offset."""
         end = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
         if end.leader_epoch == NO_EPOCH:
             return _failed(wanted.index, ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -341,15 +364,15 @@ class _Reading:
         return told
 
     def _unavailable(self, wanted: SessionPartition) -> PartitionData:
-        node, by_id = self.node, self.version >= TOPIC_IDS_SINCE
-        topic = node.image.topic(wanted.topic)
+        by_id = self.version >= TOPIC_IDS_SINCE
+        topic = self.metadata.image.topic(wanted.topic)
         registered = None if topic is None else topic.partitions.get(wanted.index)
         if topic is None or registered is None:
             return _failed(wanted.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if by_id and topic.id != wanted.topic_id and node.node_id in registered.replicas:
+        if by_id and topic.id != wanted.topic_id and self.node_id in registered.replicas:
             # The topic was made again: its name is that of a session, which was found once (KIP-516).
             return _failed(wanted.index, ErrorCode.INCONSISTENT_TOPIC_ID)
-        refused = node.replicas.led_in(wanted.topic, wanted.index, wanted.current_leader_epoch)
+        refused = self.hosted.led_in(wanted.topic, wanted.index, wanted.current_leader_epoch)
         error = refused.error if isinstance(refused, Refused) else ErrorCode.NOT_LEADER_OR_FOLLOWER
         failed = _failed(wanted.index, error)
         if error is not ErrorCode.UNKNOWN_LEADER_EPOCH:
@@ -357,10 +380,10 @@ class _Reading:
         return failed
 
     def _tell_leader(self, failed: PartitionData, wanted: SessionPartition) -> None:
-        """KIP-951: whoever asks the wrong broker is told the right one; a follower knows where that is."""
+        """Name the leader to a client that asked the wrong broker (KIP-951); a follower knows its address."""
         if self.version < LEADERS_SINCE:
             return
-        found = current_leader(self.node, wanted.topic, wanted.index, self.listener)
+        found = current_leader(self.metadata.image, wanted.topic, wanted.index, self.listener)
         if found is not None:
             failed.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
             if self.follower < 0:
@@ -368,7 +391,7 @@ class _Reading:
 
 
 def _without_records(partition: Partition | Replica, wanted: SessionPartition) -> PartitionData:
-    """Where the partition stands, for a reader that is to go elsewhere."""
+    """The state of the partition, for a reader that must read elsewhere."""
     return PartitionData(
         partition_index=wanted.index,
         high_watermark=partition.high_watermark,
@@ -380,7 +403,7 @@ def _without_records(partition: Partition | Replica, wanted: SessionPartition) -
 
 
 def _failed(index: int, error: ErrorCode, *, aborted: list[AbortedTransaction] | None = None) -> PartitionData:
-    """A partition that could not be read. One that was not looked for has no aborted transactions in place of null."""
+    """A partition that was not read. One that was refused before the look-up has an empty list in place of null."""
     return PartitionData(
         partition_index=index,
         error_code=error,

@@ -9,22 +9,24 @@ implicitly (both KIP-890), 13 names topics by id.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from odradek.access.acls import AclOperation, AclResource
+from odradek.access.needs import allowed_on_each, asks, denied, in_series
 from odradek.core.internal_topics import INTERNAL_TOPICS
 from odradek.core.machine import Refused
 from odradek.host.call import Call, CloseConnection
+from odradek.host.endpoint import Serve, endpoint
 from odradek.host.leaders import current_leader
-from odradek.host.replicas import HasReplicas
-from odradek.host.replication import HasReplication
-from odradek.host.seams import HasAside, HasClock, HasConfig, HasLog, HasMetadata, HasPartitions, HasRules, HasTurns
 from odradek.log.partition import NOT_ENOUGH_REPLICAS
 from odradek.records.batch import COMPRESSION_MASK, TRANSACTIONAL, InvalidBatch, parse_batch
 from odradek.records.compression import Compression
 from odradek.records.validate import Rejected, TakesLong, validate_produce
-from odradek.txn.admission import Admission, Applicant
+from odradek.txn.admission import Applicant
 from odradek.txn.verification_errors import ERROR_DESCRIPTIONS, produce_operation
+from odradek.wire.api import Api
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.produce_request import ProduceRequest, TopicProduceData
 from odradek.wire.messages.produce_response import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -33,35 +35,31 @@ from odradek.wire.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from odradek.access.authority import Authority
+    from odradek.core.clock import Clock
+    from odradek.core.turns import Turns
+    from odradek.host.aside import Aside
+    from odradek.host.facts import Logger
+    from odradek.host.metadata import Metadata
+    from odradek.host.replicas import Replicas
+    from odradek.host.replication import Replication
+    from odradek.host.settings import Settings
     from odradek.log.partition import Partition
     from odradek.records.batch import Batch
-    from odradek.records.validate import Validated
+    from odradek.txn.admission import Admission
+    from odradek.txn.rules import Rules
     from odradek.txn.verification_errors import TransactionOperation
-    from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+    from odradek.wire.messages.produce_request import PartitionProduceData
 
-__all__ = ["Write", "produce"]
+__all__ = ["ProduceApi", "Write"]
 
-
-class Node(
-    HasAside,
-    HasClock,
-    HasConfig,
-    HasLog,
-    HasMetadata,
-    HasPartitions,
-    HasReplicas,
-    HasReplication,
-    HasRules,
-    HasTurns,
-    Protocol,
-):
-    """What a Produce touches of its broker."""
-
-    @property
-    def admission(self) -> Admission: ...
-
+PRODUCE: Api[ProduceRequest, ProduceResponse | None] = Api(ApiKey.PRODUCE)
+"""Without an answer where the client wants none (acks=0)."""
 
 ACKS_ALL = -1
 APPENDED_AT_ONCE = 100
@@ -70,11 +68,12 @@ LEADERS_SINCE = 10
 TOPIC_IDS_SINCE = 13
 LOOKS_FOR_ZSTD = range(3, 7)
 CODECS = frozenset(Compression)
-ATTRIBUTES_AT = 22
-"""Where the bits of a batch stand that are in use."""
+ATTRIBUTES_AT, MAGIC_AT = 22, 16
+"""Offsets in a batch: the low byte of its attributes, and its magic."""
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics."""
 CLOSED_TOPIC = Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
+INVALID_ACKS = Refused(ErrorCode.INVALID_REQUIRED_ACKS)
 WITHOUT_LOG_START = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -92,83 +91,352 @@ NO_NAME_FOR_ID = Refused(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class Write(Applicant, kw_only=True):
-    """What one partition of the request comes to: a batch that may be appended, or a refusal."""
+    """A partition of the request: a batch that may be appended, or its refusal."""
 
     batch: Batch
     rejected: Rejected | None = None
-    """What is wrong with the records: Kafka sees it in the log, after the coordinator was asked about the batch."""
+    """A fault of the records. Kafka finds it in the log, after the coordinator was asked about the batch."""
     end_offset: int = -1
-    """Where the replicas in sync have to get to, if they take their time."""
+    """The offset that the replicas in sync must reach, if they are not there at once."""
 
 
-async def produce(node: Node, call: Call) -> ProduceResponse | None:
-    """Append to each partition what belongs to it; with acks=0 there is no answer, and an error ends the connection."""
-    request: ProduceRequest = call.request
-    version = call.version
-    if request.transactional_id is None and _has_transactional_records(request):
-        return _all_refused(request, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-    if version in LOOKS_FOR_ZSTD and _names_no_codec(node, request):
-        return _all_refused(request, Refused(ErrorCode.UNKNOWN_SERVER_ERROR))
-    topics = request.topic_data
-    if len(topics) != 1 or len(topics[0].partition_data) != 1:
-        topics = _each_once(topics)
-    admitted: list[list[Write | PartitionProduceResponse]] = []
-    transactional: list[Write] = []
-    read = False
-    for topic in topics:
-        name = _name_of(node, topic, version)
-        writes: list[Write | PartitionProduceResponse] = []
-        for data in topic.partition_data:
-            # A batch may hold a thousand times what was sent.
-            if read and await node.turns.breathe(call):
-                # Another topic may have got the name of the one with this id.
-                name = _name_of(node, topic, version)
-            read = True
-            try:
-                write = _admit(node, name, data, call)
-            except TakesLong:
-                write = await _admit_aside(node, name, data, call)
-            writes.append(write)
-            if isinstance(write, Write) and write.batch.attributes & TRANSACTIONAL:
-                transactional.append(write)
-        admitted.append(writes)
-    if transactional:
-        await _admit_to_transaction(node, request, transactional, version)
-    failed, room = False, APPENDED_AT_ONCE
-    leaders: dict[int, NodeEndpoint] = {}
-    unacknowledged: list[tuple[Write, PartitionProduceResponse]] = []
-    responses = []
-    for topic, writes in zip(topics, admitted, strict=True):
-        answers = []
-        for data, write in zip(topic.partition_data, writes, strict=True):
-            room -= 1
-            if room < 0:
-                room = APPENDED_AT_ONCE
-                await node.turns.breathe(call)
-            answer = _append(node, data.index, write, call) if isinstance(write, Write) else write
-            if answer.error_code != 0:
-                failed = True
+@asks("WRITE on the transactional id for transactional records")
+async def _may_use_id(
+    authority: Authority, call: Call[ProduceRequest], serve: Serve[ProduceRequest, ProduceResponse | None]
+) -> ProduceResponse | None:
+    """A transactional batch needs WRITE on the transactional id; the topics are judged one by one."""
+    request = call.request
+    if any(_has_transactional_bit(data.records) for topic in request.topic_data for data in topic.partition_data):
+        tid = request.transactional_id
+        if tid is None or not authority.allows(call, AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, tid):
+            return denied(call, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ProduceResponse)
+    return await serve(call)
+
+
+def _has_transactional_bit(records: memoryview | bytes | None) -> bool:
+    return (
+        records is not None
+        and len(records) > ATTRIBUTES_AT
+        and records[MAGIC_AT] >= 2
+        and bool(records[ATTRIBUTES_AT] & TRANSACTIONAL)
+    )
+
+
+def _answered(response: ProduceResponse | None) -> list[TopicProduceResponse]:
+    assert response is not None, "a Produce that is refused in part is answered"
+    return response.responses
+
+
+def _asked(request: ProduceRequest) -> list[TopicProduceData]:
+    return request.topic_data
+
+
+class ProduceApi:
+    """Produce."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        replication: Replication,
+        *,
+        admission: Callable[[], Admission],
+        rules: Callable[[], Rules],
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+        turns: Turns,
+        aside: Aside,
+        log: Logger,
+    ) -> None:
+        """`admission` and `rules` are called by the first transactional batch, which imports both."""
+        self._replicas = replicas
+        self._replication = replication
+        self._admission = admission
+        self._rules = rules
+        self._metadata = metadata
+        self._settings = settings
+        self._clock = clock
+        self._turns = turns
+        self._aside = aside
+        self._log = log
+
+    @endpoint(
+        PRODUCE,
+        needs=in_series(
+            _may_use_id,
+            allowed_on_each(
+                AclOperation.WRITE,
+                AclResource.TOPIC,
+                asked=_asked,
+                answered=_answered,
+                name=lambda topic: topic.name,
+                topic_id=lambda topic: topic.topic_id,
+                ids_since=TOPIC_IDS_SINCE,
+            ),
+        ),
+    )
+    async def produce(self, call: Call[ProduceRequest]) -> ProduceResponse | None:
+        """Append to each partition its records; with acks=0 there is no answer, and an error ends the connection."""
+        request, version = call.request, call.version
+        if request.transactional_id is None and _has_transactional_records(request):
+            return _all_refused(request, Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        if version in LOOKS_FOR_ZSTD and self._names_no_codec(request):
+            return _all_refused(request, Refused(ErrorCode.UNKNOWN_SERVER_ERROR))
+        topics = request.topic_data
+        if len(topics) != 1 or len(topics[0].partition_data) != 1:
+            topics = _each_once(topics)
+        admitted: list[list[Write | PartitionProduceResponse]] = []
+        transactional: list[Write] = []
+        read = False
+        for topic in topics:
+            name = topic.name if version < TOPIC_IDS_SINCE else self._name_of(topic)
+            writes: list[Write | PartitionProduceResponse] = []
+            for data in topic.partition_data:
+                # A batch may hold a thousand times what was sent.
+                if read and await self._turns.breathe(call) and version >= TOPIC_IDS_SINCE:
+                    # Another topic may have got the name of the one with this id.
+                    name = self._name_of(topic)
+                read = True
+                try:
+                    write = self._admit(name, data, call)
+                except TakesLong:
+                    write = await self._admit_aside(name, data, call)
+                writes.append(write)
+                if isinstance(write, Write) and write.batch.attributes & TRANSACTIONAL:
+                    transactional.append(write)
+            admitted.append(writes)
+        if transactional:
+            await self._admit_to_transaction(request, transactional, version)
+        failed, room = False, APPENDED_AT_ONCE
+        leaders: dict[int, NodeEndpoint] = {}
+        unacknowledged: list[tuple[Write, PartitionProduceResponse]] = []
+        responses = []
+        for topic, writes in zip(topics, admitted, strict=True):
+            answers = []
+            for data, write in zip(topic.partition_data, writes, strict=True):
+                room -= 1
+                if room < 0:
+                    room = APPENDED_AT_ONCE
+                    await self._turns.breathe(call)
+                answer = self._append(data.index, write, call) if isinstance(write, Write) else write
+                if answer.error_code != 0:
+                    failed = True
+                    if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADERS_SINCE:
+                        name = topic.name if version < TOPIC_IDS_SINCE else self._name_of(topic)
+                        self._tell_leader(name, answer, leaders, call.peer.listener)
+                elif isinstance(write, Write) and write.end_offset >= 0:
+                    unacknowledged.append((write, answer))
+                answers.append(answer)
+            if answers:
+                responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+        if request.acks == 0:
+            if failed:
+                raise CloseConnection("produce_with_acks_0_failed")
+            return None
+        if unacknowledged and request.acks == ACKS_ALL:
+            await self._acknowledged(request, unacknowledged)
+            for write, answer in unacknowledged:
                 if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADERS_SINCE:
-                    _tell_leader(node, _name_of(node, topic, version), answer, leaders, call.peer.listener)
-            elif isinstance(write, Write) and write.end_offset >= 0:
-                unacknowledged.append((write, answer))
-            answers.append(answer)
-        if answers:
-            responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
-    if request.acks == 0:
-        if failed:
-            raise CloseConnection("produce_with_acks_0_failed")
-        return None
-    if unacknowledged and request.acks == ACKS_ALL:
-        await _acknowledged(node, request, unacknowledged)
-        for write, answer in unacknowledged:
-            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= LEADERS_SINCE:
-                _tell_leader(node, write.partition.topic, answer, leaders, call.peer.listener)
-    return ProduceResponse(responses, 0, list(leaders.values()))
+                    self._tell_leader(write.partition.topic, answer, leaders, call.peer.listener)
+        return ProduceResponse(responses, 0, list(leaders.values()))
+
+    def _names_no_codec(self, request: ProduceRequest) -> bool:
+        """Whether a batch for an existing partition names an unknown codec.
+
+        Versions 3 to 6 may not bring zstd (KIP-110). For that Kafka reads the codec before anything else, and fails the
+        whole request if it is unknown. In newer versions the log refuses the batch of each partition by itself.
+        """
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                if not data.records or self._metadata.image.partition(topic.name, data.index) is None:
+                    continue
+                try:
+                    batch = parse_batch(memoryview(data.records))
+                except InvalidBatch:
+                    continue
+                if batch.attributes & COMPRESSION_MASK not in CODECS:
+                    return True
+        return False
+
+    def _name_of(self, topic: TopicProduceData) -> str | None:
+        known = self._metadata.image.topics_by_id.get(topic.topic_id)
+        return None if known is None else known.name
+
+    def _tell_leader(
+        self, topic: str | None, answer: PartitionProduceResponse, leaders: dict[int, NodeEndpoint], listener: str
+    ) -> None:
+        """Name the leader to a client that asked the wrong broker (KIP-951)."""
+        found = None if topic is None else current_leader(self._metadata.image, topic, answer.index, listener)
+        if found is not None:
+            answer.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
+            found.tell_endpoint(leaders, NodeEndpoint)
+
+    # ------------------------------------------------------------------ before the append
+
+    def _admit(
+        self, name: str | None, data: PartitionProduceData, call: Call[ProduceRequest]
+    ) -> Write | PartitionProduceResponse:
+        """The batch of one partition, or its refusal. Raises `TakesLong` for records that are to be read aside."""
+        if name is None:
+            return _refused(data.index, NO_NAME_FOR_ID)
+        partition = self._replicas.find(name, data.index)
+        if partition is None:
+            refused = self._replicas.led(name, data.index)
+            assert isinstance(refused, Refused)
+            return _refused(data.index, refused)
+        records = data.records
+        assert not isinstance(records, bytes), "what was read from a frame is a view"
+        if name in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT:
+            return _closed(data.index, partition, records)
+        validated = validate_produce(
+            records,
+            produce_version=call.version,
+            topic=partition.rules,
+            now=self._clock.now,
+            partition=data.index,
+            at_once=True,
+        )
+        if isinstance(validated, Rejected):
+            return self._rejected(partition, records, validated)
+        batch = validated.batch
+        return Write(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence, batch=batch)
+
+    async def _admit_aside(
+        self, name: str | None, data: PartitionProduceData, call: Call[ProduceRequest]
+    ) -> Write | PartitionProduceResponse:
+        """Admit a batch whose records are read while others are served; it is looked up again when it is appended."""
+        records = data.records
+        assert name is not None, "records of no topic are not read"
+        assert not isinstance(records, bytes), "what was read from a frame is a view"
+        partition = self._replicas.find(name, data.index)
+        assert partition is not None, "it was found a moment ago"
+        validated = await self._aside.do(
+            partial(
+                validate_produce,
+                records,
+                produce_version=call.version,
+                topic=partition.rules,
+                now=self._clock.now,
+                partition=data.index,
+            )
+        )
+        return (
+            self._rejected(partition, records, validated)
+            if isinstance(validated, Rejected)
+            else _write(partition, validated.batch)
+        )
+
+    def _rejected(
+        self, partition: Partition, records: memoryview | None, rejected: Rejected
+    ) -> Write | PartitionProduceResponse:
+        """Records with a fault; of a batch that can be parsed the coordinator is asked first, as in Kafka."""
+        self._log.debug("records_refused", topic=partition.topic, partition=partition.index, reason=rejected.reason)
+        if rejected.of_request or records is None:
+            return _rejected(partition.index, rejected, partition)
+        try:
+            write = _write(partition, parse_batch(records))
+        except InvalidBatch:  # messages of an older format, which are of no transaction
+            return _rejected(partition.index, rejected, partition)
+        write.rejected = rejected
+        return write
+
+    async def _admit_to_transaction(self, request: ProduceRequest, writes: list[Write], version: int) -> None:
+        """Give each transactional write its guard, or its refusal (KIP-890)."""
+        transactional_id = request.transactional_id
+        assert transactional_id is not None, "transactional records without an id are refused"
+        verification, config = self._settings.release.verification, self._settings.config
+        if not verification.records:
+            return
+        # A batch without a producer id is plain data, whatever its transactional bit says.
+        producing = [write for write in writes if write.producer_id >= 0]
+        if len(producing) > 1 and len({(write.producer_id, write.producer_epoch) for write in producing}) > 1:
+            _refuse_all(writes, SEVERAL_PRODUCERS)
+            return
+        rules = self._rules()
+        operation = produce_operation(version, rules.since)
+        if not producing or (operation.verifies_only and not config.verifies_records):
+            return
+
+        def judge(operation: TransactionOperation, failure: ErrorCode) -> Refused:
+            error = rules.produce_error(operation, failure)
+            return Refused(error.error, error.message)
+
+        await self._admission().admit(
+            producing,
+            transactional_id=transactional_id,
+            operation=operation,
+            judge=judge,
+            retry_within_ms=min(config.add_partitions_to_txn_retry_backoff_max_ms, request.timeout_ms),
+        )
+        if verification.explains_errors:
+            for write in producing:
+                if write.refused is not None and write.refused.message is None:
+                    write.refused = Refused(write.refused.error, ERROR_DESCRIPTIONS.get(write.refused.error))
+
+    # ------------------------------------------------------------------ the append
+
+    def _append(self, index: int, write: Write, call: Call[ProduceRequest]) -> PartitionProduceResponse:
+        partition = write.partition
+        acks = call.request.acks
+        refused = write.refused or self._replicas.lost(partition)
+        # Kafka checks the following only after the coordinator was asked.
+        if refused is None:
+            if not -1 <= acks <= 1:
+                refused = INVALID_ACKS
+            elif partition.topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT:
+                refused = CLOSED_TOPIC
+            elif acks == ACKS_ALL and partition.is_short:
+                refused = NOT_ENOUGH_REPLICAS
+        if refused is not None:
+            start = partition.log_start_offset if refused is NOT_ENOUGH_REPLICAS else -1
+            return _refused(index, refused, log_start_offset=start)
+        if write.rejected is not None:
+            return _rejected(index, write.rejected, partition)
+        batch = write.batch
+        if batch.attributes & TRANSACTIONAL:
+            appended = partition.append_client(
+                batch,
+                now=self._clock.now,
+                guard=write.guard,
+                verification_enabled=self._settings.config.verifies_records,
+            )
+        else:
+            appended = partition.append_client(batch, now=self._clock.now)
+        if isinstance(appended, Refused):
+            return _refused(index, appended, log_start_offset=_start_told(partition, appended.error))
+        self._replicas.appended(partition)
+        if partition.log.mark is not None:
+            write.end_offset = appended.next_offset
+        return PartitionProduceResponse(
+            index, 0, appended.base_offset, appended.log_append_time, appended.log_start_offset
+        )
+
+    async def _acknowledged(
+        self, request: ProduceRequest, written: list[tuple[Write, PartitionProduceResponse]]
+    ) -> None:
+        """Wait until all replicas in sync have the records; after the timeout the answer says that they have not."""
+        deadline = self._clock.now + request.timeout_ms
+        for write, answer in written:
+            error = await self._replication.committed(write.partition, write.end_offset, deadline=deadline)
+            if error is ErrorCode.NONE and write.partition.is_short:
+                error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            answer.error_code = error
+
+
+def _write(partition: Partition, batch: Batch) -> Write:
+    return Write(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence, batch=batch)
+
+
+def _closed(index: int, partition: Partition, records: memoryview | None) -> Write | PartitionProduceResponse:
+    """The batch of a topic that is closed to clients; a transactional one is verified before it is refused."""
+    try:
+        return _write(partition, parse_batch(records or memoryview(b"")))
+    except InvalidBatch:
+        return _refused(index, CLOSED_TOPIC)
 
 
 def _each_once(topics: list[TopicProduceData]) -> list[TopicProduceData]:
-    """Of a partition that is named twice the records that come last, as in Kafka, which keeps them in a map."""
+    """The last records of each partition, if it is named twice: Kafka keeps them in a map."""
     first: dict[tuple[str, bytes], TopicProduceData] = {}
     last: dict[tuple[str, bytes], dict[int, PartitionProduceData]] = {}
     named = 0
@@ -184,7 +452,7 @@ def _each_once(topics: list[TopicProduceData]) -> list[TopicProduceData]:
 
 
 def _has_transactional_records(request: ProduceRequest) -> bool:
-    """Whether a batch of the request says so of itself; Kafka asks nothing else about it here."""
+    """Whether a batch has the transactional bit; Kafka checks nothing else about it here."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
@@ -193,25 +461,6 @@ def _has_transactional_records(request: ProduceRequest) -> bool:
                     parse_batch(memoryview(records))
                 except InvalidBatch:
                     continue
-                return True
-    return False
-
-
-def _names_no_codec(node: Node, request: ProduceRequest) -> bool:
-    """Whether a batch for a partition that exists names a codec that there is not.
-
-    Versions 3 to 6 may not bring zstd (KIP-110). Kafka reads the codec for that before anything else, and fails with
-    all of the request where it cannot; newer versions are refused by the log, each partition by itself.
-    """
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            if not data.records or node.image.partition(topic.name, data.index) is None:
-                continue
-            try:
-                batch = parse_batch(memoryview(data.records))
-            except InvalidBatch:
-                continue
-            if batch.attributes & COMPRESSION_MASK not in CODECS:
                 return True
     return False
 
@@ -231,182 +480,13 @@ def _all_refused(request: ProduceRequest, refused: Refused) -> ProduceResponse:
     )
 
 
-def _name_of(node: Node, topic: TopicProduceData, version: int) -> str | None:
-    if version < TOPIC_IDS_SINCE:
-        return topic.name
-    known = node.image.topic_by_id(topic.topic_id)
-    return None if known is None else known.name
-
-
-def _tell_leader(
-    node: Node, topic: str | None, answer: PartitionProduceResponse, leaders: dict[int, NodeEndpoint], listener: str
-) -> None:
-    """KIP-951: whoever asks the wrong broker is told the right one."""
-    found = None if topic is None else current_leader(node, topic, answer.index, listener)
-    if found is not None:
-        answer.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
-        found.tell_endpoint(leaders, NodeEndpoint)
-
-
-def _admit(node: Node, name: str | None, data: PartitionProduceData, call: Call) -> Write | PartitionProduceResponse:
-    if name is None:
-        return _refused(data.index, NO_NAME_FOR_ID)
-    partition = node.replicas.find(name, data.index)
-    if partition is None:
-        refused = node.replicas.led(name, data.index)
-        assert isinstance(refused, Refused)
-        return _refused(data.index, refused)
-    records = data.records
-    assert not isinstance(records, bytes), "what was read from a frame is a view"
-    if _is_closed(partition, call):
-        return _closed(data.index, partition, records)
-    validated = validate_produce(
-        records, produce_version=call.version, topic=partition.rules, now=node.now, partition=data.index, at_once=True
-    )
-    return _judged(node, partition, records, validated)
-
-
-async def _admit_aside(
-    node: Node, name: str | None, data: PartitionProduceData, call: Call
-) -> Write | PartitionProduceResponse:
-    """Admit a batch that may be read while others are served; it is looked up again when it is appended."""
-    records = data.records
-    assert name is not None, "records of no topic are not read"
-    assert not isinstance(records, bytes), "what was read from a frame is a view"
-    partition = node.partitions[name, data.index]
-    validated = await node.aside.do(
-        partial(
-            validate_produce,
-            records,
-            produce_version=call.version,
-            topic=partition.rules,
-            now=node.now,
-            partition=data.index,
-        )
-    )
-    return _judged(node, partition, records, validated)
-
-
-def _judged(
-    node: Node, partition: Partition, records: memoryview | None, validated: Validated | Rejected
-) -> Write | PartitionProduceResponse:
-    if not isinstance(validated, Rejected):
-        return _write(partition, validated.batch)
-    node.log.debug("records_refused", topic=partition.topic, partition=partition.index, reason=validated.reason)
-    if validated.of_request or records is None:
-        return _rejected(partition.index, validated, partition)
-    try:
-        write = _write(partition, parse_batch(records))
-    except InvalidBatch:  # messages of an older format, which are of no transaction
-        return _rejected(partition.index, validated, partition)
-    write.rejected = validated
-    return write
-
-
-def _write(partition: Partition, batch: Batch) -> Write:
-    return Write(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence, batch=batch)
-
-
-async def _admit_to_transaction(node: Node, request: ProduceRequest, writes: list[Write], version: int) -> None:
-    """Give each transactional write its guard, or its refusal (KIP-890)."""
-    transactional_id = request.transactional_id
-    assert transactional_id is not None, "transactional records without an id are refused"
-    if not node.release.verification.records:
-        return
-    # A batch without a producer id is plain data, whatever its transactional bit says.
-    producing = [write for write in writes if write.producer_id >= 0]
-    if len(producing) > 1 and len({(write.producer_id, write.producer_epoch) for write in producing}) > 1:
-        _refuse_all(writes, SEVERAL_PRODUCERS)
-        return
-    rules = node.rules
-    operation = produce_operation(version, rules.since)
-    if not producing or (operation.verifies_only and not node.config.verifies_records):
-        return
-
-    def judge(operation: TransactionOperation, failure: ErrorCode) -> Refused:
-        error = rules.produce_error(operation, failure)
-        return Refused(error.error, error.message)
-
-    await node.admission.admit(
-        producing,
-        transactional_id=transactional_id,
-        operation=operation,
-        judge=judge,
-        retry_within_ms=min(node.config.add_partitions_to_txn_retry_backoff_max_ms, request.timeout_ms),
-    )
-    if node.release.verification.explains_errors:
-        for write in producing:
-            if write.refused is not None and write.refused.message is None:
-                write.refused = Refused(write.refused.error, ERROR_DESCRIPTIONS.get(write.refused.error))
-
-
 def _refuse_all(writes: list[Write], refused: Refused) -> None:
     for write in writes:
         write.refused = refused
 
 
-def _closed(index: int, partition: Partition, records: memoryview | None) -> Write | PartitionProduceResponse:
-    """A transactional batch is verified all the same before it is refused."""
-    try:
-        return _write(partition, parse_batch(records or memoryview(b"")))
-    except InvalidBatch:
-        return _refused(index, CLOSED_TOPIC)
-
-
-def _append(node: Node, index: int, write: Write, call: Call) -> PartitionProduceResponse:
-    partition = write.partition
-    refused = write.refused or node.replicas.lost(partition) or _unwritable(node, partition, call)
-    if refused is not None:
-        start = partition.log_start_offset if refused is NOT_ENOUGH_REPLICAS else -1
-        return _refused(index, refused, log_start_offset=start)
-    if write.rejected is not None:
-        return _rejected(index, write.rejected, partition)
-    batch = write.batch
-    if batch.attributes & TRANSACTIONAL:
-        appended = partition.append_client(
-            batch,
-            now=node.now,
-            guard=write.guard,
-            verification_enabled=node.config.verifies_records,
-        )
-    else:
-        appended = partition.append_client(batch, now=node.now)
-    if isinstance(appended, Refused):
-        return _refused(index, appended, log_start_offset=_start_told(partition, appended.error))
-    node.replicas.appended(partition)
-    if partition.log.mark is not None:
-        write.end_offset = appended.next_offset
-    return PartitionProduceResponse(index, 0, appended.base_offset, appended.log_append_time, appended.log_start_offset)
-
-
-async def _acknowledged(
-    node: Node, request: ProduceRequest, written: list[tuple[Write, PartitionProduceResponse]]
-) -> None:
-    """Wait until all replicas in sync have what was written; an answer that comes too late says so."""
-    deadline = node.now + request.timeout_ms
-    for write, answer in written:
-        error = await node.replication.committed(write.partition, write.end_offset, deadline=deadline)
-        if error is ErrorCode.NONE and write.partition.is_short:
-            error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        answer.error_code = error
-
-
-def _is_closed(partition: Partition, call: Call) -> bool:
-    return partition.topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT
-
-
-def _unwritable(node: Node, partition: Partition, call: Call) -> Refused | None:
-    """What Kafka looks at only after the coordinator was asked."""
-    acks = call.request.acks
-    if not -1 <= acks <= 1:
-        return Refused(ErrorCode.INVALID_REQUIRED_ACKS)
-    if _is_closed(partition, call):
-        return CLOSED_TOPIC
-    return NOT_ENOUGH_REPLICAS if acks == ACKS_ALL and partition.is_short else None
-
-
 def _start_told(partition: Partition, error: ErrorCode) -> int:
-    """Kafka's refusals of an append tell where the log starts, but for a few that it knows well."""
+    """The log start offset in the refusal of an append; Kafka leaves it out for a few errors."""
     return -1 if error in WITHOUT_LOG_START else partition.log_start_offset
 
 

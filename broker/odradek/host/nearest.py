@@ -1,33 +1,29 @@
-"""The replica that a consumer had better read from (KIP-392): what `replica.selector.class` says."""
+"""The replica that a consumer should read from (KIP-392), by `replica.selector.class`."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from odradek.host.seams import HasIdentity, HasMetadata
 from odradek.log.partition import Partition
+from odradek.metadata.image import MetadataImage
 
 __all__ = ["nearest_replica"]
 
 
-class Node(HasIdentity, HasMetadata, Protocol):
-    """What choosing a replica touches of its broker."""
-
-
-def nearest_replica(node: Node, partition: Partition, *, rack: str, listener: str, offset: int) -> int | None:
+def nearest_replica(
+    image: MetadataImage, partition: Partition, *, node_id: int, rack: str, listener: str, offset: int
+) -> int | None:
     """The broker in the consumer's rack that is to be asked in place of the leader; None for the leader.
 
     It is in sync, has this offset, and can be reached over the consumer's listener; of several it is the one that has
     the most, and then the one with the greatest id, as Kafka's RackAwareReplicaSelector has it.
     """
-    brokers, log = node.image.brokers, partition.log
-    own = brokers.get(node.node_id)
+    brokers, log = image.brokers, partition.log
+    own = brokers.get(node_id)
     if not rack or (own is not None and own.rack == rack):
         return None
     near: list[tuple[int, int]] = []
     for replica in partition.followers.in_sync:
         broker = brokers.get(replica)
-        if replica == node.node_id or broker is None or broker.fenced or broker.rack != rack:
+        if replica == node_id or broker is None or broker.fenced or broker.rack != rack:
             continue
         end = log.behind.get(replica, log.end_offset)
         reachable = not listener or any(each.name == listener for each in broker.endpoints)

@@ -52,8 +52,6 @@ class Route(Struct, frozen=True):
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(ApiKey.PRODUCE, 0, 13, "data.produce:produce"),
-    Route(ApiKey.FETCH, 0, 18, "data.fetch:fetch"),
     Route(ApiKey.LIST_OFFSETS, 0, 11, "data.log_offsets:list_offsets"),
     Route(ApiKey.METADATA, 0, 13, "metadata.api.metadata:metadata"),
     Route(ApiKey.OFFSET_COMMIT, 0, 10, "group.offsets.api:offset_commit"),
@@ -144,7 +142,6 @@ _SHARED = frozenset(
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.DESCRIBE_GROUPS,
         ApiKey.DESCRIBE_PRODUCERS,
-        ApiKey.FETCH,
         ApiKey.LIST_OFFSETS,
         ApiKey.METADATA,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,

@@ -42,6 +42,8 @@ class Served(NamedTuple):
 
 # ---- derived from the endpoints: python -m odradek.tools.apis
 SERVED: tuple[Served, ...] = (
+    Served(ApiKey.PRODUCE, "produce", "odradek.data.produce"),
+    Served(ApiKey.FETCH, "fetch", "odradek.data.fetch", in_parts=True),
     Served(ApiKey.INIT_PRODUCER_ID, "transactions", "odradek.txn.api"),
     Served(ApiKey.ADD_PARTITIONS_TO_TXN, "transactions", "odradek.txn.api"),
     Served(ApiKey.ADD_OFFSETS_TO_TXN, "transactions", "odradek.txn.api"),

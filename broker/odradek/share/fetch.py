@@ -294,7 +294,7 @@ def _refusal(node: Node, call: Call, topic: str, index: int) -> Refused | None:
 
 def _leader(node: Node, call: Call, topic_id: bytes, index: int) -> CurrentLeader | None:
     topic = node.image.topic_by_id(topic_id)
-    return None if topic is None else current_leader(node, topic.name, index, call.peer.listener)
+    return None if topic is None else current_leader(node.image, topic.name, index, call.peer.listener)
 
 
 # ---------------------------------------------------------------------- fetching

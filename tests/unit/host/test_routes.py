@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from odradek.access.api import credentials, permissions, tokens
 from odradek.broker import Node
-from odradek.data import fetch, log_offsets, produce
+from odradek.data import log_offsets
 from odradek.group.classic import api as groups
 from odradek.group.consumer import api as consumer_groups
 from odradek.group.offsets import api as offsets
@@ -25,8 +25,6 @@ from odradek.telemetry import api as telemetry
 from odradek.wire.registry import ApiKey
 
 SERVED: dict[ApiKey, Callable[[Node, Call], Coroutine[object, None, Struct | None]]] = {
-    ApiKey.PRODUCE: produce.produce,
-    ApiKey.FETCH: fetch.fetch,
     ApiKey.LIST_OFFSETS: log_offsets.list_offsets,
     ApiKey.METADATA: metadata.metadata,
     ApiKey.OFFSET_COMMIT: offsets.offset_commit,

@@ -82,8 +82,6 @@ def _altered() -> Guard:
 _MEMBER = whole(READ, GROUP, _group)
 
 GUARDS: Mapping[ApiKey, Guard | None] = {
-    ApiKey.PRODUCE: in_series(topics.produce, of_entries("topic_data", "responses", WRITE, ids_since=13)),
-    ApiKey.FETCH: None,
     ApiKey.LIST_OFFSETS: of_entries("topics", "topics", DESCRIBE),
     ApiKey.METADATA: topics.metadata,
     ApiKey.OFFSET_COMMIT: in_series(_MEMBER, of_entries("topics", "topics", READ)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from odradek.access.acls import AclOperation, AclResource
-from odradek.access.guards.parts import NO_OPERATIONS, denied, joined, resource_name, serve_part
+from odradek.access.guards.parts import NO_OPERATIONS, joined, resource_name, serve_part
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from odradek.wire.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -20,36 +20,13 @@ if TYPE_CHECKING:
     from odradek.access.guards.parts import Node, Serve
     from odradek.host.call import Call
 
-__all__ = ["create_topics", "delete_topics", "describe_topic_partitions", "metadata", "produce"]
+__all__ = ["create_topics", "delete_topics", "describe_topic_partitions", "metadata"]
 
 TOPIC = AclResource.TOPIC
 FORBIDDEN = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 NULL_MEANS_ALL_SINCE = 1
 TELLS_MESSAGE_SINCE = 6
 NAMES_SINCE = 6
-TRANSACTIONAL_BIT = 0x10
-ATTRIBUTES_AT, MAGIC_AT = 22, 16
-"""Where the low byte of a batch's attributes stands, and its magic."""
-
-
-async def produce(authority: Authority, node: Node, call: Call, serve: Serve) -> Any:
-    """A transactional batch needs WRITE of the transactional id; the topics are looked at one by one."""
-    request = call.request
-    if any(_is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data):
-        transactional_id = request.transactional_id
-        kind = AclResource.TRANSACTIONAL_ID
-        if transactional_id is None or not authority.allows(call, AclOperation.WRITE, kind, transactional_id):
-            return denied(call, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return await serve(node, call)
-
-
-def _is_transactional(records: memoryview | None) -> bool:
-    return (
-        records is not None
-        and len(records) > ATTRIBUTES_AT
-        and records[MAGIC_AT] >= 2
-        and bool(records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
-    )
 
 
 async def metadata(authority: Authority, node: Node, call: Call, serve: Serve) -> MetadataResponse:
