@@ -61,6 +61,9 @@ from odradek.wire.errors import EncodeError
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.access.api.credentials import CredentialApi
+    from odradek.access.api.permissions import AclApi
+    from odradek.access.api.tokens import TokenApi
     from odradek.access.authority import Authority
     from odradek.access.principal import Peer
     from odradek.config.table import Config
@@ -73,11 +76,23 @@ if TYPE_CHECKING:
     from odradek.group.streams.internal_topics import StreamsTopics
     from odradek.host.call import Serve
     from odradek.host.cluster_spec import ClusterSpec
+    from odradek.host.envelopes import EnvelopeApi
+    from odradek.host.forwarding import Forwarding
+    from odradek.limits.api import LimitApi
     from odradek.limits.connections import ConnectionLimits
     from odradek.limits.quotas import Quotas
     from odradek.log.log_store import LogStore
     from odradek.log.partition import Partition
+    from odradek.metadata.api.cluster import ClusterApi
+    from odradek.metadata.api.configs import ConfigApi
+    from odradek.metadata.api.features import FeatureApi
     from odradek.metadata.api.find_coordinator import FindCoordinatorApi
+    from odradek.metadata.api.listener_certificates import ListenerCertificates
+    from odradek.metadata.api.metadata import MetadataApi
+    from odradek.metadata.api.quorum import QuorumApi
+    from odradek.metadata.api.replicas import ReplicaApi
+    from odradek.metadata.api.topic_partitions import TopicPartitionsApi
+    from odradek.metadata.api.topics import TopicApi
     from odradek.share.leader import Shares
     from odradek.share.shard import ShareShard
     from odradek.telemetry.telemetry import Telemetry
@@ -471,6 +486,15 @@ class Node:
 
         return ShareShard(self, partition)
 
+    @cached_property
+    def listener_certificates(self) -> ListenerCertificates:
+        """Judges certificates that a change of the configuration names; imported by the first change."""
+        from odradek.metadata.api.listener_certificates import ListenerCertificates
+
+        return ListenerCertificates(
+            self.node_id, lambda: self.certificates, metadata=self.metadata, settings=self.settings
+        )
+
     def _published(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image is there."""
         self.image = self.metadata.image = after
@@ -560,6 +584,146 @@ class Families:
             turns=node.turns,
             purgatory=node.purgatory,
         )
+
+    @cached_property
+    def _forwarding(self) -> Forwarding:
+        from odradek.host.forwarding import Forwarding
+
+        node = self._node
+        return Forwarding(
+            node.controller, node.peers, turns=node.turns, settings=node.settings, quotas=lambda: node.quotas
+        )
+
+    # ------------------------------------------------------------------ the cluster
+
+    @cached_property
+    def cluster(self) -> ClusterApi:
+        from odradek.metadata.api.cluster import ClusterApi
+
+        node = self._node
+        return ClusterApi(
+            node.node_id,
+            cluster=node.cluster,
+            connections=node.connections,
+            router=node.router,
+            replicas=node.replicas,
+            store=node.store,
+            metadata=node.metadata,
+            settings=node.settings,
+            turns=node.turns,
+        )
+
+    @cached_property
+    def quorum(self) -> QuorumApi:
+        from odradek.metadata.api.quorum import QuorumApi
+
+        node = self._node
+        return QuorumApi(
+            self._forwarding,
+            cluster=node.cluster,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+        )
+
+    @cached_property
+    def features(self) -> FeatureApi:
+        from odradek.metadata.api.features import FeatureApi
+
+        return FeatureApi(self._forwarding)
+
+    @cached_property
+    def metadata(self) -> MetadataApi:
+        from odradek.metadata.api.metadata import MetadataApi
+
+        node = self._node
+        return MetadataApi(
+            node.metadata, settings=node.settings, cluster=node.cluster, peers=node.peers, turns=node.turns
+        )
+
+    @cached_property
+    def topic_partitions(self) -> TopicPartitionsApi:
+        from odradek.metadata.api.topic_partitions import TopicPartitionsApi
+
+        return TopicPartitionsApi(self._node.metadata, self._node.settings)
+
+    @cached_property
+    def topics(self) -> TopicApi:
+        from odradek.metadata.api.topics import TopicApi
+
+        return TopicApi(self._forwarding, metadata=self._node.metadata, turns=self._node.turns)
+
+    @cached_property
+    def replicas(self) -> ReplicaApi:
+        from odradek.metadata.api.replicas import ReplicaApi
+
+        return ReplicaApi(self._forwarding)
+
+    @cached_property
+    def configs(self) -> ConfigApi:
+        from odradek.metadata.api.configs import ConfigApi
+        from odradek.metadata.api.logger_levels import LoggerLevels
+
+        node = self._node
+        levels = LoggerLevels(
+            node.node_id,
+            loggers=node.log,
+            facts=node.facts,
+            coordinators=node.coordinators,
+            partitions=node.partitions,
+        )
+        return ConfigApi(
+            self._forwarding,
+            levels=levels,
+            certificates=node.listener_certificates,
+            node_id=node.node_id,
+            cluster=node.cluster,
+            metadata=node.metadata,
+            settings=node.settings,
+            turns=node.turns,
+        )
+
+    @cached_property
+    def envelopes(self) -> EnvelopeApi:
+        from odradek.host.envelopes import EnvelopeApi
+
+        return EnvelopeApi(self._node, self._node.router, self._node.settings)
+
+    # ------------------------------------------------------------------ permissions and limits
+
+    @cached_property
+    def acls(self) -> AclApi:
+        from odradek.access.api.permissions import AclApi
+
+        return AclApi(self._forwarding, authority=self._node.authority, metadata=self._node.metadata)
+
+    @cached_property
+    def credentials(self) -> CredentialApi:
+        from odradek.access.api.credentials import CredentialApi
+
+        return CredentialApi(self._forwarding, self._node.metadata)
+
+    @cached_property
+    def tokens(self) -> TokenApi:
+        from odradek.access.api.tokens import TokenApi
+
+        node = self._node
+        return TokenApi(
+            self._forwarding,
+            authority=node.authority,
+            secrets=node.secrets,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+        )
+
+    @cached_property
+    def limits(self) -> LimitApi:
+        from odradek.limits.api import LimitApi
+
+        return LimitApi(self._forwarding, self._node.metadata)
+
+    # ------------------------------------------------------------------ transactions
 
     @cached_property
     def transactions(self) -> TransactionApi:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from odradek.config.keys import INT_MAX
 from odradek.core.internal_topics import CoordinatorKind, partition_for
 from odradek.core.machine import Refused
-from odradek.metadata.api.listener_certificates import unusable_certificates
 from odradek.metadata.brokers import may_lead
 from odradek.metadata.configs import Operation, Step
 from odradek.metadata.image import ResourceType
@@ -155,7 +154,7 @@ class Controls:
             steps = [
                 Step(key, Operation.DELETE if value is None else Operation.SET, value) for key, value in changes.items()
             ]
-            failure = unusable_certificates(self.node(int(name)), steps)
+            failure = self.node(int(name)).listener_certificates.complaint(steps)
             if failure is not None:
                 raise ValueError(failure.message)
         error = self._cluster.decide(lambda controller: controller.alter_configs(resource_type, name, changes))

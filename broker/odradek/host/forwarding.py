@@ -3,97 +3,117 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
 from odradek.core.machine import Decision, Refused
-from odradek.host.peers import HasPeers
-from odradek.host.seams import HasConfig, HasTurns
-from odradek.limits.piece import HasQuotas
-from odradek.metadata.controller_role import HasController
 from odradek.wire.errors import ErrorCode
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.core.turns import Turns
     from odradek.host.call import Call
+    from odradek.host.peers import Peers
+    from odradek.host.settings import Settings
+    from odradek.limits.quotas import MutationQuota, Quotas
     from odradek.metadata.controller import Controller
+    from odradek.metadata.controller_role import ControllerRole
 
-__all__ = ["AsksController", "AsksInParts", "ask_controller", "ask_in_parts"]
-
-
-class AsksController(HasConfig, HasController, HasPeers, HasQuotas, Protocol):
-    """The controller, here or at another broker."""
-
-
-class AsksInParts(AsksController, HasTurns, Protocol):
-    """The same for requests that may be long."""
-
+__all__ = ["Forwarding"]
 
 R = TypeVar("R", bound=Struct)
 Q = TypeVar("Q", bound=Struct)
 
 COUNTED = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS})
-"""What the controller counts for each client, and has to know the client of (KIP-599)."""
+"""The controller counts these for each client, and has to know the client (KIP-599)."""
 OF_SOMEBODY = frozenset({ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN})
-"""What the controller decides by who asks."""
+"""Requests that brokers forward to the controller with the client's principal."""
 
 
-async def ask_in_parts(
-    node: AsksInParts,
-    call: Call,
-    parts: Iterable[Q],
-    decide: Callable[[Controller, Q], Decision[R]],
-    refuse: Callable[[Q, ErrorCode, str | None], R],
-    answer: type[R],
-    join: Callable[[R, R], None],
-) -> R:
-    """The controller's response to a request that is asked in parts, others being served in between.
+class Forwarding:
+    """The controller, here or at another broker. `quotas` gives the limits of clients, None while there are none."""
 
-    `join` adds the answer to a part to that of the parts before. There is at least one part.
-    """
-    joined: R | None = None
-    for part in parts:
-        if joined is not None:
-            await node.turns.breathe(call)
-        told = await ask_controller(
-            node,
-            call,
-            lambda controller, part=part: decide(controller, part),  # type: ignore[misc]
-            lambda error, message, part=part: refuse(part, error, message),  # type: ignore[misc]
-            answer,
-            request=part,
-        )
-        if joined is None:
-            joined = told
+    def __init__(
+        self,
+        controller: ControllerRole,
+        peers: Peers,
+        *,
+        turns: Turns,
+        settings: Settings,
+        quotas: Callable[[], Quotas | None],
+    ) -> None:
+        self._controller = controller
+        self._peers = peers
+        self._turns = turns
+        self._settings = settings
+        self._quotas = quotas
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._controller.active is not None
+
+    async def ask_in_parts(
+        self,
+        call: Call,
+        parts: Iterable[Q],
+        decide: Callable[[Controller, Q], Decision[R]],
+        refuse: Callable[[Q, ErrorCode, str | None], R],
+        answer: type[R],
+        join: Callable[[R, R], None],
+    ) -> R:
+        """The controller's response to a request that is asked in parts, others being served in between.
+
+        `join` adds the answer to a part to that of the parts before. There is at least one part.
+        """
+        joined: R | None = None
+        for part in parts:
+            if joined is not None:
+                await self._turns.breathe(call)
+            told = await self.ask(
+                call,
+                lambda controller, part=part: decide(controller, part),  # type: ignore[misc]
+                lambda error, message, part=part: refuse(part, error, message),  # type: ignore[misc]
+                answer,
+                request=part,
+            )
+            if joined is None:
+                joined = told
+            else:
+                join(joined, told)
+        assert joined is not None
+        return joined
+
+    async def ask(
+        self,
+        call: Call,
+        decide: Callable[[Controller], Decision[R]],
+        refuse: Callable[[ErrorCode, str | None], R],
+        answer: type[R],
+        *,
+        request: Struct | None = None,
+    ) -> R:
+        """The controller's response to the call, or to the part of it that is given; refusals in its shape."""
+        shard = self._controller.active
+        if shard is not None:
+            reply = await shard.ask(decide)
+            return refuse(reply.error, reply.message) if isinstance(reply, Refused) else reply
+        if call.is_broker:
+            # The broker that passed this on takes us for the controller; passing it on again could go on for ever.
+            return refuse(ErrorCode.NOT_CONTROLLER, None)
+        asked: Struct = call.request if request is None else request
+        if call.api_key in OF_SOMEBODY or (call.api_key in COUNTED and self._quotas() is not None):
+            from odradek.host.envelopes import ask_in_an_envelope  # most clusters limit nothing
+
+            response = await ask_in_an_envelope(self._peers, self._settings, call, asked, answer)
         else:
-            join(joined, told)
-    assert joined is not None
-    return joined
+            response = await self._peers.call_controller(call.api_key, asked, call.version, answer)
+        return refuse(ErrorCode.REQUEST_TIMED_OUT, None) if response is None else response
 
-
-async def ask_controller(
-    node: AsksController,
-    call: Call,
-    decide: Callable[[Controller], Decision[R]],
-    refuse: Callable[[ErrorCode, str | None], R],
-    answer: type[R],
-    *,
-    request: Struct | None = None,
-) -> R:
-    """The controller's response to the call, or to the part of it that is given; refusals in the response's shape."""
-    shard = node.controller.active
-    if shard is not None:
-        reply = await shard.ask(decide)
-        return refuse(reply.error, reply.message) if isinstance(reply, Refused) else reply
-    if call.is_broker:
-        # Who passed this on thinks that we are the controller; passing it on once more could go around for ever.
-        return refuse(ErrorCode.NOT_CONTROLLER, None)
-    asked: Struct = call.request if request is None else request
-    if call.api_key in OF_SOMEBODY or (call.api_key in COUNTED and node.quotas is not None):
-        from odradek.host.envelopes import ask_in_an_envelope  # most clusters limit nothing
-
-        response = await ask_in_an_envelope(node, call, asked, answer)
-    else:
-        response = await node.peers.call_controller(call.api_key, asked, call.version, answer)
-    return refuse(ErrorCode.REQUEST_TIMED_OUT, None) if response is None else response
+    def quota_of(self, call: Call) -> MutationQuota | None:
+        """How much the client may change (KIP-599): the controller counts, whichever broker the client has asked."""
+        quotas = self._quotas()
+        if quotas is None or not self.is_controller or (call.is_broker and not call.passed_on):
+            return None
+        return quotas.of_mutations(call)

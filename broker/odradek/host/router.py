@@ -53,7 +53,6 @@ class Route(Struct, frozen=True):
 
 ROUTES: tuple[Route, ...] = (
     Route(ApiKey.LIST_OFFSETS, 0, 11, "data.log_offsets:list_offsets"),
-    Route(ApiKey.METADATA, 0, 13, "metadata.api.metadata:metadata"),
     Route(ApiKey.OFFSET_COMMIT, 0, 10, "group.offsets.api:offset_commit"),
     Route(ApiKey.OFFSET_FETCH, 0, 10, "group.offsets.api:offset_fetch"),
     Route(ApiKey.JOIN_GROUP, 0, 9, "group.classic.api:join_group"),
@@ -62,40 +61,11 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.SYNC_GROUP, 0, 5, "group.classic.api:sync_group"),
     Route(ApiKey.DESCRIBE_GROUPS, 0, 6, "group.classic.api:describe_groups"),
     Route(ApiKey.LIST_GROUPS, 0, 5, "group.classic.api:list_groups"),
-    Route(ApiKey.SASL_HANDSHAKE, 0, 1, "access.api.credentials:sasl_handshake"),
-    Route(ApiKey.API_VERSIONS, 0, 5, "metadata.api.cluster:api_versions"),
-    Route(ApiKey.CREATE_TOPICS, 0, 7, "metadata.api.topics:create_topics"),
-    Route(ApiKey.DELETE_TOPICS, 0, 6, "metadata.api.topics:delete_topics"),
     Route(ApiKey.DELETE_RECORDS, 0, 2, "data.log_offsets:delete_records"),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "data.log_offsets:offset_for_leader_epoch"),
-    Route(ApiKey.DESCRIBE_ACLS, 0, 3, "access.api.permissions:describe_acls"),
-    Route(ApiKey.CREATE_ACLS, 0, 3, "access.api.permissions:create_acls"),
-    Route(ApiKey.DELETE_ACLS, 0, 3, "access.api.permissions:delete_acls"),
-    Route(ApiKey.DESCRIBE_CONFIGS, 0, 4, "metadata.api.configs:describe_configs"),
-    Route(ApiKey.ALTER_CONFIGS, 0, 2, "metadata.api.configs:alter_configs"),
-    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, "metadata.api.cluster:alter_replica_log_dirs"),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "metadata.api.cluster:describe_log_dirs"),
-    Route(ApiKey.SASL_AUTHENTICATE, 0, 2, "access.api.credentials:sasl_authenticate"),
-    Route(ApiKey.CREATE_PARTITIONS, 0, 3, "metadata.api.topics:create_partitions"),
-    Route(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, "access.api.tokens:create_delegation_token"),
-    Route(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, "access.api.tokens:renew_delegation_token"),
-    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, "access.api.tokens:expire_delegation_token"),
-    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, "access.api.tokens:describe_delegation_token"),
     Route(ApiKey.DELETE_GROUPS, 0, 3, "group.classic.api:delete_groups"),
-    Route(ApiKey.ELECT_LEADERS, 0, 2, "metadata.api.replicas:elect_leaders"),
-    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "metadata.api.configs:incremental_alter_configs"),
-    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "metadata.api.replicas:alter_partition_reassignments"),
-    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "metadata.api.replicas:list_partition_reassignments"),
     Route(ApiKey.OFFSET_DELETE, 0, 0, "group.offsets.api:offset_delete"),
-    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, "limits.api:describe_client_quotas"),
-    Route(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, "limits.api:alter_client_quotas"),
-    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "access.api.credentials:describe_user_scram_credentials"),
-    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "access.api.credentials:alter_user_scram_credentials"),
-    Route(ApiKey.DESCRIBE_QUORUM, 0, 2, "metadata.api.quorum:describe_quorum"),
-    Route(ApiKey.UPDATE_FEATURES, 0, 2, "metadata.api.features:update_features"),
-    Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, "metadata.api.cluster:describe_cluster"),
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "data.log_offsets:describe_producers"),
-    Route(ApiKey.UNREGISTER_BROKER, 0, 0, "metadata.api.quorum:unregister_broker"),
     Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "group.consumer.api:consumer_group_heartbeat"),
     Route(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "group.consumer.api:consumer_group_describe"),
     Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 1, "group.streams.api:streams_group_heartbeat"),
@@ -110,11 +80,6 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, "group.share.api:share_group_describe"),
     Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, "telemetry.api:get_telemetry_subscriptions", told=False),
     Route(ApiKey.PUSH_TELEMETRY, 0, 0, "telemetry.api:push_telemetry", told=False),
-    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "metadata.api.configs:list_config_resources"),
-    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "metadata.api.topic_partitions:describe_topic_partitions"),
-    Route(ApiKey.ADD_RAFT_VOTER, 0, 1, "metadata.api.quorum:add_raft_voter"),
-    Route(ApiKey.REMOVE_RAFT_VOTER, 0, 0, "metadata.api.quorum:remove_raft_voter"),
-    Route(ApiKey.UNREGISTER_CONTROLLER, 0, 0, "metadata.api.quorum:unregister_controller"),
     Route(ApiKey.SHARE_FETCH, 1, 2, "share.fetch:share_fetch"),
     Route(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, "share.fetch:share_acknowledge"),
     Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, "share.state_api:initialize_share_group_state"),
@@ -128,22 +93,16 @@ ROUTES: tuple[Route, ...] = (
 )
 """What a client may ask."""
 
-BROKER_ROUTES: tuple[Route, ...] = (
-    Route(ApiKey.ALTER_PARTITION, 3, 3, "metadata.api.replicas:alter_partition"),
-    Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, "metadata.api.features:allocate_producer_ids"),
-    Route(ApiKey.ENVELOPE, 0, 0, "host.envelopes:envelope"),
-)
+BROKER_ROUTES: tuple[Route, ...] = ()
 """What only brokers ask of one another; not advertised."""
 
 _SHARED = frozenset(
     {
         ApiKey.DELETE_GROUPS,
         ApiKey.DELETE_RECORDS,
-        ApiKey.DESCRIBE_CONFIGS,
         ApiKey.DESCRIBE_GROUPS,
         ApiKey.DESCRIBE_PRODUCERS,
         ApiKey.LIST_OFFSETS,
-        ApiKey.METADATA,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
     }
 )

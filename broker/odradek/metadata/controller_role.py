@@ -14,7 +14,6 @@ from odradek.core.machine import Proposed, Refused
 from odradek.host.outbox import HasOutbox
 from odradek.host.peers import HasPeers
 from odradek.host.seams import (
-    HasConfig,
     HasIdentity,
     HasLog,
     HasMetadata,
@@ -38,9 +37,10 @@ from odradek.wire.messages.create_topics_response import CreateTopicsResponse
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.config.table import Config
     from odradek.core.flow import Wait
     from odradek.core.machine import Decision, LogRecord
-    from odradek.host.cluster_spec import BrokerSpec
+    from odradek.host.cluster_spec import BrokerSpec, ClusterSpec
     from odradek.log.log import Log
 
 __all__ = ["ControllerShard", "ControllerRole", "HasController", "StartRefused", "StartTopic", "internal_topic"]
@@ -97,10 +97,6 @@ class StartTopic(Struct, frozen=True):
         if not name or len(numbers) > 2 or not all(number.isdecimal() and int(number) > 0 for number in numbers):
             raise ValueError(f"a topic is NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, not {text}")
         return cls(name, *map(int, numbers))
-
-
-class Sized(HasConfig, HasIdentity, Protocol):
-    """What decides how large an internal topic is."""
 
 
 class ControllerRole:
@@ -340,7 +336,7 @@ class ControllerRole:
             for topic in self.topics_at_start
         ]
         if node.config.odradek_internal_topics_at_start:
-            topics += [internal_topic(node, kind) for kind in AT_START]
+            topics += [internal_topic(kind, node.config, node.cluster) for kind in AT_START]
         if not topics:
             return
         request = CreateTopicsRequest(topics=topics, timeout_ms=START_TIMEOUT_MS)
@@ -355,7 +351,8 @@ class ControllerRole:
         """Have the controller create a coordinator's topic, unless it exists."""
         assert topic in INTERNAL_TOPICS
         request = CreateTopicsRequest(
-            topics=[internal_topic(self._node, CoordinatorKind(topic))], timeout_ms=START_TIMEOUT_MS
+            topics=[internal_topic(CoordinatorKind(topic), self._node.config, self._node.cluster)],
+            timeout_ms=START_TIMEOUT_MS,
         )
         await self._node.peers.call_controller(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse)
 
@@ -490,10 +487,9 @@ class ControllerShard(Shard[Activation]):
         self._show(published)
 
 
-def internal_topic(node: Sized, kind: CoordinatorKind) -> CreatableTopic:
+def internal_topic(kind: CoordinatorKind, config: Config, cluster: ClusterSpec) -> CreatableTopic:
     """A coordinator's topic, as Kafka creates it."""
-    config = node.config
-    brokers = max(1, len(node.cluster.brokers))
+    brokers = max(1, len(cluster.brokers))
     if kind is CoordinatorKind.GROUP:
         replicas = min(config.offsets_topic_replication_factor, brokers)
         partitions = config.offsets_topic_num_partitions

@@ -26,7 +26,9 @@ _MARK = "# ---- derived from the endpoints: python -m odradek.tools.apis\n"
 def families() -> Mapping[str, type]:
     """The class of each family, by its name."""
     families = Families(World().nodes[1])
-    names = [name for name, made in vars(Families).items() if isinstance(made, cached_property)]
+    names = [
+        name for name, made in vars(Families).items() if isinstance(made, cached_property) and not name.startswith("_")
+    ]
     return {name: type(families.family(name)) for name in names}
 
 

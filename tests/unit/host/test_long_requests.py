@@ -130,7 +130,7 @@ def test_a_topic_that_goes_meanwhile_is_not_told() -> None:
     node = world.nodes[1]
     before = node.image
     kept = {name: topic for name, topic in before.topics.items() if name != "t199"}
-    node.image = msgspec.structs.replace(before, topics=kept)
+    node.metadata.image = msgspec.structs.replace(before, topics=kept)
     world.run()
     assert kept.keys() == {topic.name for topic in answer.response.topics}
 

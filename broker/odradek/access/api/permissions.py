@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from odradek.access.acls import AclFilter, PatternType
+from odradek.access.acls import AclFilter, AclOperation, PatternType
+from odradek.access.needs import allowed_on_cluster
 from odradek.host.call import CloseConnection
-from odradek.host.forwarding import AsksInParts, ask_in_parts
+from odradek.host.endpoint import endpoint
 from odradek.host.in_parts import DECIDED_AT_ONCE, entries_in_parts
-from odradek.host.seams import HasAuthority, HasMetadata
 from odradek.metadata.permissions import read_filter
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from odradek.wire.messages.create_acls_request import CreateAclsRequest
 from odradek.wire.messages.create_acls_response import AclCreationResult, CreateAclsResponse
 from odradek.wire.messages.delete_acls_request import DeleteAclsRequest
@@ -19,14 +20,15 @@ from odradek.wire.messages.delete_acls_response import DeleteAclsFilterResult, D
 from odradek.wire.messages.describe_acls_response import AclDescription, DescribeAclsResource, DescribeAclsResponse
 
 if TYPE_CHECKING:
+    from odradek.access.authority import Authority
     from odradek.host.call import Call
+    from odradek.host.forwarding import Forwarding
+    from odradek.host.metadata import Metadata
     from odradek.wire.messages.describe_acls_request import DescribeAclsRequest
 
-__all__ = ["create_acls", "delete_acls", "describe_acls"]
-
-
-class Node(AsksInParts, HasAuthority, HasMetadata, Protocol):
-    """What these routes touch of their broker."""
+__all__ = [
+    "AclApi",
+]
 
 
 NO_AUTHORIZER = "No Authorizer is configured."
@@ -39,90 +41,97 @@ PATTERNS_SINCE = 1
 """The first version that knows prefixes; version 0 means literal names."""
 
 
-async def create_acls(node: Node, call: Call) -> CreateAclsResponse:
-    """CreateAcls (key 30), versions 0 to 3: 1 knows patterns, 2 is flexible, 3 the resource type USER (KIP-373)."""
-    request: CreateAclsRequest = call.request
-    _end_if_unknown(
-        (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
-        for each in request.creations
-    )
+class AclApi:
+    """CreateAcls, DescribeAcls, DeleteAcls."""
 
-    def refuse(part: CreateAclsRequest, error: ErrorCode, message: str | None) -> CreateAclsResponse:
-        return CreateAclsResponse(
-            results=[AclCreationResult(error_code=error, error_message=message) for _ in part.creations]
+    def __init__(self, forwarding: Forwarding, *, authority: Authority | None, metadata: Metadata) -> None:
+        self._forwarding = forwarding
+        self._authority = authority
+        self._metadata = metadata
+
+    @endpoint(CREATE_ACLS, needs=allowed_on_cluster(AclOperation.ALTER, names_itself=True))
+    async def create_acls(self, call: Call[CreateAclsRequest]) -> CreateAclsResponse:
+        """CreateAcls (key 30), versions 0 to 3: 1 knows patterns, 2 is flexible, 3 the resource type USER (KIP-373)."""
+        request = call.request
+        _end_if_unknown(
+            (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
+            for each in request.creations
         )
 
-    if node.authority is None:
-        return refuse(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
-    return await ask_in_parts(
-        node,
-        call,
-        (CreateAclsRequest(creations=part) for part in entries_in_parts(request.creations)),
-        lambda controller, part: controller.create_acls(part),
-        refuse,
-        CreateAclsResponse,
-        lambda joined, more: joined.results.extend(more.results),
-    )
-
-
-async def delete_acls(node: Node, call: Call) -> DeleteAclsResponse:
-    """DeleteAcls (key 31), versions 0 to 3, likewise."""
-    request: DeleteAclsRequest = call.request
-    _end_if_unknown(_numbers(read_filter(each)) for each in request.filters)
-
-    def refuse(part: DeleteAclsRequest, error: ErrorCode, message: str | None) -> DeleteAclsResponse:
-        return DeleteAclsResponse(
-            filter_results=[DeleteAclsFilterResult(error_code=error, error_message=message) for _ in part.filters]
-        )
-
-    if node.authority is None:
-        return refuse(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
-    # Each filter looks at every permission.
-    at_once = min(DECIDED_AT_ONCE, COMPARED_AT_ONCE // (len(node.image.acls) + 1) + 1)
-    return await ask_in_parts(
-        node,
-        call,
-        (DeleteAclsRequest(filters=part) for part in entries_in_parts(request.filters, size=at_once)),
-        lambda controller, part: controller.delete_acls(part),
-        refuse,
-        DeleteAclsResponse,
-        lambda joined, more: joined.filter_results.extend(more.filter_results),
-    )
-
-
-async def describe_acls(node: Node, call: Call) -> DescribeAclsResponse:
-    """DescribeAcls (key 29), versions 0 to 3, likewise: what matches, by resource."""
-    request: DescribeAclsRequest = call.request
-    asked = AclFilter(
-        request.resource_type_filter,
-        request.resource_name_filter,
-        request.pattern_type_filter,
-        request.principal_filter,
-        request.host_filter,
-        request.operation,
-        request.permission_type,
-    )
-    _end_if_unknown([_numbers(asked)])
-    if node.authority is None:
-        return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER_HERE)
-    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    for acl in node.image.acls.values():
-        literal_only = call.version < PATTERNS_SINCE and acl.pattern_type != PatternType.LITERAL
-        if literal_only or not asked.matches(acl):
-            continue
-        key = acl.resource_type, acl.resource_name, acl.pattern_type
-        resource = resources.setdefault(
-            key,
-            DescribeAclsResource(
-                resource_type=acl.resource_type, resource_name=acl.resource_name, pattern_type=acl.pattern_type
-            ),
-        )
-        resource.acls.append(
-            AclDescription(
-                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
+        def refuse(part: CreateAclsRequest, error: ErrorCode, message: str | None) -> CreateAclsResponse:
+            return CreateAclsResponse(
+                results=[AclCreationResult(error_code=error, error_message=message) for _ in part.creations]
             )
+
+        if self._authority is None:
+            return refuse(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+        return await self._forwarding.ask_in_parts(
+            call,
+            (CreateAclsRequest(creations=part) for part in entries_in_parts(request.creations)),
+            lambda controller, part: controller.create_acls(part),
+            refuse,
+            CreateAclsResponse,
+            lambda joined, more: joined.results.extend(more.results),
         )
-    return DescribeAclsResponse(error_message="", resources=list(resources.values()))
+
+    @endpoint(DELETE_ACLS, needs=allowed_on_cluster(AclOperation.ALTER, names_itself=True))
+    async def delete_acls(self, call: Call[DeleteAclsRequest]) -> DeleteAclsResponse:
+        """DeleteAcls (key 31), versions 0 to 3, likewise."""
+        request = call.request
+        _end_if_unknown(_numbers(read_filter(each)) for each in request.filters)
+
+        def refuse(part: DeleteAclsRequest, error: ErrorCode, message: str | None) -> DeleteAclsResponse:
+            return DeleteAclsResponse(
+                filter_results=[DeleteAclsFilterResult(error_code=error, error_message=message) for _ in part.filters]
+            )
+
+        if self._authority is None:
+            return refuse(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+        # Each filter looks at every permission.
+        at_once = min(DECIDED_AT_ONCE, COMPARED_AT_ONCE // (len(self._metadata.image.acls) + 1) + 1)
+        return await self._forwarding.ask_in_parts(
+            call,
+            (DeleteAclsRequest(filters=part) for part in entries_in_parts(request.filters, size=at_once)),
+            lambda controller, part: controller.delete_acls(part),
+            refuse,
+            DeleteAclsResponse,
+            lambda joined, more: joined.filter_results.extend(more.filter_results),
+        )
+
+    @endpoint(DESCRIBE_ACLS, needs=allowed_on_cluster(AclOperation.DESCRIBE, names_itself=True))
+    async def describe_acls(self, call: Call[DescribeAclsRequest]) -> DescribeAclsResponse:
+        """DescribeAcls (key 29), versions 0 to 3, likewise: what matches, by resource."""
+        request = call.request
+        asked = AclFilter(
+            request.resource_type_filter,
+            request.resource_name_filter,
+            request.pattern_type_filter,
+            request.principal_filter,
+            request.host_filter,
+            request.operation,
+            request.permission_type,
+        )
+        _end_if_unknown([_numbers(asked)])
+        if self._authority is None:
+            return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER_HERE)
+        resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+        for acl in self._metadata.image.acls.values():
+            literal_only = call.version < PATTERNS_SINCE and acl.pattern_type != PatternType.LITERAL
+            if literal_only or not asked.matches(acl):
+                continue
+            key = acl.resource_type, acl.resource_name, acl.pattern_type
+            resource = resources.setdefault(
+                key,
+                DescribeAclsResource(
+                    resource_type=acl.resource_type, resource_name=acl.resource_name, pattern_type=acl.pattern_type
+                ),
+            )
+            resource.acls.append(
+                AclDescription(
+                    principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
+                )
+            )
+        return DescribeAclsResponse(error_message="", resources=list(resources.values()))
 
 
 def _numbers(asked: AclFilter) -> tuple[int, int, int, int]:

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.principal import ANONYMOUS, USER, parse_principal
 from odradek.access.tokens import Token, token_hmac
-from odradek.host.forwarding import AsksController, ask_controller
-from odradek.host.seams import HasAuthority, HasClock, HasMetadata, HasRandom
+from odradek.host.endpoint import EVERYBODY, endpoint
 from odradek.metadata.features import METADATA_VERSION
 from odradek.metadata.tokens import TOKENS_SINCE, owner_of
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import (
+    CREATE_DELEGATION_TOKEN,
+    DESCRIBE_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
+    RENEW_DELEGATION_TOKEN,
+)
 from odradek.wire.messages.create_delegation_token_response import CreateDelegationTokenResponse
 from odradek.wire.messages.describe_delegation_token_response import (
     DescribedDelegationToken,
@@ -29,8 +34,14 @@ from odradek.wire.messages.expire_delegation_token_response import ExpireDelegat
 from odradek.wire.messages.renew_delegation_token_response import RenewDelegationTokenResponse
 
 if TYPE_CHECKING:
+    from odradek.access.authority import Authority
+    from odradek.core.clock import Clock
     from odradek.core.machine import Decision
+    from odradek.core.rng import Rng
     from odradek.host.call import Call
+    from odradek.host.forwarding import Forwarding
+    from odradek.host.metadata import Metadata
+    from odradek.host.settings import Settings
     from odradek.metadata.controller import Controller
     from odradek.wire.messages.create_delegation_token_request import CreateDelegationTokenRequest
     from odradek.wire.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
@@ -38,15 +49,8 @@ if TYPE_CHECKING:
     from odradek.wire.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 
 __all__ = [
-    "create_delegation_token",
-    "describe_delegation_token",
-    "expire_delegation_token",
-    "renew_delegation_token",
+    "TokenApi",
 ]
-
-
-class Node(AsksController, HasAuthority, HasClock, HasMetadata, HasRandom, Protocol):
-    """What these routes touch of their broker."""
 
 
 REQUESTER_SINCE = 3
@@ -55,101 +59,139 @@ ID_BYTES = 16
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
-async def create_delegation_token(node: Node, call: Call) -> CreateDelegationTokenResponse:
-    """CreateDelegationToken (key 38), versions 0 to 3: 2 is flexible, 3 is for somebody else as well."""
-    request: CreateDelegationTokenRequest = call.request
-    requester = call.peer.principal
-    owner = owner_of(request, requester)
+class TokenApi:
+    """CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken."""
 
-    def refuse(error: ErrorCode, message: str | None = None) -> CreateDelegationTokenResponse:
-        return _told_as(
-            call.version,
-            CreateDelegationTokenResponse(
-                error_code=error,
-                principal_type=owner.type,
-                principal_name=owner.name,
-                token_requester_principal_type=requester.type,
-                token_requester_principal_name=requester.name,
-                issue_timestamp_ms=-1,
-                expiry_timestamp_ms=-1,
-                max_timestamp_ms=-1,
-            ),
+    def __init__(
+        self,
+        forwarding: Forwarding,
+        *,
+        authority: Authority | None,
+        secrets: Rng,
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        self._forwarding = forwarding
+        self._authority = authority
+        self._secrets = secrets
+        self._metadata = metadata
+        self._settings = settings
+        self._clock = clock
+
+    @endpoint(CREATE_DELEGATION_TOKEN, needs=EVERYBODY)
+    async def create_delegation_token(self, call: Call[CreateDelegationTokenRequest]) -> CreateDelegationTokenResponse:
+        """CreateDelegationToken (key 38), versions 0 to 3: 2 is flexible, 3 is for somebody else as well."""
+        request = call.request
+        requester = call.peer.principal
+        owner = owner_of(request, requester)
+
+        def refuse(error: ErrorCode, message: str | None = None) -> CreateDelegationTokenResponse:
+            return _told_as(
+                call.version,
+                CreateDelegationTokenResponse(
+                    error_code=error,
+                    principal_type=owner.type,
+                    principal_name=owner.name,
+                    token_requester_principal_type=requester.type,
+                    token_requester_principal_name=requester.name,
+                    issue_timestamp_ms=-1,
+                    expiry_timestamp_ms=-1,
+                    max_timestamp_ms=-1,
+                ),
+            )
+
+        if not call.is_broker:
+            if not _may_ask(call):
+                return refuse(NOT_ALLOWED)
+            if owner != requester and not self._allows(call, AclOperation.CREATE_TOKENS, AclResource.USER, str(owner)):
+                return refuse(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+            if any(each.principal_type != USER for each in request.renewers):
+                return refuse(ErrorCode.INVALID_PRINCIPAL_TYPE)
+        if self._too_old():
+            return refuse(ErrorCode.UNSUPPORTED_VERSION)
+        token_id = urlsafe_b64encode(self._secrets.randbytes(ID_BYTES)).decode().rstrip("=")
+        response = await self._forwarding.ask(
+            call,
+            lambda controller: controller.create_token(request, requester, token_id, self._clock.now),
+            refuse,
+            CreateDelegationTokenResponse,
+        )
+        return _told_as(call.version, response)
+
+    @endpoint(RENEW_DELEGATION_TOKEN, needs=EVERYBODY)
+    async def renew_delegation_token(self, call: Call[RenewDelegationTokenRequest]) -> RenewDelegationTokenResponse:
+        """RenewDelegationToken (key 39), versions 0 to 2."""
+        request = call.request
+        who = call.peer.principal
+        return await self._prolonged(
+            call, lambda controller: controller.renew_token(request, who, self._clock.now), RenewDelegationTokenResponse
         )
 
-    if not call.is_broker:
+    @endpoint(EXPIRE_DELEGATION_TOKEN, needs=EVERYBODY)
+    async def expire_delegation_token(self, call: Call[ExpireDelegationTokenRequest]) -> ExpireDelegationTokenResponse:
+        """ExpireDelegationToken (key 40), versions 0 to 2."""
+        request = call.request
+        who = call.peer.principal
+        return await self._prolonged(
+            call,
+            lambda controller: controller.expire_token(request, who, self._clock.now),
+            ExpireDelegationTokenResponse,
+        )
+
+    async def _prolonged(
+        self, call: Call, decide: Callable[[Controller], Decision[Prolonged]], kind: type[Prolonged]
+    ) -> Prolonged:
+        """The answer to who wants a token to be good until another time."""
+
+        def refuse(error: ErrorCode, message: str | None = None) -> Prolonged:
+            return kind(error_code=error, expiry_timestamp_ms=-1)
+
         if not _may_ask(call):
             return refuse(NOT_ALLOWED)
-        if owner != requester and not _allows(node, call, AclOperation.CREATE_TOKENS, AclResource.USER, str(owner)):
-            return refuse(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
-        if any(each.principal_type != USER for each in request.renewers):
-            return refuse(ErrorCode.INVALID_PRINCIPAL_TYPE)
-    if _too_old(node):
-        return refuse(ErrorCode.UNSUPPORTED_VERSION)
-    token_id = urlsafe_b64encode(node.secrets.randbytes(ID_BYTES)).decode().rstrip("=")
-    response = await ask_controller(
-        node,
-        call,
-        lambda controller: controller.create_token(request, requester, token_id, node.now),
-        refuse,
-        CreateDelegationTokenResponse,
-    )
-    return _told_as(call.version, response)
+        if self._too_old():
+            return refuse(ErrorCode.UNSUPPORTED_VERSION)
+        return await self._forwarding.ask(call, decide, refuse, kind)
 
+    @endpoint(DESCRIBE_DELEGATION_TOKEN, needs=EVERYBODY)
+    async def describe_delegation_token(
+        self, call: Call[DescribeDelegationTokenRequest]
+    ) -> DescribeDelegationTokenResponse:
+        """DescribeDelegationToken (key 41), versions 0 to 3: one's own, and those that one may see."""
+        request = call.request
+        if not _may_ask(call):
+            return DescribeDelegationTokenResponse(error_code=NOT_ALLOWED)
+        secret = self._settings.config.security().delegation_token_secret_key
+        if secret is None:
+            return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+        wanted = None
+        if request.owners is not None:
+            wanted = frozenset(f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners)
+        return DescribeDelegationTokenResponse(
+            tokens=[
+                _described(token, secret, call.version)
+                for token in self._metadata.image.tokens.values()
+                if (wanted is None or token.concerns_any(wanted)) and self._may_see(call, token)
+            ]
+        )
 
-async def renew_delegation_token(node: Node, call: Call) -> RenewDelegationTokenResponse:
-    """RenewDelegationToken (key 39), versions 0 to 2."""
-    request: RenewDelegationTokenRequest = call.request
-    who = call.peer.principal
-    return await _prolonged(
-        node, call, lambda controller: controller.renew_token(request, who, node.now), RenewDelegationTokenResponse
-    )
+    def _may_see(self, call: Call, token: Token) -> bool:
+        return (
+            token.concerns(str(call.peer.principal))
+            or self._allows(call, AclOperation.DESCRIBE, AclResource.DELEGATION_TOKEN, token.id)
+            or self._allows(call, AclOperation.DESCRIBE_TOKENS, AclResource.USER, token.owner)
+        )
 
+    def _allows(self, call: Call, operation: AclOperation, kind: AclResource, name: str) -> bool:
+        """Without an authorizer everybody may do everything."""
+        return self._authority is None or self._authority.allows(call, operation, kind, name)
 
-async def expire_delegation_token(node: Node, call: Call) -> ExpireDelegationTokenResponse:
-    """ExpireDelegationToken (key 40), versions 0 to 2."""
-    request: ExpireDelegationTokenRequest = call.request
-    who = call.peer.principal
-    return await _prolonged(
-        node, call, lambda controller: controller.expire_token(request, who, node.now), ExpireDelegationTokenResponse
-    )
+    def _too_old(self) -> bool:
+        """Whether the metadata log has no records of tokens; with ZooKeeper they were kept elsewhere."""
+        return self._settings.release.tells_features and self._metadata.image.feature(METADATA_VERSION) < TOKENS_SINCE
 
 
 Prolonged = TypeVar("Prolonged", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
-
-
-async def _prolonged(
-    node: Node, call: Call, decide: Callable[[Controller], Decision[Prolonged]], kind: type[Prolonged]
-) -> Prolonged:
-    """The answer to who wants a token to be good until another time."""
-
-    def refuse(error: ErrorCode, message: str | None = None) -> Prolonged:
-        return kind(error_code=error, expiry_timestamp_ms=-1)
-
-    if not _may_ask(call):
-        return refuse(NOT_ALLOWED)
-    if _too_old(node):
-        return refuse(ErrorCode.UNSUPPORTED_VERSION)
-    return await ask_controller(node, call, decide, refuse, kind)
-
-
-async def describe_delegation_token(node: Node, call: Call) -> DescribeDelegationTokenResponse:
-    """DescribeDelegationToken (key 41), versions 0 to 3: one's own, and those that one may see."""
-    request: DescribeDelegationTokenRequest = call.request
-    if not _may_ask(call):
-        return DescribeDelegationTokenResponse(error_code=NOT_ALLOWED)
-    secret = node.config.security().delegation_token_secret_key
-    if secret is None:
-        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-    wanted = None
-    if request.owners is not None:
-        wanted = frozenset(f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners)
-    return DescribeDelegationTokenResponse(
-        tokens=[
-            _described(token, secret, call.version)
-            for token in node.image.tokens.values()
-            if (wanted is None or token.concerns_any(wanted)) and _may_see(node, call, token)
-        ]
-    )
 
 
 def _described(token: Token, secret: str, version: int) -> DescribedDelegationToken:
@@ -172,27 +214,9 @@ def _described(token: Token, secret: str, version: int) -> DescribedDelegationTo
     )
 
 
-def _may_see(node: Node, call: Call, token: Token) -> bool:
-    return (
-        token.concerns(str(call.peer.principal))
-        or _allows(node, call, AclOperation.DESCRIBE, AclResource.DELEGATION_TOKEN, token.id)
-        or _allows(node, call, AclOperation.DESCRIBE_TOKENS, AclResource.USER, token.owner)
-    )
-
-
-def _allows(node: Node, call: Call, operation: AclOperation, kind: AclResource, name: str) -> bool:
-    """Without an authorizer everybody may do everything."""
-    return node.authority is None or node.authority.allows(call, operation, kind, name)
-
-
 def _may_ask(call: Call) -> bool:
     """Tokens are for who has shown who they are, and not by a token: nobody makes one of another."""
     return call.is_broker or (call.peer.principal != ANONYMOUS and not call.peer.by_token)
-
-
-def _too_old(node: Node) -> bool:
-    """Whether the metadata log has no records of tokens; with ZooKeeper they were kept elsewhere."""
-    return node.release.tells_features and node.image.feature(METADATA_VERSION) < TOKENS_SINCE
 
 
 def _told_as(version: int, response: CreateDelegationTokenResponse) -> CreateDelegationTokenResponse:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
+from odradek.access.acls import AclOperation, AclResource
+from odradek.access.needs import NO_OPERATIONS, allowed_on_cluster, asks
 from odradek.core.machine import Refused
-from odradek.host.exchange import HasConnections
-from odradek.host.replicas import HasReplicas
-from odradek.host.router import HasRouter
-from odradek.host.seams import HasConfig, HasIdentity, HasMetadata, HasStore, HasTurns
+from odradek.host.endpoint import EVERYBODY, endpoint
 from odradek.metadata.api.metadata import CLUSTER_OPERATIONS
 from odradek.metadata.api.started_with import LOG_DIR
 from odradek.wire.errors import ErrorCode
@@ -25,6 +24,7 @@ from odradek.wire.messages.api_versions_response import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from odradek.wire.messages.apis import ALTER_REPLICA_LOG_DIRS, API_VERSIONS, DESCRIBE_CLUSTER, DESCRIBE_LOG_DIRS
 from odradek.wire.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 from odradek.wire.messages.describe_log_dirs_response import (
     DescribeLogDirsPartition,
@@ -34,23 +34,26 @@ from odradek.wire.messages.describe_log_dirs_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.access.authority import Authority
+    from odradek.core.turns import Turns
     from odradek.host.call import Call
+    from odradek.host.cluster_spec import ClusterSpec
+    from odradek.host.endpoint import Serve
+    from odradek.host.exchange import Accepted
+    from odradek.host.metadata import Metadata
+    from odradek.host.replicas import Replicas
+    from odradek.host.router import Router
+    from odradek.host.settings import Settings
+    from odradek.log.log_store import LogStore
     from odradek.wire.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
     from odradek.wire.messages.api_versions_request import ApiVersionsRequest
     from odradek.wire.messages.describe_cluster_request import DescribeClusterRequest
     from odradek.wire.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 
 __all__ = [
-    "alter_replica_log_dirs",
-    "api_versions",
-    "describe_cluster",
-    "describe_log_dirs",
+    "ClusterApi",
     "moves_answered",
 ]
-
-
-class Node(HasConfig, HasConnections, HasIdentity, HasMetadata, HasReplicas, HasRouter, HasStore, HasTurns, Protocol):
-    """What these routes touch of their broker."""
 
 
 FEATURES_SINCE = 3
@@ -70,117 +73,189 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 # ---------------------------------------------------------------------- ApiVersions
 
 
-async def api_versions(node: Node, call: Call) -> ApiVersionsResponse:
-    """ApiVersions (key 18), versions 0 to 5: 3 is flexible and tells features (KIP-511, 584), 5 names its addressee."""
-    request: ApiVersionsRequest = call.request
-    error = _unacceptable(node, request, call.version)
-    if error is not ErrorCode.NONE:
-        return ApiVersionsResponse(error_code=error)
-    if call.version >= FEATURES_SINCE and (connection := node.connections.get(call.conn)) is not None:
-        connection.software = (request.client_software_name, request.client_software_version)
-    response = ApiVersionsResponse(
-        api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in node.router.ranges()]
-    )
-    if call.version >= FEATURES_SINCE:
-        _tell_features(node, response, call.version)
+@asks("DESCRIBE on the cluster to hear what the client may do to it")
+async def _with_operations(
+    authority: Authority,
+    call: Call[DescribeClusterRequest],
+    serve: Serve[DescribeClusterRequest, DescribeClusterResponse],
+) -> DescribeClusterResponse:
+    response = await serve(call)
+    if response.cluster_authorized_operations != NO_OPERATIONS:
+        may_describe = authority.allows(call, AclOperation.DESCRIBE)
+        response.cluster_authorized_operations = authority.operations(call, AclResource.CLUSTER) if may_describe else 0
     return response
 
 
-def _unacceptable(node: Node, request: ApiVersionsRequest, version: int) -> ErrorCode:
-    if version >= FEATURES_SINCE and not (
-        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
-    ):
-        return ErrorCode.INVALID_REQUEST
-    if version >= ADDRESSEE_SINCE and (request.cluster_id is not None or request.node_id != -1):
-        if request.cluster_id is None or request.node_id == -1:
+@asks("ALTER on the cluster")
+async def _may_move(
+    authority: Authority,
+    call: Call[AlterReplicaLogDirsRequest],
+    serve: Serve[AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse],
+) -> AlterReplicaLogDirsResponse:
+    """The answer has other lists than the request: each partition is refused."""
+    if authority.allows(call, AclOperation.ALTER):
+        return await serve(call)
+    return moves_answered(call.request, lambda path, topic, index: ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+class ClusterApi:
+    """ApiVersions, DescribeCluster, DescribeLogDirs, AlterReplicaLogDirs."""
+
+    def __init__(
+        self,
+        node_id: int,
+        *,
+        cluster: ClusterSpec,
+        connections: Mapping[int, Accepted],
+        router: Router,
+        replicas: Replicas,
+        store: LogStore,
+        metadata: Metadata,
+        settings: Settings,
+        turns: Turns,
+    ) -> None:
+        self._node_id = node_id
+        self._cluster = cluster
+        self._connections = connections
+        self._router = router
+        self._replicas = replicas
+        self._store = store
+        self._metadata = metadata
+        self._settings = settings
+        self._turns = turns
+
+    @endpoint(API_VERSIONS, needs=EVERYBODY)
+    async def api_versions(self, call: Call[ApiVersionsRequest]) -> ApiVersionsResponse:
+        """ApiVersions (key 18), versions 0 to 5: 3 tells features (KIP-511, 584), 5 names its addressee."""
+        request = call.request
+        error = self._unacceptable(request, call.version)
+        if error is not ErrorCode.NONE:
+            return ApiVersionsResponse(error_code=error)
+        if call.version >= FEATURES_SINCE and (connection := self._connections.get(call.conn)) is not None:
+            connection.software = (request.client_software_name, request.client_software_version)
+        response = ApiVersionsResponse(
+            api_keys=[
+                ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in self._router.ranges()
+            ]
+        )
+        if call.version >= FEATURES_SINCE:
+            self._tell_features(response, call.version)
+        return response
+
+    def _unacceptable(self, request: ApiVersionsRequest, version: int) -> ErrorCode:
+        if version >= FEATURES_SINCE and not (
+            _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+        ):
             return ErrorCode.INVALID_REQUEST
-        if (request.cluster_id, request.node_id) != (node.cluster.cluster_id, node.node_id):
-            return ErrorCode.REBOOTSTRAP_REQUIRED
-    return ErrorCode.NONE
+        if version >= ADDRESSEE_SINCE and (request.cluster_id is not None or request.node_id != -1):
+            if request.cluster_id is None or request.node_id == -1:
+                return ErrorCode.INVALID_REQUEST
+            if (request.cluster_id, request.node_id) != (self._cluster.cluster_id, self._node_id):
+                return ErrorCode.REBOOTSTRAP_REQUIRED
+        return ErrorCode.NONE
 
+    def _tell_features(self, response: ApiVersionsResponse, version: int) -> None:
+        image = self._metadata.image
+        if not self._settings.release.tells_features:
+            response.finalized_features_epoch = 0  # that of a cluster in which nobody has ever finalized one
+            return
+        response.supported_features = [
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in self._settings.release.features.items()
+            if low > 0 or version >= FEATURES_FROM_ZERO_SINCE
+        ]
+        response.finalized_features_epoch = image.offset
+        response.finalized_features = [
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in image.features.items()
+        ]
 
-def _tell_features(node: Node, response: ApiVersionsResponse, version: int) -> None:
-    image = node.image
-    if not node.release.tells_features:
-        response.finalized_features_epoch = 0  # that of a cluster in which nobody has ever finalized one
-        return
-    response.supported_features = [
-        SupportedFeatureKey(name=name, min_version=low, max_version=high)
-        for name, (low, high) in node.release.features.items()
-        if low > 0 or version >= FEATURES_FROM_ZERO_SINCE
-    ]
-    response.finalized_features_epoch = image.offset
-    response.finalized_features = [
-        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in image.features.items()
-    ]
+    @endpoint(DESCRIBE_CLUSTER, needs=_with_operations)
+    async def describe_cluster(self, call: Call[DescribeClusterRequest]) -> DescribeClusterResponse:
+        """DescribeCluster (key 60), versions 0 to 2: 1 has endpoint types (KIP-919), 2 can show fenced brokers."""
+        request = call.request
+        if request.endpoint_type == CONTROLLERS_ENDPOINT:
+            return DescribeClusterResponse(
+                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                error_message=(
+                    "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+                ),
+            )
+        if request.endpoint_type != BROKERS_ENDPOINT:
+            return DescribeClusterResponse(
+                error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                error_message=f"Unsupported endpoint type {request.endpoint_type}",
+            )
+        return DescribeClusterResponse(
+            cluster_id=self._cluster.cluster_id,
+            controller_id=self._cluster.controller_id,
+            brokers=[
+                DescribeClusterBroker(
+                    broker_id=broker.id,
+                    host=broker.endpoint(call.peer.listener).host,
+                    port=broker.endpoint(call.peer.listener).port,
+                    rack=broker.rack,
+                    is_fenced=broker.fenced,
+                )
+                for broker in self._metadata.image.brokers.values()
+                if request.include_fenced_brokers or not broker.fenced
+            ],
+            cluster_authorized_operations=(
+                CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NO_OPERATIONS
+            ),
+        )
+
+    @endpoint(DESCRIBE_LOG_DIRS, needs=allowed_on_cluster(AclOperation.DESCRIBE))
+    async def describe_log_dirs(self, call: Call[DescribeLogDirsRequest]) -> DescribeLogDirsResponse:
+        """DescribeLogDirs (key 35), versions 0 to 5: 3 has a top-level error, 4 the size of the volume (KIP-827)."""
+        request = call.request
+        wanted = None if request.topics is None else _partitions(request.topics)
+        store = self._store
+        topics: list[DescribeLogDirsTopic] = []
+        every = [
+            (topic, partition)
+            for topic in self._metadata.image.topics.values()
+            for partition in topic.partitions.values()
+        ]
+        async for some in self._turns.share(call, every):
+            for topic, partition in some:
+                name, index = topic.name, partition.index
+                if self._node_id not in partition.replicas or (
+                    wanted is not None and index not in wanted.get(name, ())
+                ):
+                    continue
+                if not topics or topics[-1].name != name:
+                    topics.append(DescribeLogDirsTopic(name=name))
+                log = store.find(topic.id, index)
+                size = 0 if log is None else log.size_bytes
+                topics[-1].partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size))
+        return DescribeLogDirsResponse(
+            results=[
+                DescribeLogDirsResult(
+                    log_dir=LOG_DIR, topics=topics, total_bytes=store.bytes_max, usable_bytes=max(0, store.room)
+                )
+            ]
+        )
+
+    @endpoint(ALTER_REPLICA_LOG_DIRS, needs=_may_move)
+    async def alter_replica_log_dirs(self, call: Call[AlterReplicaLogDirsRequest]) -> AlterReplicaLogDirsResponse:
+        """AlterReplicaLogDirs (key 34), versions 0 to 2 (KIP-113): there is one directory, where every replica is."""
+
+        def moved(path: str, topic: str, index: int) -> ErrorCode:
+            if len(topic) + len(f"-{index}") > FUTURE_LOG_NAME_MAX:
+                return ErrorCode.INVALID_TOPIC_EXCEPTION
+            if path != LOG_DIR:
+                return ErrorCode.LOG_DIR_NOT_FOUND
+            replica = self._replicas.held(topic, index)
+            return replica.error if isinstance(replica, Refused) else ErrorCode.NONE
+
+        return moves_answered(call.request, moved)
 
 
 # ---------------------------------------------------------------------- DescribeCluster
 
 
-async def describe_cluster(node: Node, call: Call) -> DescribeClusterResponse:
-    """DescribeCluster (key 60), versions 0 to 2: 1 tells endpoint types apart (KIP-919), 2 can show fenced brokers."""
-    request: DescribeClusterRequest = call.request
-    if request.endpoint_type == CONTROLLERS_ENDPOINT:
-        return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message=(
-                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-            ),
-        )
-    if request.endpoint_type != BROKERS_ENDPOINT:
-        return DescribeClusterResponse(
-            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message=f"Unsupported endpoint type {request.endpoint_type}",
-        )
-    return DescribeClusterResponse(
-        cluster_id=node.cluster.cluster_id,
-        controller_id=node.cluster.controller_id,
-        brokers=[
-            DescribeClusterBroker(
-                broker_id=broker.id,
-                host=broker.endpoint(call.peer.listener).host,
-                port=broker.endpoint(call.peer.listener).port,
-                rack=broker.rack,
-                is_fenced=broker.fenced,
-            )
-            for broker in node.image.brokers.values()
-            if request.include_fenced_brokers or not broker.fenced
-        ],
-        cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else -(2**31)
-        ),
-    )
-
-
 # ---------------------------------------------------------------------- DescribeLogDirs
-
-
-async def describe_log_dirs(node: Node, call: Call) -> DescribeLogDirsResponse:
-    """DescribeLogDirs (key 35), versions 0 to 5: 3 has a top-level error, 4 the size of the volume (KIP-827)."""
-    request: DescribeLogDirsRequest = call.request
-    wanted = None if request.topics is None else _partitions(request.topics)
-    store = node.store
-    topics: list[DescribeLogDirsTopic] = []
-    every = [(topic, partition) for topic in node.image.topics.values() for partition in topic.partitions.values()]
-    async for some in node.turns.share(call, every):
-        for topic, partition in some:
-            name, index = topic.name, partition.index
-            if node.node_id not in partition.replicas or (wanted is not None and index not in wanted.get(name, ())):
-                continue
-            if not topics or topics[-1].name != name:
-                topics.append(DescribeLogDirsTopic(name=name))
-            log = store.find(topic.id, index)
-            size = 0 if log is None else log.size_bytes
-            topics[-1].partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size))
-    return DescribeLogDirsResponse(
-        results=[
-            DescribeLogDirsResult(
-                log_dir=LOG_DIR, topics=topics, total_bytes=store.bytes_max, usable_bytes=max(0, store.room)
-            )
-        ]
-    )
 
 
 def _partitions(topics: list[DescribableLogDirTopic]) -> dict[str, set[int]]:
@@ -189,20 +264,6 @@ def _partitions(topics: list[DescribableLogDirTopic]) -> dict[str, set[int]]:
     for topic in topics:
         wanted.setdefault(topic.topic, set()).update(topic.partitions)
     return wanted
-
-
-async def alter_replica_log_dirs(node: Node, call: Call) -> AlterReplicaLogDirsResponse:
-    """AlterReplicaLogDirs (key 34), versions 0 to 2 (KIP-113): there is one directory, where every replica is."""
-
-    def moved(path: str, topic: str, index: int) -> ErrorCode:
-        if len(topic) + len(f"-{index}") > FUTURE_LOG_NAME_MAX:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION
-        if path != LOG_DIR:
-            return ErrorCode.LOG_DIR_NOT_FOUND
-        replica = node.replicas.held(topic, index)
-        return replica.error if isinstance(replica, Refused) else ErrorCode.NONE
-
-    return moves_answered(call.request, moved)
 
 
 def moves_answered(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from odradek.access.acls import CLUSTER_NAME, AclOperation, AclResource
+from odradek.access.needs import DENIED, TEXTS, allowed_on_cluster, each_judged, in_series
 from odradek.config.keys import NODE_ID_BITS, whole_number
-from odradek.host.forwarding import AsksInParts, ask_in_parts
+from odradek.host.endpoint import endpoint
 from odradek.host.in_parts import entries_in_parts
 from odradek.metadata import describe
-from odradek.metadata.api import listener_certificates, logger_levels
 from odradek.metadata.api.started_with import started_with
 from odradek.metadata.change import Failure
 from odradek.metadata.configs import Operation, Step, malformed, misdirected, unknown_operation
@@ -21,6 +22,7 @@ from odradek.metadata.topic_names import invalid_name
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_configs_response import AlterConfigsResourceResponse as AlteredConfigs
 from odradek.wire.messages.alter_configs_response import AlterConfigsResponse
+from odradek.wire.messages.apis import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
 from odradek.wire.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -34,7 +36,17 @@ from odradek.wire.messages.incremental_alter_configs_response import Incremental
 from odradek.wire.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from odradek.access.authority import Authority
+    from odradek.core.turns import Turns
     from odradek.host.call import Call
+    from odradek.host.cluster_spec import ClusterSpec
+    from odradek.host.forwarding import Forwarding
+    from odradek.host.metadata import Metadata
+    from odradek.host.settings import Settings
+    from odradek.metadata.api.listener_certificates import ListenerCertificates
+    from odradek.metadata.api.logger_levels import LoggerLevels
     from odradek.metadata.describe import Entry
     from odradek.wire.messages.alter_configs_request import AlterConfigsRequest
     from odradek.wire.messages.alter_configs_request import AlterConfigsResource as AlterPlainly
@@ -45,11 +57,9 @@ if TYPE_CHECKING:
     )
     from odradek.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 
-__all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
-
-
-class Node(AsksInParts, listener_certificates.Node, logger_levels.Node, Protocol):
-    """What these routes touch of their broker."""
+__all__ = [
+    "ConfigApi",
+]
 
 
 R = TypeVar("R")
@@ -74,30 +84,316 @@ MALFORMED = (
 # ---------------------------------------------------------------------- DescribeConfigs
 
 
-async def describe_configs(node: Node, call: Call) -> DescribeConfigsResponse:
-    """DescribeConfigs (key 32), versions 0 to 4: 1 adds sources (KIP-226), 3 types and documentation (KIP-569)."""
-    request: DescribeConfigsRequest = call.request
-    response = DescribeConfigsResponse()
-    if not {resource.resource_type for resource in request.resources} <= DESCRIBED:
-        # A kind that nobody knows is found before anything is described.
-        response.results = [_unanswered(each, ErrorCode.INVALID_REQUEST, MALFORMED) for each in request.resources]
+class _Resource(Protocol):
+    resource_type: int
+    resource_name: str
+
+
+E = TypeVar("E", bound=_Resource)
+_CONFIGURED: Mapping[int, AclResource] = {ResourceType.TOPIC: AclResource.TOPIC, ResourceType.GROUP: AclResource.GROUP}
+"""Whose permissions count for configs; those of everything else belong to the cluster."""
+_KEPT_BY_CONTROLLER = frozenset({ResourceType.CLIENT_METRICS})
+"""The other resources are kept by the broker that was asked, which refuses them without a text."""
+_TEXTS_OF_RESOURCES = {error: text for error, text in TEXTS.items() if error is not DENIED[AclResource.CLUSTER]}
+
+
+def _judge(
+    operation: AclOperation, kinds: Container[int] = frozenset(ResourceType)
+) -> Callable[[Authority, Call[Struct], _Resource], ErrorCode]:
+    """Whether the client may do this to the configs of a resource of these kinds; others are not judged."""
+
+    def judge(authority: Authority, call: Call[Struct], entry: _Resource) -> ErrorCode:
+        if entry.resource_type not in kinds:
+            return ErrorCode.NONE
+        kind = _CONFIGURED.get(entry.resource_type, AclResource.CLUSTER)
+        name = CLUSTER_NAME if kind is AclResource.CLUSTER else entry.resource_name
+        return ErrorCode.NONE if authority.allows(call, operation, kind, name) else DENIED[kind]
+
+    return judge
+
+
+def _described_resources(request: DescribeConfigsRequest) -> list[DescribeConfigsResource]:
+    return request.resources
+
+
+def _described_results(response: DescribeConfigsResponse) -> list[DescribeConfigsResult]:
+    return response.results
+
+
+_BY_CONTROLLER = _judge(AclOperation.ALTER_CONFIGS, _KEPT_BY_CONTROLLER)
+_BY_BROKER = _judge(AclOperation.ALTER_CONFIGS, frozenset(ResourceType) - _KEPT_BY_CONTROLLER)
+_ALTER_TEXT = "ALTER_CONFIGS on each topic or group, or on the cluster for other resources"
+
+
+def _plain_resources(request: AlterConfigsRequest) -> list[AlterPlainly]:
+    return request.resources
+
+
+def _plain_answers(response: AlterConfigsResponse) -> list[AlteredConfigs]:
+    return response.responses
+
+
+def _resources(request: IncrementalAlterConfigsRequest) -> list[AlterConfigsResource]:
+    return request.resources
+
+
+def _answers(response: IncrementalAlterConfigsResponse) -> list[IncrementallyAlteredConfigs]:
+    return response.responses
+
+
+_MAY_ALTER = in_series(
+    each_judged(_BY_CONTROLLER, asked=_plain_resources, answered=_plain_answers, texts=TEXTS, text=_ALTER_TEXT),
+    each_judged(_BY_BROKER, asked=_plain_resources, answered=_plain_answers, texts=_TEXTS_OF_RESOURCES, text=""),
+)
+_MAY_ALTER_INCREMENTALLY = in_series(
+    each_judged(_BY_CONTROLLER, asked=_resources, answered=_answers, texts=TEXTS, text=_ALTER_TEXT),
+    each_judged(_BY_BROKER, asked=_resources, answered=_answers, texts=_TEXTS_OF_RESOURCES, text=""),
+)
+
+
+class ConfigApi:
+    """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources."""
+
+    def __init__(
+        self,
+        forwarding: Forwarding,
+        *,
+        levels: LoggerLevels,
+        cluster: ClusterSpec,
+        certificates: ListenerCertificates,
+        node_id: int,
+        metadata: Metadata,
+        settings: Settings,
+        turns: Turns,
+    ) -> None:
+        self._forwarding = forwarding
+        self._levels = levels
+        self._cluster = cluster
+        self._certificates = certificates
+        self._node_id = node_id
+        self._metadata = metadata
+        self._settings = settings
+        self._turns = turns
+
+    @endpoint(
+        DESCRIBE_CONFIGS,
+        needs=each_judged(
+            _judge(AclOperation.DESCRIBE_CONFIGS),
+            asked=_described_resources,
+            answered=_described_results,
+            texts=TEXTS,
+            text="DESCRIBE_CONFIGS on each topic or group, or on the cluster for other resources",
+        ),
+        in_parts=True,
+    )
+    async def describe_configs(self, call: Call[DescribeConfigsRequest]) -> DescribeConfigsResponse:
+        """DescribeConfigs (key 32), versions 0 to 4: 1 adds sources (KIP-226), 3 types and documentation (KIP-569)."""
+        request = call.request
+        response = DescribeConfigsResponse()
+        if not {resource.resource_type for resource in request.resources} <= DESCRIBED:
+            # A kind that nobody knows is found before anything is described.
+            response.results = [_unanswered(each, ErrorCode.INVALID_REQUEST, MALFORMED) for each in request.resources]
+            return response
+        async for some in self._turns.share(call, request.resources):
+            response.results += [self._described(resource, request, call.version) for resource in some]
         return response
-    async for some in node.turns.share(call, request.resources):
-        response.results += [_described(node, resource, request, call.version) for resource in some]
-    return response
 
+    def _described(
+        self, resource: DescribeConfigsResource, request: DescribeConfigsRequest, version: int
+    ) -> DescribeConfigsResult:
+        found = self._entries(resource.resource_type, resource.resource_name)
+        if isinstance(found, Failure):
+            return _unanswered(resource, found.error, found.message)
+        result = _unanswered(resource, ErrorCode.NONE, "")
+        wanted = set(resource.configuration_keys or ())
+        text_of = _texts(resource.resource_type, asked=request.include_documentation)
+        result.configs = [
+            _shown(entry, request, version, text_of) for entry in found if not wanted or entry.name in wanted
+        ]
+        return result
 
-def _described(
-    node: Node, resource: DescribeConfigsResource, request: DescribeConfigsRequest, version: int
-) -> DescribeConfigsResult:
-    found = _entries(node, resource.resource_type, resource.resource_name)
-    if isinstance(found, Failure):
-        return _unanswered(resource, found.error, found.message)
-    result = _unanswered(resource, ErrorCode.NONE, "")
-    wanted = set(resource.configuration_keys or ())
-    text_of = _texts(resource.resource_type, asked=request.include_documentation)
-    result.configs = [_shown(entry, request, version, text_of) for entry in found if not wanted or entry.name in wanted]
-    return result
+    def _entries(self, resource_type: int, name: str) -> list[Entry] | Failure:
+        image = self._metadata.image
+        if resource_type == ResourceType.TOPIC:
+            reason = invalid_name(name)
+            if reason is not None:
+                return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+            if name not in image.topics:
+                return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            return describe.TopicEntries(self._settings.config).of(image.config(ResourceType.TOPIC, name))
+        if resource_type == ResourceType.BROKER:
+            return self._broker_entries(name)
+        if resource_type == ResourceType.GROUP:
+            if not name:
+                return Failure(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return describe.group_entries(image.config(ResourceType.GROUP, name), self._settings.config)
+        if resource_type == ResourceType.BROKER_LOGGER:
+            return self._levels.entries(name)
+        if resource_type == ResourceType.CLIENT_METRICS:
+            if not name:
+                return Failure(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+            return describe.client_metrics_entries(image.config(ResourceType.CLIENT_METRICS, name))
+        return Failure(ErrorCode.INVALID_REQUEST, MALFORMED)
+
+    def _broker_entries(self, name: str) -> list[Entry] | Failure:
+        if not name:
+            return describe.broker_default_entries(self._metadata.image.config(ResourceType.BROKER, ""))
+        wanted = whole_number(name, NODE_ID_BITS)
+        if wanted is None:
+            return Failure(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+        if wanted != self._node_id:
+            return Failure(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {self._node_id} or empty string, but received {name}",
+            )
+        return describe.broker_entries(
+            self._settings.config,
+            started_with(self._node_id, self._cluster, self._metadata.image, self._settings.config),
+        )
+
+    @endpoint(ALTER_CONFIGS, needs=_MAY_ALTER)
+    async def alter_configs(self, call: Call[AlterConfigsRequest]) -> AlterConfigsResponse:
+        """AlterConfigs (key 33), versions 0 to 2; 2 is flexible."""
+        request = call.request
+        here, astray = self._split(call, request.resources, AlteredConfigs)
+        here, unusable = self._usable(call, here, AlteredConfigs, _plain_steps, replaces=True)
+        astray += unusable
+
+        def refuse(part: AlterConfigsRequest, error: ErrorCode, message: str | None) -> AlterConfigsResponse:
+            refused = [_failed(AlteredConfigs, each, error, message) for each in part.resources]
+            return AlterConfigsResponse(responses=refused)
+
+        response = await self._forwarding.ask_in_parts(
+            call,
+            (replace(request, resources=part) for part in entries_in_parts(here, key=_target, size=ALTERED_AT_ONCE)),
+            lambda controller, part: controller.alter_configs(part),
+            refuse,
+            AlterConfigsResponse,
+            lambda joined, more: joined.responses.extend(more.responses),
+        )
+        response.responses += astray
+        return response
+
+    @endpoint(INCREMENTAL_ALTER_CONFIGS, needs=_MAY_ALTER_INCREMENTALLY)
+    async def incremental_alter_configs(
+        self, call: Call[IncrementalAlterConfigsRequest]
+    ) -> IncrementalAlterConfigsResponse:
+        """IncrementalAlterConfigs (key 44), versions 0 and 1 (KIP-339); 1 is flexible."""
+        request = call.request
+        others, answered = self._levels_altered(request)
+        here, astray = self._split(call, others, IncrementallyAlteredConfigs)
+        here, unusable = self._usable(call, here, IncrementallyAlteredConfigs, _steps, replaces=False)
+        astray += unusable
+
+        def refuse(
+            part: IncrementalAlterConfigsRequest, error: ErrorCode, message: str | None
+        ) -> IncrementalAlterConfigsResponse:
+            refused = [_failed(IncrementallyAlteredConfigs, each, error, message) for each in part.resources]
+            return IncrementalAlterConfigsResponse(responses=refused)
+
+        # An operation that nobody knows is a failure of the whole request.
+        size = ALTERED_AT_ONCE if all(unknown_operation(_steps(each)) is None for each in here) else len(here)
+        response = await self._forwarding.ask_in_parts(
+            call,
+            (replace(request, resources=part) for part in entries_in_parts(here, key=_target, size=size)),
+            lambda controller, part: controller.incremental_alter_configs(part),
+            refuse,
+            IncrementalAlterConfigsResponse,
+            lambda joined, more: joined.responses.extend(more.responses),
+        )
+        response.responses += astray + answered
+        return response
+
+    def _levels_altered(
+        self, request: IncrementalAlterConfigsRequest
+    ) -> tuple[list[AlterConfigsResource], list[IncrementallyAlteredConfigs]]:
+        """What is not about the loggers of this broker, and the answers to what is."""
+        loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
+        answered = []
+        times = Counter(each.resource_name for each in loggers)
+        for resource in loggers:
+            failure: Failure | None
+            if times[resource.resource_name] > 1:
+                failure = Failure(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            else:
+                failure = self._levels.alter(
+                    resource.resource_name, _steps(resource), validate_only=request.validate_only
+                )
+            failure = failure or Failure(ErrorCode.NONE)
+            answered.append(_failed(IncrementallyAlteredConfigs, resource, failure.error, failure.message))
+        return [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER], answered
+
+    def _split(self, call: Call, resources: Iterable[E], result: Callable[..., R]) -> tuple[list[E], list[R]]:
+        """What can be altered through this broker, and refusals of the rest: of brokers, only itself (KIP-226)."""
+        here, astray = [], []
+        for resource in resources:
+            failure = (
+                None if call.is_broker else misdirected(resource.resource_type, resource.resource_name, self._node_id)
+            )
+            if failure is None:
+                here.append(resource)
+            else:
+                astray.append(_failed(result, resource, failure.error, failure.message))
+        return here, astray
+
+    def _usable(
+        self,
+        call: Call,
+        resources: list[E],
+        result: Callable[..., R],
+        steps_of: Callable[[E], list[Step]],
+        *,
+        replaces: bool,
+    ) -> tuple[list[E], list[R]]:
+        """What this broker can go on with, and refusals of what it cannot: only it has its certificates before it."""
+        usable, refused = [], []
+        for resource in resources:
+            failure = None
+            if resource.resource_type == ResourceType.BROKER and not call.is_broker:
+                steps = steps_of(resource)
+                unknown = unknown_operation(steps)
+                if unknown is not None and malformed(steps) is None:
+                    failure = Failure(ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown}")
+                elif resource.resource_name:
+                    failure = self._certificates.complaint(steps, replaces=replaces)
+            if failure is None:
+                usable.append(resource)
+            else:
+                refused.append(_failed(result, resource, failure.error, failure.message))
+        return usable, refused
+
+    @endpoint(LIST_CONFIG_RESOURCES, needs=allowed_on_cluster(AclOperation.DESCRIBE_CONFIGS))
+    async def list_config_resources(self, call: Call[ListConfigResourcesRequest]) -> ListConfigResourcesResponse:
+        """ListConfigResources (key 74), versions 0 and 1; version 0 lists client metrics alone (KIP-1000)."""
+        request = call.request
+        names = self._listed()
+        all_types = call.version >= ALL_TYPES_SINCE
+        wanted = (request.resource_types or list(names)) if all_types else [ResourceType.CLIENT_METRICS]
+        if not set(wanted) <= names.keys():
+            return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        return ListConfigResourcesResponse(
+            config_resources=[
+                ConfigResource(resource_name=name, resource_type=resource_type)
+                for resource_type, listed in names.items()
+                if resource_type in wanted
+                for name in listed
+            ]
+        )
+
+    def _listed(self) -> Mapping[int, Iterable[str]]:
+        image = self._metadata.image
+        brokers = [str(broker) for broker in image.brokers]
+
+        def configured(kind: ResourceType) -> list[str]:
+            return [name for resource_type, name in image.configs if resource_type == kind]
+
+        return {
+            ResourceType.GROUP: configured(ResourceType.GROUP),
+            ResourceType.CLIENT_METRICS: configured(ResourceType.CLIENT_METRICS),
+            ResourceType.BROKER_LOGGER: brokers,
+            ResourceType.BROKER: brokers,
+            ResourceType.TOPIC: image.topics,
+        }
 
 
 def _unanswered(resource: DescribeConfigsResource, error: ErrorCode, message: str | None) -> DescribeConfigsResult:
@@ -124,44 +420,6 @@ def _texts(resource_type: int, *, asked: bool) -> Callable[[str], str | None] | 
     return texts.get(ResourceType(resource_type), table.broker_text)
 
 
-def _entries(node: Node, resource_type: int, name: str) -> list[Entry] | Failure:
-    image = node.image
-    if resource_type == ResourceType.TOPIC:
-        reason = invalid_name(name)
-        if reason is not None:
-            return Failure(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-        if name not in image.topics:
-            return Failure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        return describe.TopicEntries(node.config).of(image.config(ResourceType.TOPIC, name))
-    if resource_type == ResourceType.BROKER:
-        return _broker_entries(node, name)
-    if resource_type == ResourceType.GROUP:
-        if not name:
-            return Failure(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        return describe.group_entries(image.config(ResourceType.GROUP, name), node.config)
-    if resource_type == ResourceType.BROKER_LOGGER:
-        return logger_levels.logger_entries(node, name)
-    if resource_type == ResourceType.CLIENT_METRICS:
-        if not name:
-            return Failure(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-        return describe.client_metrics_entries(image.config(ResourceType.CLIENT_METRICS, name))
-    return Failure(ErrorCode.INVALID_REQUEST, MALFORMED)
-
-
-def _broker_entries(node: Node, name: str) -> list[Entry] | Failure:
-    if not name:
-        return describe.broker_default_entries(node.image.config(ResourceType.BROKER, ""))
-    wanted = whole_number(name, NODE_ID_BITS)
-    if wanted is None:
-        return Failure(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if wanted != node.node_id:
-        return Failure(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}",
-        )
-    return describe.broker_entries(node.config, started_with(node))
-
-
 def _shown(
     entry: Entry, request: DescribeConfigsRequest, version: int, text_of: Callable[[str], str | None] | None
 ) -> DescribeConfigsResourceResult:
@@ -185,101 +443,8 @@ def _shown(
 # ---------------------------------------------------------------------- AlterConfigs, IncrementalAlterConfigs
 
 
-async def alter_configs(node: Node, call: Call) -> AlterConfigsResponse:
-    """AlterConfigs (key 33), versions 0 to 2; 2 is flexible."""
-    request: AlterConfigsRequest = call.request
-    here, astray = _split(node, call, request.resources, AlteredConfigs)
-    here, unusable = _usable(node, call, here, AlteredConfigs, _plain_steps, replaces=True)
-    astray += unusable
-
-    def refuse(part: AlterConfigsRequest, error: ErrorCode, message: str | None) -> AlterConfigsResponse:
-        refused = [_failed(AlteredConfigs, each, error, message) for each in part.resources]
-        return AlterConfigsResponse(responses=refused)
-
-    response = await ask_in_parts(
-        node,
-        call,
-        (replace(request, resources=part) for part in entries_in_parts(here, key=_target, size=ALTERED_AT_ONCE)),
-        lambda controller, part: controller.alter_configs(part),
-        refuse,
-        AlterConfigsResponse,
-        lambda joined, more: joined.responses.extend(more.responses),
-    )
-    response.responses += astray
-    return response
-
-
-async def incremental_alter_configs(node: Node, call: Call) -> IncrementalAlterConfigsResponse:
-    """IncrementalAlterConfigs (key 44), versions 0 and 1 (KIP-339); 1 is flexible."""
-    request: IncrementalAlterConfigsRequest = call.request
-    others, answered = _levels_altered(node, request)
-    here, astray = _split(node, call, others, IncrementallyAlteredConfigs)
-    here, unusable = _usable(node, call, here, IncrementallyAlteredConfigs, _steps, replaces=False)
-    astray += unusable
-
-    def refuse(
-        part: IncrementalAlterConfigsRequest, error: ErrorCode, message: str | None
-    ) -> IncrementalAlterConfigsResponse:
-        refused = [_failed(IncrementallyAlteredConfigs, each, error, message) for each in part.resources]
-        return IncrementalAlterConfigsResponse(responses=refused)
-
-    # An operation that nobody knows is a failure of the whole request.
-    size = ALTERED_AT_ONCE if all(unknown_operation(_steps(each)) is None for each in here) else len(here)
-    response = await ask_in_parts(
-        node,
-        call,
-        (replace(request, resources=part) for part in entries_in_parts(here, key=_target, size=size)),
-        lambda controller, part: controller.incremental_alter_configs(part),
-        refuse,
-        IncrementalAlterConfigsResponse,
-        lambda joined, more: joined.responses.extend(more.responses),
-    )
-    response.responses += astray + answered
-    return response
-
-
-def _levels_altered(
-    node: Node, request: IncrementalAlterConfigsRequest
-) -> tuple[list[AlterConfigsResource], list[IncrementallyAlteredConfigs]]:
-    """What is not about the loggers of this broker, and the answers to what is."""
-    loggers = [each for each in request.resources if each.resource_type == ResourceType.BROKER_LOGGER]
-    answered = []
-    times = Counter(each.resource_name for each in loggers)
-    for resource in loggers:
-        failure: Failure | None
-        if times[resource.resource_name] > 1:
-            failure = Failure(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-        else:
-            failure = logger_levels.alter_levels(
-                node, resource.resource_name, _steps(resource), validate_only=request.validate_only
-            )
-        failure = failure or Failure(ErrorCode.NONE)
-        answered.append(_failed(IncrementallyAlteredConfigs, resource, failure.error, failure.message))
-    return [each for each in request.resources if each.resource_type != ResourceType.BROKER_LOGGER], answered
-
-
-class _Resource(Protocol):
-    resource_type: int
-    resource_name: str
-
-
-Q = TypeVar("Q", bound=_Resource)
-
-
 def _target(resource: _Resource) -> Hashable:
     return resource.resource_type, resource.resource_name
-
-
-def _split(node: Node, call: Call, resources: Iterable[Q], result: Callable[..., R]) -> tuple[list[Q], list[R]]:
-    """What can be altered through this broker, and refusals of the rest: of brokers, only itself (KIP-226)."""
-    here, astray = [], []
-    for resource in resources:
-        failure = None if call.is_broker else misdirected(resource.resource_type, resource.resource_name, node.node_id)
-        if failure is None:
-            here.append(resource)
-        else:
-            astray.append(_failed(result, resource, failure.error, failure.message))
-    return here, astray
 
 
 def _plain_steps(resource: AlterPlainly) -> list[Step]:
@@ -288,33 +453,6 @@ def _plain_steps(resource: AlterPlainly) -> list[Step]:
 
 def _steps(resource: AlterConfigsResource) -> list[Step]:
     return [Step(config.name, config.config_operation, config.value) for config in resource.configs]
-
-
-def _usable(
-    node: Node,
-    call: Call,
-    resources: list[Q],
-    result: Callable[..., R],
-    steps_of: Callable[[Q], list[Step]],
-    *,
-    replaces: bool,
-) -> tuple[list[Q], list[R]]:
-    """What this broker can go on with, and refusals of what it cannot: only it has its certificates before it."""
-    usable, refused = [], []
-    for resource in resources:
-        failure = None
-        if resource.resource_type == ResourceType.BROKER and not call.is_broker:
-            steps = steps_of(resource)
-            unknown = unknown_operation(steps)
-            if unknown is not None and malformed(steps) is None:
-                failure = Failure(ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown}")
-            elif resource.resource_name:
-                failure = listener_certificates.unusable_certificates(node, steps, replaces=replaces)
-        if failure is None:
-            usable.append(resource)
-        else:
-            refused.append(_failed(result, resource, failure.error, failure.message))
-    return usable, refused
 
 
 def _failed(result: Callable[..., R], resource: _Resource, error: ErrorCode, message: str | None) -> R:
@@ -327,37 +465,3 @@ def _failed(result: Callable[..., R], resource: _Resource, error: ErrorCode, mes
 
 
 # ---------------------------------------------------------------------- ListConfigResources
-
-
-async def list_config_resources(node: Node, call: Call) -> ListConfigResourcesResponse:
-    """ListConfigResources (key 74), versions 0 and 1; version 0 lists client metrics alone (KIP-1000)."""
-    request: ListConfigResourcesRequest = call.request
-    names = _resources(node)
-    all_types = call.version >= ALL_TYPES_SINCE
-    wanted = (request.resource_types or list(names)) if all_types else [ResourceType.CLIENT_METRICS]
-    if not set(wanted) <= names.keys():
-        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=resource_type)
-            for resource_type, listed in names.items()
-            if resource_type in wanted
-            for name in listed
-        ]
-    )
-
-
-def _resources(node: Node) -> Mapping[int, Iterable[str]]:
-    image = node.image
-    brokers = [str(broker) for broker in image.brokers]
-
-    def configured(kind: ResourceType) -> list[str]:
-        return [name for resource_type, name in image.configs if resource_type == kind]
-
-    return {
-        ResourceType.GROUP: configured(ResourceType.GROUP),
-        ResourceType.CLIENT_METRICS: configured(ResourceType.CLIENT_METRICS),
-        ResourceType.BROKER_LOGGER: brokers,
-        ResourceType.BROKER: brokers,
-        ResourceType.TOPIC: image.topics,
-    }

@@ -5,69 +5,91 @@ Kafka's `LoggingController` is the reference for the checks, their order and the
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from typing import Protocol
+from collections.abc import Container, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from odradek.config.keys import NODE_ID_BITS, ConfigSource, whole_number
-from odradek.host.coordinators import HasCoordinators
 from odradek.host.loggers import LEVELS, ROOT
-from odradek.host.seams import HasFacts, HasLoggers, HasPartitions
 from odradek.metadata.change import Failure
 from odradek.metadata.configs import Operation, Step, malformed
 from odradek.metadata.describe import Entry
 from odradek.wire.errors import ErrorCode
 
-__all__ = ["Node", "alter_levels", "logger_entries"]
+if TYPE_CHECKING:
+    from odradek.host.coordinators import Coordinators
+    from odradek.host.facts import Facts
+    from odradek.host.loggers import Loggers
+    from odradek.log.partition import Partition
+
+
+__all__ = ["LoggerLevels"]
 
 _VALID_LEVELS = ", ".join(sorted(LEVELS))
 
 
-class Node(HasCoordinators, HasFacts, HasLoggers, HasPartitions, Protocol):
-    """What a change of levels touches of a broker."""
+class LoggerLevels:
+    """The levels of the loggers of one broker."""
 
-    @property
-    def node_id(self) -> int: ...
+    def __init__(
+        self,
+        node_id: int,
+        *,
+        loggers: Loggers,
+        facts: Facts,
+        coordinators: Coordinators,
+        partitions: Mapping[tuple[str, int], Partition],
+    ) -> None:
+        self._node_id = node_id
+        self._loggers = loggers
+        self._facts = facts
+        self._coordinators = coordinators
+        self._partitions = partitions
 
+    def entries(self, name: str) -> list[Entry] | Failure:
+        """The loggers of the broker with this id."""
+        if not name:
+            return _refused("Broker id must not be empty")
+        wanted = whole_number(name, NODE_ID_BITS)
+        if wanted is None:
+            return _refused(f"Broker id must be an integer, but it is: {name}")
+        if wanted != self._node_id:
+            return _refused(f"Unexpected broker id, expected {self._node_id} but received {name}")
+        source = ConfigSource.DYNAMIC_BROKER_LOGGER
+        return [Entry(logger, level, source) for logger, level in sorted(self._loggers.levels().items())]
 
-def logger_entries(node: Node, name: str) -> list[Entry] | Failure:
-    """The loggers of the broker with this id."""
-    if not name:
-        return _refused("Broker id must not be empty")
-    wanted = whole_number(name, NODE_ID_BITS)
-    if wanted is None:
-        return _refused(f"Broker id must be an integer, but it is: {name}")
-    if wanted != node.node_id:
-        return _refused(f"Unexpected broker id, expected {node.node_id} but received {name}")
-    source = ConfigSource.DYNAMIC_BROKER_LOGGER
-    return [Entry(logger, level, source) for logger, level in sorted(node.log.levels().items())]
+    def alter(self, name: str, steps: Sequence[Step], *, validate_only: bool) -> Failure | None:
+        """Take every step or none; why not."""
+        failure = malformed(steps) or self._misdirected(name) or self._first_invalid(steps)
+        if failure is not None or validate_only:
+            return failure
+        for step in steps:
+            if step.operation == Operation.SET:
+                self._loggers.set_level(step.name, step.value or "")
+            else:
+                self._loggers.unset_level(step.name)
+        self._listen()
+        return None
 
+    def _misdirected(self, name: str) -> Failure | None:
+        wanted = whole_number(name, NODE_ID_BITS)
+        if wanted is None:
+            return _refused(f"Node id must be an integer, but it is: {name}")
+        if wanted != self._node_id:
+            return _refused(f"Unexpected node id. Expected {self._node_id}, but received {name}")
+        return None
 
-def alter_levels(node: Node, name: str, steps: Sequence[Step], *, validate_only: bool) -> Failure | None:
-    """Take every step or none; why not."""
-    failure = malformed(steps) or _misdirected(node, name) or _first_invalid(node, steps)
-    if failure is not None or validate_only:
-        return failure
-    for step in steps:
-        if step.operation == Operation.SET:
-            node.log.set_level(step.name, step.value or "")
-        else:
-            node.log.unset_level(step.name)
-    _listen(node)
-    return None
+    def _first_invalid(self, steps: Sequence[Step]) -> Failure | None:
+        names = self._loggers.levels()
+        return next(filter(None, (_invalid(step, names) for step in steps)), None)
 
-
-def _misdirected(node: Node, name: str) -> Failure | None:
-    wanted = whole_number(name, NODE_ID_BITS)
-    if wanted is None:
-        return _refused(f"Node id must be an integer, but it is: {name}")
-    if wanted != node.node_id:
-        return _refused(f"Unexpected node id. Expected {node.node_id}, but received {name}")
-    return None
-
-
-def _first_invalid(node: Node, steps: Sequence[Step]) -> Failure | None:
-    names = node.log.levels()
-    return next(filter(None, (_invalid(step, names) for step in steps)), None)
+    def _listen(self) -> None:
+        """Have facts made that are logged from now on, and no longer those that nobody hears."""
+        self._facts.listen()
+        for shard in self._coordinators.of_transactions():
+            shard.machine.tells = self._facts.told
+        for partition in self._partitions.values():
+            if self._facts.told != (partition.facts is not None):
+                partition.facts = [] if self._facts.told else None
 
 
 def _invalid(step: Step, names: Container[str]) -> Failure | None:
@@ -83,16 +105,6 @@ def _invalid(step: Step, names: Container[str]) -> Failure | None:
         said = f"Cannot set the log level of {step.name} to {step.value} as it is not a supported log level."
         return Failure(ErrorCode.INVALID_CONFIG, f"{said} Valid log levels are {_VALID_LEVELS}")
     return None
-
-
-def _listen(node: Node) -> None:
-    """Have facts made that are logged from now on, and no longer those that nobody hears."""
-    node.facts.listen()
-    for shard in node.coordinators.of_transactions():
-        shard.machine.tells = node.facts.told
-    for partition in node.partitions.values():
-        if node.facts.told != (partition.facts is not None):
-            partition.facts = [] if node.facts.told else None
 
 
 def _refused(message: str) -> Failure:

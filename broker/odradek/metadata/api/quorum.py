@@ -8,16 +8,24 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from hashlib import sha256
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from odradek.access.acls import AclOperation
+from odradek.access.needs import TEXTS, allowed_on_cluster
 from odradek.core.java_order import hash_order
-from odradek.host.forwarding import AsksController, ask_controller
-from odradek.host.seams import HasClock, HasConfig, HasIdentity, HasMetadata
+from odradek.host.endpoint import endpoint
 from odradek.metadata.api.started_with import controller_listener
 from odradek.metadata.features import KRAFT_VERSION
 from odradek.metadata.topic_names import CLUSTER_METADATA
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.add_raft_voter_response import AddRaftVoterResponse
+from odradek.wire.messages.apis import (
+    ADD_RAFT_VOTER,
+    DESCRIBE_QUORUM,
+    REMOVE_RAFT_VOTER,
+    UNREGISTER_BROKER,
+    UNREGISTER_CONTROLLER,
+)
 from odradek.wire.messages.describe_quorum_response import (
     DescribeQuorumResponse,
     Listener,
@@ -31,18 +39,21 @@ from odradek.wire.messages.unregister_broker_response import UnregisterBrokerRes
 from odradek.wire.messages.unregister_controller_response import UnregisterControllerResponse
 
 if TYPE_CHECKING:
+    from odradek.core.clock import Clock
     from odradek.host.call import Call
+    from odradek.host.cluster_spec import ClusterSpec
+    from odradek.host.forwarding import Forwarding
+    from odradek.host.metadata import Metadata
+    from odradek.host.settings import Settings
     from odradek.wire.messages.add_raft_voter_request import AddRaftVoterRequest
     from odradek.wire.messages.describe_quorum_request import DescribeQuorumRequest
     from odradek.wire.messages.remove_raft_voter_request import RemoveRaftVoterRequest
     from odradek.wire.messages.unregister_broker_request import UnregisterBrokerRequest
     from odradek.wire.messages.unregister_controller_request import UnregisterControllerRequest
 
-__all__ = ["add_raft_voter", "describe_quorum", "remove_raft_voter", "unregister_broker", "unregister_controller"]
-
-
-class Node(AsksController, HasClock, HasConfig, HasIdentity, HasMetadata, Protocol):
-    """What these routes touch of their broker."""
+__all__ = [
+    "QuorumApi",
+]
 
 
 NODES_SINCE = 2
@@ -50,25 +61,163 @@ NODES_SINCE = 2
 NO_DIRECTORY = bytes(16)
 
 
-async def describe_quorum(node: Node, call: Call) -> DescribeQuorumResponse:
-    """DescribeQuorum (key 55), versions 0 to 2 (KIP-595, 836, 853): the controller is the only voter."""
-    request: DescribeQuorumRequest = call.request
-    asked = [
-        (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
-    ]
-    known = asked == [(CLUSTER_METADATA, 0)]
-    return DescribeQuorumResponse(
-        topics=[
-            TopicData(
-                topic_name=topic.topic_name,
-                partitions=[
-                    _quorum(node) if known else _no_quorum(partition.partition_index) for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-        nodes=[_quorum_node(node)] if known and call.version >= NODES_SINCE else [],
+class QuorumApi:
+    """DescribeQuorum, AddRaftVoter, RemoveRaftVoter, UnregisterBroker, UnregisterController."""
+
+    def __init__(
+        self, forwarding: Forwarding, *, cluster: ClusterSpec, metadata: Metadata, settings: Settings, clock: Clock
+    ) -> None:
+        self._forwarding = forwarding
+        self._cluster = cluster
+        self._metadata = metadata
+        self._settings = settings
+        self._clock = clock
+
+    @endpoint(
+        DESCRIBE_QUORUM,
+        needs=allowed_on_cluster(AclOperation.DESCRIBE, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),
     )
+    async def describe_quorum(self, call: Call[DescribeQuorumRequest]) -> DescribeQuorumResponse:
+        """DescribeQuorum (key 55), versions 0 to 2 (KIP-595, 836, 853): the controller is the only voter."""
+        request = call.request
+        asked = [
+            (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+        ]
+        known = asked == [(CLUSTER_METADATA, 0)]
+        return DescribeQuorumResponse(
+            topics=[
+                TopicData(
+                    topic_name=topic.topic_name,
+                    partitions=[
+                        self._quorum() if known else _no_quorum(partition.partition_index)
+                        for partition in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ],
+            nodes=[self._quorum_node()] if known and call.version >= NODES_SINCE else [],
+        )
+
+    def _quorum(self) -> PartitionData:
+        image, leader = self._metadata.image, self._cluster.controller_id
+        end = image.offset + 1
+
+        def replica(node_id: int) -> ReplicaState:
+            return ReplicaState(
+                replica_id=node_id,
+                replica_directory_id=self.directory_id(node_id) if image.feature(KRAFT_VERSION) else NO_DIRECTORY,
+                log_end_offset=end,
+                last_fetch_timestamp=self._clock.now,
+                last_caught_up_timestamp=self._clock.now,
+            )
+
+        return PartitionData(
+            partition_index=0,
+            leader_id=leader,
+            leader_epoch=image.epoch,
+            high_watermark=end,
+            current_voters=[replica(leader)],
+            observers=[replica(broker) for broker in image.brokers if broker != leader],
+        )
+
+    def _quorum_node(self) -> QuorumNode:
+        leader = self._cluster.controller_id
+        broker = self._metadata.image.brokers.get(leader)
+        endpoints = () if broker is None else broker.endpoints
+        listeners = [Listener(name=e.name, host=e.host, port=e.port) for e in endpoints]
+        return QuorumNode(node_id=leader, listeners=listeners)
+
+    def directory_id(self, node_id: int) -> bytes:
+        """The id of the directory with a node's metadata log, the same as long as the cluster exists."""
+        return sha256(f"{self._cluster.cluster_id}/{node_id}".encode()).digest()[:16]
+
+    @endpoint(
+        ADD_RAFT_VOTER,
+        needs=allowed_on_cluster(AclOperation.ALTER, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),
+    )
+    async def add_raft_voter(self, call: Call[AddRaftVoterRequest]) -> AddRaftVoterResponse:
+        """AddRaftVoter (key 80), versions 0 and 1: 1 can be answered before the new set of voters is committed."""
+        request = call.request
+        listener = controller_listener(self._settings.config).upper()
+        # Names of listeners have no small letters; of two with one name the last one counts.
+        endpoints = {each.name.upper(): f"{each.host}/<unresolved>:{each.port}" for each in request.listeners}
+        error, message = self._another_cluster(request.cluster_id)
+        if error is not ErrorCode.NONE:
+            pass
+        elif request.voter_id < 0 or request.voter_directory_id == NO_DIRECTORY:
+            error, message = ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
+        elif listener not in endpoints:
+            # In the order of a hash map that was made for this number of listeners.
+            names = hash_order(endpoints, capacity=len(request.listeners))
+            told = ", ".join(f"ListenerName({name})={endpoints[name]}" for name in names)
+            error = ErrorCode.INVALID_REQUEST
+            message = (
+                f"Add voter request didn't include the endpoint (Endpoints(endpoints={{{told}}}))"
+                f" for the default listener ListenerName({listener})"
+            )
+        elif self._metadata.image.feature(KRAFT_VERSION) == 0:
+            error = ErrorCode.UNSUPPORTED_VERSION
+            message = "Cluster doesn't support adding voter because the kraft.version feature is 0"
+        elif request.voter_id == self._cluster.controller_id:
+            error = ErrorCode.DUPLICATE_VOTER
+            voter = _voter(request.voter_id, request.voter_directory_id)
+            message = f"The voter id for {voter} is already part of the set of voters [{self._only_voter()}]."
+        else:
+            error = ErrorCode.REQUEST_TIMED_OUT
+            message = "Aborted add voter operation for since API_VERSIONS returned an error BROKER_NOT_AVAILABLE"
+        return AddRaftVoterResponse(error_code=error, error_message=message)
+
+    @endpoint(
+        REMOVE_RAFT_VOTER,
+        needs=allowed_on_cluster(AclOperation.ALTER, message=TEXTS[ErrorCode.CLUSTER_AUTHORIZATION_FAILED]),
+    )
+    async def remove_raft_voter(self, call: Call[RemoveRaftVoterRequest]) -> RemoveRaftVoterResponse:
+        """RemoveRaftVoter (key 81), version 0: a set of voters is never empty, so the last one stays."""
+        request = call.request
+        error, message = self._another_cluster(request.cluster_id)
+        if error is not ErrorCode.NONE:
+            pass
+        elif self._metadata.image.feature(KRAFT_VERSION) == 0:
+            error = ErrorCode.UNSUPPORTED_VERSION
+            message = "Cluster doesn't support removing voter because the kraft.version feature is 0"
+        else:
+            error = ErrorCode.VOTER_NOT_FOUND
+            voter = _voter(request.voter_id, request.voter_directory_id)
+            message = f"Cannot remove voter {voter} from the set of voters [{self._only_voter()}]"
+        return RemoveRaftVoterResponse(error_code=error, error_message=message)
+
+    def _another_cluster(self, cluster_id: str | None) -> tuple[ErrorCode, str | None]:
+        own = self._cluster.cluster_id
+        if cluster_id in (None, own):
+            return ErrorCode.NONE, None
+        return ErrorCode.INCONSISTENT_CLUSTER_ID, f'The given id "{cluster_id}" doesn\'t match the cluster id "{own}"'
+
+    def _only_voter(self) -> str:
+        controller = self._cluster.controller_id
+        return _voter(controller, self.directory_id(controller))
+
+    @endpoint(UNREGISTER_BROKER, needs=allowed_on_cluster(AclOperation.ALTER, names_itself=True))
+    async def unregister_broker(self, call: Call[UnregisterBrokerRequest]) -> UnregisterBrokerResponse:
+        """UnregisterBroker (key 64), version 0: a broker that is not coming back is forgotten; one that runs, too."""
+        request = call.request
+
+        def refuse(error: ErrorCode, message: str | None) -> UnregisterBrokerResponse:
+            return UnregisterBrokerResponse(error_code=error, error_message=message)
+
+        return await self._forwarding.ask(
+            call, lambda controller: controller.unregister_broker(request), refuse, UnregisterBrokerResponse
+        )
+
+    @endpoint(UNREGISTER_CONTROLLER, needs=allowed_on_cluster(AclOperation.ALTER, names_itself=True))
+    async def unregister_controller(self, call: Call[UnregisterControllerRequest]) -> UnregisterControllerResponse:
+        """UnregisterController (key 94), version 0: there is one controller, which is active."""
+        request = call.request
+        if request.controller_id == self._cluster.controller_id:
+            error, message = ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
+        else:
+            error = ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+            message = f"Controller ID {request.controller_id} is not currently registered."
+        return UnregisterControllerResponse(error_code=error, error_message=message)
 
 
 def _no_quorum(index: int) -> PartitionData:
@@ -79,104 +228,7 @@ def _no_quorum(index: int) -> PartitionData:
     )
 
 
-def _quorum(node: Node) -> PartitionData:
-    image, leader = node.image, node.cluster.controller_id
-    end = image.offset + 1
-
-    def replica(node_id: int) -> ReplicaState:
-        return ReplicaState(
-            replica_id=node_id,
-            replica_directory_id=directory_id(node, node_id) if image.feature(KRAFT_VERSION) else NO_DIRECTORY,
-            log_end_offset=end,
-            last_fetch_timestamp=node.now,
-            last_caught_up_timestamp=node.now,
-        )
-
-    return PartitionData(
-        partition_index=0,
-        leader_id=leader,
-        leader_epoch=image.epoch,
-        high_watermark=end,
-        current_voters=[replica(leader)],
-        observers=[replica(broker) for broker in image.brokers if broker != leader],
-    )
-
-
-def _quorum_node(node: Node) -> QuorumNode:
-    leader = node.cluster.controller_id
-    broker = node.image.brokers.get(leader)
-    endpoints = () if broker is None else broker.endpoints
-    listeners = [Listener(name=e.name, host=e.host, port=e.port) for e in endpoints]
-    return QuorumNode(node_id=leader, listeners=listeners)
-
-
-def directory_id(node: Node, node_id: int) -> bytes:
-    """The id of the directory that a node keeps the metadata log in, the same for as long as the cluster is there."""
-    return sha256(f"{node.cluster.cluster_id}/{node_id}".encode()).digest()[:16]
-
-
 # ---------------------------------------------------------------------- voters (KIP-853)
-
-
-async def add_raft_voter(node: Node, call: Call) -> AddRaftVoterResponse:
-    """AddRaftVoter (key 80), versions 0 and 1: 1 can be answered before the new set of voters is committed."""
-    request: AddRaftVoterRequest = call.request
-    listener = controller_listener(node.config).upper()
-    # Names of listeners have no small letters; of two with one name the last one counts.
-    endpoints = {each.name.upper(): f"{each.host}/<unresolved>:{each.port}" for each in request.listeners}
-    error, message = _another_cluster(node, request.cluster_id)
-    if error is not ErrorCode.NONE:
-        pass
-    elif request.voter_id < 0 or request.voter_directory_id == NO_DIRECTORY:
-        error, message = ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
-    elif listener not in endpoints:
-        # In the order of a hash map that was made for this number of listeners.
-        names = hash_order(endpoints, capacity=len(request.listeners))
-        told = ", ".join(f"ListenerName({name})={endpoints[name]}" for name in names)
-        error = ErrorCode.INVALID_REQUEST
-        message = (
-            f"Add voter request didn't include the endpoint (Endpoints(endpoints={{{told}}}))"
-            f" for the default listener ListenerName({listener})"
-        )
-    elif node.image.feature(KRAFT_VERSION) == 0:
-        error = ErrorCode.UNSUPPORTED_VERSION
-        message = "Cluster doesn't support adding voter because the kraft.version feature is 0"
-    elif request.voter_id == node.cluster.controller_id:
-        error = ErrorCode.DUPLICATE_VOTER
-        voter = _voter(request.voter_id, request.voter_directory_id)
-        message = f"The voter id for {voter} is already part of the set of voters [{_only_voter(node)}]."
-    else:
-        error = ErrorCode.REQUEST_TIMED_OUT
-        message = "Aborted add voter operation for since API_VERSIONS returned an error BROKER_NOT_AVAILABLE"
-    return AddRaftVoterResponse(error_code=error, error_message=message)
-
-
-async def remove_raft_voter(node: Node, call: Call) -> RemoveRaftVoterResponse:
-    """RemoveRaftVoter (key 81), version 0: a set of voters is never empty, so the last one stays."""
-    request: RemoveRaftVoterRequest = call.request
-    error, message = _another_cluster(node, request.cluster_id)
-    if error is not ErrorCode.NONE:
-        pass
-    elif node.image.feature(KRAFT_VERSION) == 0:
-        error = ErrorCode.UNSUPPORTED_VERSION
-        message = "Cluster doesn't support removing voter because the kraft.version feature is 0"
-    else:
-        error = ErrorCode.VOTER_NOT_FOUND
-        voter = _voter(request.voter_id, request.voter_directory_id)
-        message = f"Cannot remove voter {voter} from the set of voters [{_only_voter(node)}]"
-    return RemoveRaftVoterResponse(error_code=error, error_message=message)
-
-
-def _another_cluster(node: Node, cluster_id: str | None) -> tuple[ErrorCode, str | None]:
-    own = node.cluster.cluster_id
-    if cluster_id in (None, own):
-        return ErrorCode.NONE, None
-    return ErrorCode.INCONSISTENT_CLUSTER_ID, f'The given id "{cluster_id}" doesn\'t match the cluster id "{own}"'
-
-
-def _only_voter(node: Node) -> str:
-    controller = node.cluster.controller_id
-    return _voter(controller, directory_id(node, controller))
 
 
 def _voter(node_id: int, directory: bytes) -> str:
@@ -185,26 +237,3 @@ def _voter(node_id: int, directory: bytes) -> str:
 
 
 # ---------------------------------------------------------------------- who is forgotten
-
-
-async def unregister_broker(node: Node, call: Call) -> UnregisterBrokerResponse:
-    """UnregisterBroker (key 64), version 0: a broker that is not coming back is forgotten; one that runs, too."""
-    request: UnregisterBrokerRequest = call.request
-
-    def refuse(error: ErrorCode, message: str | None) -> UnregisterBrokerResponse:
-        return UnregisterBrokerResponse(error_code=error, error_message=message)
-
-    return await ask_controller(
-        node, call, lambda controller: controller.unregister_broker(request), refuse, UnregisterBrokerResponse
-    )
-
-
-async def unregister_controller(node: Node, call: Call) -> UnregisterControllerResponse:
-    """UnregisterController (key 94), version 0: there is one controller, which is active."""
-    request: UnregisterControllerRequest = call.request
-    if request.controller_id == node.cluster.controller_id:
-        error, message = ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
-    else:
-        error = ErrorCode.CONTROLLER_ID_NOT_REGISTERED
-        message = f"Controller ID {request.controller_id} is not currently registered."
-    return UnregisterControllerResponse(error_code=error, error_message=message)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from odradek.host.seams import HasConfig, HasMetadata
+from odradek.access.acls import AclOperation, AclResource
+from odradek.access.needs import NO_OPERATIONS, asks, serve_part
+from odradek.host.endpoint import endpoint
 from odradek.metadata.api.metadata import TOPIC_OPERATIONS, offline
 from odradek.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import DESCRIBE_TOPIC_PARTITIONS
 from odradek.wire.messages.describe_topic_partitions_response import (
     Cursor,
     DescribeTopicPartitionsResponse,
@@ -17,46 +20,89 @@ from odradek.wire.messages.describe_topic_partitions_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.access.authority import Authority
     from odradek.host.call import Call
+    from odradek.host.endpoint import Serve
+    from odradek.host.metadata import Metadata
+    from odradek.host.settings import Settings
     from odradek.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 
-__all__ = ["describe_topic_partitions"]
+__all__ = [
+    "TopicPartitionsApi",
+]
 
 
-class Node(HasConfig, HasMetadata, Protocol):
-    """What this route touches of its broker."""
+TOPIC, FORBIDDEN = AclResource.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-async def describe_topic_partitions(node: Node, call: Call) -> DescribeTopicPartitionsResponse:
-    """As many partitions as the page holds, and where the next page begins."""
-    request: DescribeTopicPartitionsRequest = call.request
-    image, cursor = node.image, request.cursor
-    if any(not topic.name for topic in request.topics):
-        # As Kafka, which fails with the whole request.
-        return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-    asked = sorted({topic.name for topic in request.topics} or image.topics)
-    if cursor is not None:
-        if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in asked):
-            return _all_failed(request, ErrorCode.INVALID_REQUEST)
-        asked = [name for name in asked if name >= cursor.topic_name]
-    room = max(1, min(request.response_partition_limit, node.config.max_request_partition_size_limit))
-    response = DescribeTopicPartitionsResponse()
-    for name in asked:
-        topic = image.topic(name)
-        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        if room == 0:
-            response.next_cursor = Cursor(topic_name=name, partition_index=first)
-            break
-        if topic is None:
-            response.topics.append(_unknown(name))
-            continue
-        page = [partition for index, partition in sorted(topic.partitions.items()) if index >= first]
-        response.topics.append(_topic(topic, page[:room], image))
-        if len(page) > room:
-            response.next_cursor = Cursor(topic_name=name, partition_index=page[room].index)
-            break
-        room -= len(page)
+@asks("DESCRIBE on each topic")
+async def _described(
+    authority: Authority,
+    call: Call[DescribeTopicPartitionsRequest],
+    serve: Serve[DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse],
+) -> DescribeTopicPartitionsResponse:
+    def may_describe(name: str) -> bool:
+        return authority.allows(call, AclOperation.DESCRIBE, TOPIC, name)
+
+    asked = call.request.topics
+    refused = [topic for topic in asked if not may_describe(topic.name)]
+    kept = [topic for topic in asked if topic not in refused]
+    if asked and not kept:
+        response = DescribeTopicPartitionsResponse()
+    elif refused:
+        response = await serve_part(serve, call, lambda request: request.topics, kept)
+    else:
+        response = await serve(call)
+    response.topics = [each for each in response.topics if may_describe(each.name or "")]
+    for topic in response.topics:
+        if topic.topic_authorized_operations != NO_OPERATIONS:
+            topic.topic_authorized_operations = authority.operations(call, TOPIC, topic.name or "")
+    response.topics += [
+        DescribeTopicPartitionsResponseTopic(error_code=FORBIDDEN, name=topic.name) for topic in refused
+    ]
     return response
+
+
+class TopicPartitionsApi:
+    """DescribeTopicPartitions."""
+
+    def __init__(self, metadata: Metadata, settings: Settings) -> None:
+        self._metadata = metadata
+        self._settings = settings
+
+    @endpoint(DESCRIBE_TOPIC_PARTITIONS, needs=_described)
+    async def describe_topic_partitions(
+        self, call: Call[DescribeTopicPartitionsRequest]
+    ) -> DescribeTopicPartitionsResponse:
+        """As many partitions as the page holds, and where the next page begins."""
+        request = call.request
+        image, cursor = self._metadata.image, request.cursor
+        if any(not topic.name for topic in request.topics):
+            # As Kafka, which fails with the whole request.
+            return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        asked = sorted({topic.name for topic in request.topics} or image.topics)
+        if cursor is not None:
+            if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in asked):
+                return _all_failed(request, ErrorCode.INVALID_REQUEST)
+            asked = [name for name in asked if name >= cursor.topic_name]
+        room = max(1, min(request.response_partition_limit, self._settings.config.max_request_partition_size_limit))
+        response = DescribeTopicPartitionsResponse()
+        for name in asked:
+            topic = image.topic(name)
+            first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+            if room == 0:
+                response.next_cursor = Cursor(topic_name=name, partition_index=first)
+                break
+            if topic is None:
+                response.topics.append(_unknown(name))
+                continue
+            page = [partition for index, partition in sorted(topic.partitions.items()) if index >= first]
+            response.topics.append(_topic(topic, page[:room], image))
+            if len(page) > room:
+                response.next_cursor = Cursor(topic_name=name, partition_index=page[room].index)
+                break
+            room -= len(page)
+        return response
 
 
 def _all_failed(request: DescribeTopicPartitionsRequest, error: ErrorCode) -> DescribeTopicPartitionsResponse:
