@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from odradek.config.table import Config
     from odradek.core.rng import Rng
     from odradek.data.fetch import FetchApi
+    from odradek.data.log_offsets import LogOffsetsApi
     from odradek.data.produce import ProduceApi
     from odradek.faults.faults import Faults
     from odradek.group.offsets.txn_api import TxnOffsetApi
@@ -724,6 +725,15 @@ class Families:
         return LimitApi(self._forwarding, self._node.metadata)
 
     # ------------------------------------------------------------------ transactions
+
+    @cached_property
+    def log_offsets(self) -> LogOffsetsApi:
+        from odradek.data.log_offsets import LogOffsetsApi
+
+        node = self._node
+        return LogOffsetsApi(
+            node.replicas, node.replication, metadata=node.metadata, clock=node.clock, turns=node.turns
+        )
 
     @cached_property
     def transactions(self) -> TransactionApi:

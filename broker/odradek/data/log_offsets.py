@@ -1,19 +1,20 @@
-"""Questions about the log of a partition: ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers."""
+"""APIs for the log of a partition: ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from odradek.access.acls import AclOperation, AclResource
+from odradek.access.needs import allowed_on_each, on_cluster_or
 from odradek.core.internal_topics import INTERNAL_TOPICS
 from odradek.core.machine import Refused
-from odradek.host.replicas import HasReplicas
-from odradek.host.replication import HasReplication
-from odradek.host.seams import HasClock, HasMetadata, HasTurns
+from odradek.host.endpoint import endpoint
 from odradek.log.isolation import ISOLATION_LEVELS, READ_COMMITTED
 from odradek.log.offsets import LATEST, UNKNOWN
 from odradek.metadata.topic_names import invalid_name
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import DELETE_RECORDS, DESCRIBE_PRODUCERS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from odradek.wire.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
@@ -37,7 +38,12 @@ from odradek.wire.messages.offset_for_leader_epoch_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.core.clock import Clock
+    from odradek.core.turns import Turns
     from odradek.host.call import Call
+    from odradek.host.metadata import Metadata
+    from odradek.host.replicas import Replicas
+    from odradek.host.replication import Replication
     from odradek.log.offsets import OffsetAnswer
     from odradek.log.partition import Partition
     from odradek.wire.messages.delete_records_request import DeleteRecordsRequest
@@ -48,18 +54,15 @@ if TYPE_CHECKING:
         OffsetForLeaderPartition,
     )
 
-__all__ = ["delete_records", "describe_producers", "list_offsets", "offset_for_leader_epoch"]
+__all__ = ["LogOffsetsApi"]
 
 
-class Node(HasClock, HasMetadata, HasReplicas, HasReplication, HasTurns, Protocol):
-    """What these routes touch of their broker."""
-
-
+TOPIC = AclResource.TOPIC
 TOLD = 0
-"""How often a partition is asked for that has been answered: one that is named twice is refused once."""
+"""The count of a partition that was answered: one that is named twice is refused once."""
 CONSUMER = -1
 ANY_REPLICA = -2
-"""In place of a replica id: who asks is a consumer, or wants to hear the replica itself."""
+"""In place of a replica id: the client is a consumer, or asks for this broker's own replica."""
 UNKNOWN_TOPIC = "This server does not host this topic-partition."
 LATEST_SPECIAL = -6
 NOT_AVAILABLE_SINCE = 5
@@ -68,33 +71,235 @@ SPECIAL_TIMESTAMP_SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
 """Special timestamps and the ListOffsets version that brought them (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
 
-async def list_offsets(node: Node, call: Call) -> ListOffsetsResponse:
-    """ListOffsets (key 2), versions 0 to 11: the offset of a timestamp, or of a special one, per partition."""
-    request: ListOffsetsRequest = call.request
-    if request.isolation_level not in ISOLATION_LEVELS:
-        return _of_no_isolation(request)
-    asked = Counter(
-        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+class LogOffsetsApi:
+    """ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers."""
+
+    def __init__(
+        self, replicas: Replicas, replication: Replication, *, metadata: Metadata, clock: Clock, turns: Turns
+    ) -> None:
+        self._replicas = replicas
+        self._replication = replication
+        self._metadata = metadata
+        self._clock = clock
+        self._turns = turns
+
+    @endpoint(
+        LIST_OFFSETS,
+        needs=allowed_on_each(
+            AclOperation.DESCRIBE,
+            TOPIC,
+            asked=lambda request: request.topics,
+            answered=lambda response: response.topics,
+            name=lambda topic: topic.name,
+        ),
+        in_parts=True,
     )
-    answered: dict[str, list[ListOffsetsPartitionResponse]] = {}
-    async for each in node.turns.share(call, request.topics):
-        for topic in each:
-            answers = answered.setdefault(topic.name, [])
-            async for some in node.turns.share(call, topic.partitions):
-                for wanted in some:
-                    times = asked[topic.name, wanted.partition_index]
-                    if times == 1:
-                        answers.append(_list_offset(node, topic.name, wanted, request, call.version))
-                    elif times > 1:
-                        asked[topic.name, wanted.partition_index] = TOLD
-                        answers.append(_no_offset(wanted.partition_index, ErrorCode.INVALID_REQUEST))
-    return ListOffsetsResponse(
-        topics=[ListOffsetsTopicResponse(name=name, partitions=found) for name, found in answered.items() if found]
+    async def list_offsets(self, call: Call[ListOffsetsRequest]) -> ListOffsetsResponse:
+        """ListOffsets (key 2), versions 0 to 11: the offset of a timestamp, or of a special one, per partition."""
+        request = call.request
+        if request.isolation_level not in ISOLATION_LEVELS:
+            return _of_no_isolation(request)
+        asked = Counter(
+            (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+        )
+        answered: dict[str, list[ListOffsetsPartitionResponse]] = {}
+        async for each in self._turns.share(call, request.topics):
+            for topic in each:
+                answers = answered.setdefault(topic.name, [])
+                async for some in self._turns.share(call, topic.partitions):
+                    for wanted in some:
+                        times = asked[topic.name, wanted.partition_index]
+                        if times == 1:
+                            answers.append(self._list_offset(topic.name, wanted, request, call.version))
+                        elif times > 1:
+                            asked[topic.name, wanted.partition_index] = TOLD
+                            answers.append(_no_offset(wanted.partition_index, ErrorCode.INVALID_REQUEST))
+        return ListOffsetsResponse(
+            topics=[ListOffsetsTopicResponse(name=name, partitions=found) for name, found in answered.items() if found]
+        )
+
+    def _list_offset(
+        self, topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, version: int
+    ) -> ListOffsetsPartitionResponse:
+        index = wanted.partition_index
+        if version > 0 and _is_unknown(wanted.timestamp, version):
+            return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
+        if request.replica_id == ANY_REPLICA and version > 0:
+            return self._list_offset_of_replica(topic, wanted, version)
+        partition = self._replicas.led_in(topic, index, wanted.current_leader_epoch)
+        if isinstance(partition, Refused):
+            return _no_offset(index, partition.error)
+        if version == 0:
+            return _old_style(partition, wanted)
+        # Only consumers are kept from undecided records.
+        read_committed = request.replica_id == CONSUMER and request.isolation_level == READ_COMMITTED
+        found = partition.list_offset(wanted.timestamp, read_committed=read_committed)
+        if partition.is_new and (found is UNKNOWN or wanted.timestamp == LATEST):
+            # A new leader learns from the other replicas how far they are; until then its end might go back (KIP-207).
+            known = version >= NOT_AVAILABLE_SINCE
+            return _no_offset(index, ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
+        return _found(index, found, version)
+
+    def _list_offset_of_replica(
+        self, topic: str, wanted: ListOffsetsPartition, version: int
+    ) -> ListOffsetsPartitionResponse:
+        """The state of this broker's own replica, for tools that compare replicas."""
+        index = wanted.partition_index
+        replica = self._replicas.held(topic, index)
+        if isinstance(replica, Refused):
+            return _no_offset(index, replica.error)
+        error = replica.check_leader_epoch(wanted.current_leader_epoch)
+        if error is not ErrorCode.NONE:
+            return _no_offset(index, error)
+        return _found(index, replica.list_offset(wanted.timestamp), version)
+
+    @endpoint(
+        OFFSET_FOR_LEADER_EPOCH,
+        needs=on_cluster_or(
+            AclOperation.CLUSTER_ACTION,
+            allowed_on_each(
+                AclOperation.DESCRIBE,
+                TOPIC,
+                asked=lambda request: request.topics,
+                answered=lambda response: response.topics,
+                name=lambda topic: topic.topic,
+            ),
+        ),
+        in_parts=True,
     )
+    async def offset_for_leader_epoch(self, call: Call[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochResponse:
+        """OffsetForLeaderEpoch (key 23), versions 0 to 4: where a leader epoch ends (KIP-101, KIP-279, KIP-320)."""
+        request = call.request
+        response = OffsetForLeaderEpochResponse()
+        async for topics in self._turns.share(call, request.topics):
+            for topic in topics:
+                result = OffsetForLeaderTopicResult(topic=topic.topic)
+                async for some in self._turns.share(call, topic.partitions):
+                    result.partitions += [self._epoch_end(topic.topic, wanted) for wanted in some]
+                response.topics.append(result)
+        return response
+
+    def _epoch_end(self, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+        partition = self._replicas.led_in(topic, wanted.partition, wanted.current_leader_epoch)
+        if isinstance(partition, Refused):
+            return EpochEndOffset(partition=wanted.partition, error_code=partition.error)
+        end = partition.end_offset_for_epoch(wanted.leader_epoch)
+        return EpochEndOffset(partition=wanted.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)
+
+    @endpoint(
+        DELETE_RECORDS,
+        needs=allowed_on_each(
+            AclOperation.DELETE,
+            TOPIC,
+            asked=lambda request: request.topics,
+            answered=lambda response: response.topics,
+            name=lambda topic: topic.name,
+        ),
+        in_parts=True,
+    )
+    async def delete_records(self, call: Call[DeleteRecordsRequest]) -> DeleteRecordsResponse:
+        """DeleteRecords (key 21), versions 0 to 2: moves the log start offset; -1 is the high watermark.
+
+        It is answered when the other replicas begin there too, or after `timeout_ms` with REQUEST_TIMED_OUT.
+        """
+        request = call.request
+        deadline = self._clock.now + request.timeout_ms
+        # The last offset of a partition that is named twice: Kafka keeps them in a map.
+        offsets: dict[str, dict[int, int]] = {}
+        for topic in request.topics:
+            last = offsets.setdefault(topic.name, {})
+            last.update({each.partition_index: each.offset for each in topic.partitions})
+        topics = []
+        waiting: list[tuple[Partition, DeleteRecordsPartitionResult, int]] = []
+        for name, wanted in offsets.items():
+            results: list[DeleteRecordsPartitionResult] = []
+            async for some in self._turns.share(call, list(wanted.items())):
+                for index, offset in some:
+                    result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
+                    partition = self._delete_before(name, index, offset)
+                    if isinstance(partition, Refused):
+                        result.error_code = partition.error
+                    elif partition.log.mark is None:
+                        result.low_watermark = partition.log_start_offset
+                    else:
+                        waiting.append((partition, result, self._clock.now))
+                    results.append(result)
+            if results:
+                topics.append(DeleteRecordsTopicResult(name=name, partitions=results))
+        for partition, result, since in waiting:
+            result.error_code = await self._replication.begun(partition, since=since, deadline=deadline)
+            if result.error_code == ErrorCode.NONE:
+                result.low_watermark = partition.log_start_offset
+        return DeleteRecordsResponse(topics=topics)
+
+    def _delete_before(self, topic: str, index: int, offset: int) -> Partition | Refused:
+        """Move the log start offset of a partition here, or say why not."""
+        if topic in INTERNAL_TOPICS:
+            return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        partition = self._replicas.led(topic, index)
+        if isinstance(partition, Refused):
+            return partition
+        deleted = partition.delete_records(offset)
+        if isinstance(deleted, Refused):
+            return deleted
+        self._replicas.appended(partition)
+        return partition
+
+    @endpoint(
+        DESCRIBE_PRODUCERS,
+        needs=allowed_on_each(
+            AclOperation.READ,
+            TOPIC,
+            asked=lambda request: request.topics,
+            answered=lambda response: response.topics,
+            name=lambda topic: topic.name,
+            tells=True,
+        ),
+        in_parts=True,
+    )
+    async def describe_producers(self, call: Call[DescribeProducersRequest]) -> DescribeProducersResponse:
+        """DescribeProducers (key 61), version 0: the producers of a partition and their open transactions (KIP-664).
+
+        Every broker that has a replica answers: `kafka-transactions find-hanging --broker-id` asks followers too.
+        """
+        request = call.request
+        response = DescribeProducersResponse()
+        async for topics in self._turns.share(call, request.topics):
+            for topic in topics:
+                told = TopicResponse(name=topic.name)
+                async for some in self._turns.share(call, topic.partition_indexes):
+                    told.partitions += [self._producers(topic.name, index) for index in some]
+                response.topics.append(told)
+        return response
+
+    def _producers(self, topic: str, index: int) -> PartitionResponse:
+        reason = invalid_name(topic)
+        if reason is not None:
+            return PartitionResponse(
+                partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=reason
+            )
+        partition = self._replicas.held(topic, index)
+        if isinstance(partition, Refused):
+            told = UNKNOWN_TOPIC if self._metadata.image.topic(topic) is None else None
+            return PartitionResponse(partition_index=index, error_code=partition.error, error_message=told)
+        return PartitionResponse(
+            partition_index=index,
+            active_producers=[
+                ProducerState(
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.producer_epoch,
+                    last_sequence=producer.last_sequence,
+                    last_timestamp=producer.last_timestamp,
+                    coordinator_epoch=producer.coordinator_epoch,
+                    current_txn_start_offset=producer.current_txn_start_offset,
+                )
+                for producer in partition.describe_producers()
+            ],
+        )
 
 
 def _of_no_isolation(request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Kafka fails with all of a request whose isolation level is none."""
+    """Refuse a whole request with an unknown isolation level, as Kafka does."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     return ListOffsetsResponse(
         topics=[
@@ -106,45 +311,8 @@ def _of_no_isolation(request: ListOffsetsRequest) -> ListOffsetsResponse:
     )
 
 
-def _list_offset(
-    node: Node, topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, version: int
-) -> ListOffsetsPartitionResponse:
-    index = wanted.partition_index
-    if version > 0 and _is_unknown(wanted.timestamp, version):
-        return _no_offset(index, ErrorCode.UNSUPPORTED_VERSION)
-    if request.replica_id == ANY_REPLICA and version > 0:
-        return _list_offset_of_replica(node, topic, wanted, version)
-    partition = node.replicas.led_in(topic, index, wanted.current_leader_epoch)
-    if isinstance(partition, Refused):
-        return _no_offset(index, partition.error)
-    if version == 0:
-        return _old_style(partition, wanted)
-    # Only who consumes is kept from what is not decided yet.
-    read_committed = request.replica_id == CONSUMER and request.isolation_level == READ_COMMITTED
-    found = partition.list_offset(wanted.timestamp, read_committed=read_committed)
-    if partition.is_new and (found is UNKNOWN or wanted.timestamp == LATEST):
-        # A new leader learns only from the others how far all are; until then the end might go back (KIP-207).
-        known = version >= NOT_AVAILABLE_SINCE
-        return _no_offset(index, ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
-    return _found(index, found, version)
-
-
-def _list_offset_of_replica(
-    node: Node, topic: str, wanted: ListOffsetsPartition, version: int
-) -> ListOffsetsPartitionResponse:
-    """What a tool that compares replicas gets: this broker's own view, whoever leads."""
-    index = wanted.partition_index
-    replica = node.replicas.held(topic, index)
-    if isinstance(replica, Refused):
-        return _no_offset(index, replica.error)
-    error = replica.check_leader_epoch(wanted.current_leader_epoch)
-    if error is not ErrorCode.NONE:
-        return _no_offset(index, error)
-    return _found(index, replica.list_offset(wanted.timestamp), version)
-
-
 def _is_unknown(timestamp: int, version: int) -> bool:
-    """Whether it is a special timestamp that this version does not have."""
+    """Whether this version does not have the special timestamp."""
     return timestamp < LATEST_SPECIAL or SPECIAL_TIMESTAMP_SINCE.get(timestamp, 0) > version
 
 
@@ -165,116 +333,3 @@ def _old_style(partition: Partition, wanted: ListOffsetsPartition) -> ListOffset
 
 def _no_offset(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=index, error_code=error, timestamp=-1, offset=-1)
-
-
-async def offset_for_leader_epoch(node: Node, call: Call) -> OffsetForLeaderEpochResponse:
-    """OffsetForLeaderEpoch (key 23), versions 0 to 4: where a leader epoch ends (KIP-101, KIP-279, KIP-320)."""
-    request: OffsetForLeaderEpochRequest = call.request
-    response = OffsetForLeaderEpochResponse()
-    async for topics in node.turns.share(call, request.topics):
-        for topic in topics:
-            result = OffsetForLeaderTopicResult(topic=topic.topic)
-            async for some in node.turns.share(call, topic.partitions):
-                result.partitions += [_epoch_end(node, topic.topic, wanted) for wanted in some]
-            response.topics.append(result)
-    return response
-
-
-def _epoch_end(node: Node, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = node.replicas.led_in(topic, wanted.partition, wanted.current_leader_epoch)
-    if isinstance(partition, Refused):
-        return EpochEndOffset(partition=wanted.partition, error_code=partition.error)
-    end = partition.end_offset_for_epoch(wanted.leader_epoch)
-    return EpochEndOffset(partition=wanted.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset)
-
-
-async def delete_records(node: Node, call: Call) -> DeleteRecordsResponse:
-    """DeleteRecords (key 21), versions 0 to 2: moves the log start offset; -1 is the high watermark.
-
-    It is answered when the other replicas begin there too, or after `timeout_ms` with REQUEST_TIMED_OUT.
-    """
-    request: DeleteRecordsRequest = call.request
-    deadline = node.now + request.timeout_ms
-    # Of a partition that is named twice the offset that comes last, as in Kafka, which keeps them in a map.
-    offsets: dict[str, dict[int, int]] = {}
-    for topic in request.topics:
-        last = offsets.setdefault(topic.name, {})
-        last.update({each.partition_index: each.offset for each in topic.partitions})
-    topics = []
-    waiting: list[tuple[Partition, DeleteRecordsPartitionResult, int]] = []
-    for name, wanted in offsets.items():
-        results: list[DeleteRecordsPartitionResult] = []
-        async for some in node.turns.share(call, list(wanted.items())):
-            for index, offset in some:
-                result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
-                partition = _delete_before(node, name, index, offset)
-                if isinstance(partition, Refused):
-                    result.error_code = partition.error
-                elif partition.log.mark is None:
-                    result.low_watermark = partition.log_start_offset
-                else:
-                    waiting.append((partition, result, node.now))
-                results.append(result)
-        if results:
-            topics.append(DeleteRecordsTopicResult(name=name, partitions=results))
-    for partition, result, since in waiting:
-        result.error_code = await node.replication.begun(partition, since=since, deadline=deadline)
-        if result.error_code == ErrorCode.NONE:
-            result.low_watermark = partition.log_start_offset
-    return DeleteRecordsResponse(topics=topics)
-
-
-def _delete_before(node: Node, topic: str, index: int, offset: int) -> Partition | Refused:
-    """The partition whose log begins at this offset now."""
-    if topic in INTERNAL_TOPICS:
-        return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    partition = node.replicas.led(topic, index)
-    if isinstance(partition, Refused):
-        return partition
-    deleted = partition.delete_records(offset)
-    if isinstance(deleted, Refused):
-        return deleted
-    node.replicas.appended(partition)
-    return partition
-
-
-async def describe_producers(node: Node, call: Call) -> DescribeProducersResponse:
-    """DescribeProducers (key 61), version 0: who has written to a partition, who has a transaction open (KIP-664).
-
-    Every broker that has a replica answers: `kafka-transactions find-hanging --broker-id` asks followers too.
-    """
-    request: DescribeProducersRequest = call.request
-    response = DescribeProducersResponse()
-    async for topics in node.turns.share(call, request.topics):
-        for topic in topics:
-            told = TopicResponse(name=topic.name)
-            async for some in node.turns.share(call, topic.partition_indexes):
-                told.partitions += [_producers(node, topic.name, index) for index in some]
-            response.topics.append(told)
-    return response
-
-
-def _producers(node: Node, topic: str, index: int) -> PartitionResponse:
-    reason = invalid_name(topic)
-    if reason is not None:
-        return PartitionResponse(
-            partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=reason
-        )
-    partition = node.replicas.held(topic, index)
-    if isinstance(partition, Refused):
-        told = UNKNOWN_TOPIC if node.image.topic(topic) is None else None
-        return PartitionResponse(partition_index=index, error_code=partition.error, error_message=told)
-    return PartitionResponse(
-        partition_index=index,
-        active_producers=[
-            ProducerState(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
-                last_sequence=producer.last_sequence,
-                last_timestamp=producer.last_timestamp,
-                coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=producer.current_txn_start_offset,
-            )
-            for producer in partition.describe_producers()
-        ],
-    )

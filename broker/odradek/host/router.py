@@ -52,7 +52,6 @@ class Route(Struct, frozen=True):
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(ApiKey.LIST_OFFSETS, 0, 11, "data.log_offsets:list_offsets"),
     Route(ApiKey.OFFSET_COMMIT, 0, 10, "group.offsets.api:offset_commit"),
     Route(ApiKey.OFFSET_FETCH, 0, 10, "group.offsets.api:offset_fetch"),
     Route(ApiKey.JOIN_GROUP, 0, 9, "group.classic.api:join_group"),
@@ -61,11 +60,8 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.SYNC_GROUP, 0, 5, "group.classic.api:sync_group"),
     Route(ApiKey.DESCRIBE_GROUPS, 0, 6, "group.classic.api:describe_groups"),
     Route(ApiKey.LIST_GROUPS, 0, 5, "group.classic.api:list_groups"),
-    Route(ApiKey.DELETE_RECORDS, 0, 2, "data.log_offsets:delete_records"),
-    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "data.log_offsets:offset_for_leader_epoch"),
     Route(ApiKey.DELETE_GROUPS, 0, 3, "group.classic.api:delete_groups"),
     Route(ApiKey.OFFSET_DELETE, 0, 0, "group.offsets.api:offset_delete"),
-    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "data.log_offsets:describe_producers"),
     Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "group.consumer.api:consumer_group_heartbeat"),
     Route(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "group.consumer.api:consumer_group_describe"),
     Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 1, "group.streams.api:streams_group_heartbeat"),
@@ -99,11 +95,7 @@ BROKER_ROUTES: tuple[Route, ...] = ()
 _SHARED = frozenset(
     {
         ApiKey.DELETE_GROUPS,
-        ApiKey.DELETE_RECORDS,
         ApiKey.DESCRIBE_GROUPS,
-        ApiKey.DESCRIBE_PRODUCERS,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
     }
 )
 """What is served a few entries at a time; the others are decided in one go."""

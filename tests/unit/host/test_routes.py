@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from msgspec import Struct
 
 from odradek.broker import Node
-from odradek.data import log_offsets
 from odradek.group.classic import api as groups
 from odradek.group.consumer import api as consumer_groups
 from odradek.group.offsets import api as offsets
@@ -21,7 +20,6 @@ from odradek.telemetry import api as telemetry
 from odradek.wire.registry import ApiKey
 
 SERVED: dict[ApiKey, Callable[[Node, Call], Coroutine[object, None, Struct | None]]] = {
-    ApiKey.LIST_OFFSETS: log_offsets.list_offsets,
     ApiKey.OFFSET_COMMIT: offsets.offset_commit,
     ApiKey.OFFSET_FETCH: offsets.offset_fetch,
     ApiKey.JOIN_GROUP: groups.join_group,
@@ -30,11 +28,8 @@ SERVED: dict[ApiKey, Callable[[Node, Call], Coroutine[object, None, Struct | Non
     ApiKey.SYNC_GROUP: groups.sync_group,
     ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
     ApiKey.LIST_GROUPS: groups.list_groups,
-    ApiKey.DELETE_RECORDS: log_offsets.delete_records,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: log_offsets.offset_for_leader_epoch,
     ApiKey.DELETE_GROUPS: groups.delete_groups,
     ApiKey.OFFSET_DELETE: offsets.offset_delete,
-    ApiKey.DESCRIBE_PRODUCERS: log_offsets.describe_producers,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_groups.consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups.consumer_group_describe,
     ApiKey.STREAMS_GROUP_HEARTBEAT: streams_groups.streams_group_heartbeat,

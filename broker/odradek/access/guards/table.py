@@ -18,7 +18,6 @@ from odradek.access.guards.parts import (
     in_series,
     of_cluster,
     of_entries,
-    or_of_cluster,
     whole,
 )
 from odradek.wire.registry import ApiKey
@@ -38,7 +37,6 @@ def _group(request: Any) -> str:
 _MEMBER = whole(READ, GROUP, _group)
 
 GUARDS: Mapping[ApiKey, Guard | None] = {
-    ApiKey.LIST_OFFSETS: of_entries("topics", "topics", DESCRIBE),
     ApiKey.OFFSET_COMMIT: in_series(_MEMBER, of_entries("topics", "topics", READ)),
     ApiKey.OFFSET_FETCH: groups.offset_fetch,
     ApiKey.JOIN_GROUP: groups.join,
@@ -47,13 +45,8 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
     ApiKey.SYNC_GROUP: in_series(groups.sync_protocol, _MEMBER),
     ApiKey.DESCRIBE_GROUPS: in_series(groups.with_group_operations, of_entries("groups", "groups", DESCRIBE, GROUP)),
     ApiKey.LIST_GROUPS: groups.list_groups,
-    ApiKey.DELETE_RECORDS: of_entries("topics", "topics", DELETE),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: or_of_cluster(
-        AclOperation.CLUSTER_ACTION, of_entries("topics", "topics", DESCRIBE)
-    ),
     ApiKey.DELETE_GROUPS: of_entries("groups_names", "results", DELETE, GROUP),
     ApiKey.OFFSET_DELETE: in_series(whole(DELETE, GROUP, _group), of_entries("topics", "topics", READ)),
-    ApiKey.DESCRIBE_PRODUCERS: of_entries("topics", "topics", READ, tells=True),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: in_series(_MEMBER, groups.subscribed),
     ApiKey.CONSUMER_GROUP_DESCRIBE: in_series(
         groups.of_assigned_topics, groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
