@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from odradek.faults.faults import Faults
     from odradek.group.offsets.txn_api import TxnOffsetApi
     from odradek.group.shard import GroupShard
+    from odradek.group.share.api import ShareGroupApi
     from odradek.group.streams.internal_topics import StreamsTopics
     from odradek.host.call import Serve
     from odradek.host.cluster_spec import ClusterSpec
@@ -94,8 +95,11 @@ if TYPE_CHECKING:
     from odradek.metadata.api.replicas import ReplicaApi
     from odradek.metadata.api.topic_partitions import TopicPartitionsApi
     from odradek.metadata.api.topics import TopicApi
+    from odradek.share.fetch import ShareFetchApi
     from odradek.share.leader import Shares
     from odradek.share.shard import ShareShard
+    from odradek.share.state_api import ShareStateApi
+    from odradek.share.state_client import ShareStateClient
     from odradek.telemetry.telemetry import Telemetry
     from odradek.txn.admission import Admission
     from odradek.txn.api import TransactionApi
@@ -434,11 +438,36 @@ class Node:
         )
 
     @cached_property
+    def share_states(self) -> ShareStateClient:
+        """Requests to share coordinators; imported by the first share group."""
+        from odradek.share.state_client import ShareStateClient
+
+        return ShareStateClient(
+            self.peers,
+            self.router,
+            create_internal_topic=self.controller.create_internal_topic,
+            metadata=self.metadata,
+            settings=self.settings,
+            clock=self.clock,
+            kernel=self.kernel,
+        )
+
+    @cached_property
     def shares(self) -> Shares:
         """The share partitions that this broker leads; imported by the first member of a share group."""
         from odradek.share.leader import Shares
 
-        return Shares(self)
+        return Shares(
+            self.share_states,
+            self.partitions,
+            metadata=self.metadata,
+            settings=self.settings,
+            clock=self.clock,
+            kernel=self.kernel,
+            turns=self.turns,
+            timers=self.timers,
+            purgatory=self.purgatory,
+        )
 
     @property
     def has_shares(self) -> bool:
@@ -485,7 +514,7 @@ class Node:
     def _share_shard(self, partition: Partition) -> ShareShard:
         from odradek.share.shard import ShareShard
 
-        return ShareShard(self, partition)
+        return ShareShard(self.shard_parts, partition, metadata=self.metadata)
 
     @cached_property
     def listener_certificates(self) -> ListenerCertificates:
@@ -733,6 +762,44 @@ class Families:
         node = self._node
         return LogOffsetsApi(
             node.replicas, node.replication, metadata=node.metadata, clock=node.clock, turns=node.turns
+        )
+
+    @cached_property
+    def share_state(self) -> ShareStateApi:
+        from odradek.share.state_api import ShareStateApi
+
+        return ShareStateApi(self._node.coordinators, self._node.clock)
+
+    @cached_property
+    def share_fetch(self) -> ShareFetchApi:
+        from odradek.share.fetch import ShareFetchApi
+
+        node = self._node
+        return ShareFetchApi(
+            node.shares,
+            node.replicas,
+            authority=node.authority,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+            turns=node.turns,
+            purgatory=node.purgatory,
+        )
+
+    @cached_property
+    def share_groups(self) -> ShareGroupApi:
+        from odradek.group.share.api import ShareGroupApi
+
+        node = self._node
+        return ShareGroupApi(
+            node.coordinators,
+            node.share_states,
+            peers=node.peers,
+            router=node.router,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+            turns=node.turns,
         )
 
     @cached_property

@@ -15,19 +15,22 @@ from odradek.group.work import ExpireOffsets, InitializeShares, Work
 from odradek.host.seams import HasMetadata, HasRandom
 from odradek.host.shard import Shard, ShardNode
 from odradek.records.compression import Compression
-from odradek.share.asking import AsksShares
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.log.partition import Partition
+    from odradek.share.state_client import ShareStateClient
 
 __all__ = ["GroupShard"]
 
 T = TypeVar("T")
 
 
-class Node(AsksShares, ShardNode, HasMetadata, HasRandom, Protocol):
+class Node(ShardNode, HasMetadata, HasRandom, Protocol):
     """What a group coordinator touches of its broker."""
+
+    @property
+    def share_states(self) -> ShareStateClient: ...
 
 
 class GroupShard(Shard[Work]):
@@ -103,7 +106,7 @@ class GroupShard(Shard[Work]):
         if isinstance(work, InitializeShares):
             from odradek.group.share.state_calls import initialize_shares  # few clusters have share groups
 
-            await initialize_shares(self, work.group_id)
+            await initialize_shares(self, self.node.share_states, self._turns, work.group_id)
         elif isinstance(work, ExpireOffsets):
             while await self.carry_out(self.machine.expire_offsets(self.node.now)) is True:
                 await self.node.turns.breathe_behind()

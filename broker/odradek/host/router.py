@@ -72,20 +72,8 @@ ROUTES: tuple[Route, ...] = (
         0,
         "group.streams.api:streams_group_topology_description_update",
     ),
-    Route(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "group.share.api:share_group_heartbeat"),
-    Route(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, "group.share.api:share_group_describe"),
     Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, "telemetry.api:get_telemetry_subscriptions", told=False),
     Route(ApiKey.PUSH_TELEMETRY, 0, 0, "telemetry.api:push_telemetry", told=False),
-    Route(ApiKey.SHARE_FETCH, 1, 2, "share.fetch:share_fetch"),
-    Route(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, "share.fetch:share_acknowledge"),
-    Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, "share.state_api:initialize_share_group_state"),
-    Route(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, "share.state_api:read_share_group_state"),
-    Route(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, "share.state_api:write_share_group_state"),
-    Route(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, "share.state_api:delete_share_group_state"),
-    Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 0, 1, "share.state_api:read_share_group_state_summary"),
-    Route(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, "group.share.api:describe_share_group_offsets"),
-    Route(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, "group.share.api:alter_share_group_offsets"),
-    Route(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "group.share.api:delete_share_group_offsets"),
 )
 """What a client may ask."""
 

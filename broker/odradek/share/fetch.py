@@ -1,33 +1,35 @@
-"""Records for members of share groups, and what they say of them (KIP-932).
+"""Records for members of share groups, and their acknowledgements (KIP-932).
 
 - ShareFetch (key 78) and ShareAcknowledge (79), versions 1 and 2: 2 lets members prolong their locks and take exactly
   as many records as they want (KIP-1222, KIP-1206). Before Kafka 4.1 they were a preview.
 
-A ShareFetch says what has become of records that its member had, and waits for others; a session keeps the partitions.
+A ShareFetch acknowledges records of its member and waits for others; a session keeps the partitions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from odradek.access.acls import AclOperation, AclResource
+from odradek.access.needs import allowed
 from odradek.core.machine import Refused
 from odradek.group.share.api import serves_share_groups
+from odradek.host.endpoint import endpoint
 from odradek.host.leaders import CurrentLeader, current_leader
-from odradek.host.replicas import READABLE, HasReplicas
-from odradek.host.seams import HasAuthority, HasClock, HasConfig, HasMetadata, HasPurgatory, HasTurns
+from odradek.host.replicas import READABLE
 from odradek.records.batch import Batch, batches, parse_batch, whole_size_at
 from odradek.records.control import read_marker
-from odradek.share.leader import HasShares, acquirable
+from odradek.share.leader import acquirable
 from odradek.share.partition import LOST, Acknowledged, AckType, Acquired, Change, ReadBatch, SharePartition
 from odradek.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SharedPartition, ShareSession
 from odradek.share.state import ShareKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages import share_acknowledge_response as acknowledge_response
+from odradek.wire.messages.apis import SHARE_ACKNOWLEDGE, SHARE_FETCH
 from odradek.wire.messages.share_acknowledge_response import ShareAcknowledgeResponse, ShareAcknowledgeTopicResponse
 from odradek.wire.messages.share_fetch_response import (
     AcquiredRecords,
@@ -39,7 +41,14 @@ from odradek.wire.messages.share_fetch_response import (
 )
 
 if TYPE_CHECKING:
+    from odradek.access.authority import Authority
+    from odradek.core.clock import Clock
+    from odradek.core.flow import Purgatory
+    from odradek.core.turns import Turns
     from odradek.host.call import Call
+    from odradek.host.metadata import Metadata
+    from odradek.host.replicas import Replicas
+    from odradek.host.settings import Settings
     from odradek.log.answers import ReadResult
     from odradek.log.partition import Partition
     from odradek.share.leader import Shares
@@ -47,74 +56,32 @@ if TYPE_CHECKING:
     from odradek.wire.messages.share_acknowledge_request import ShareAcknowledgeRequest
     from odradek.wire.messages.share_fetch_request import ShareFetchRequest
 
-__all__ = ["share_acknowledge", "share_fetch"]
+__all__ = ["ShareFetchApi"]
 
 
 FOUND_AT_ONCE = 20
-"""How many partitions are looked for before others may go on."""
-
-
-class Node(HasAuthority, HasClock, HasConfig, HasMetadata, HasPurgatory, HasReplicas, HasShares, HasTurns, Protocol):
-    """What these routes touch of their broker."""
+"""Number of partitions to find before other requests get a turn."""
 
 
 MEMBER_ID_LENGTH_MAX = 36
 STRICT = 1
-"""In ShareAcquireMode: exactly as many records as are wanted."""
+"""ShareAcquireMode: at most the requested number of records, also inside a batch."""
 TopicPartition: TypeAlias = tuple[bytes, int]
 Outcome: TypeAlias = "Refused | None"
 
 
 class _Asked(Struct, frozen=True):
-    """What a request says of one partition."""
+    """The part of a request for one partition."""
 
     topic_id: bytes
     index: int
     acknowledged: tuple[Acknowledged, ...] | Refused
-    """What has become of records, or why that makes no sense."""
+    """The acknowledgements, or the error in them."""
 
 
 _NONSENSE = Refused(ErrorCode.INVALID_REQUEST)
 NOT_HOSTED = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-"""Nobody has fetched from this share partition."""
-
-
-async def share_fetch(node: Node, call: Call) -> ShareFetchResponse:
-    """Take what the member says of records, and give it others; wait until there are some."""
-    request: ShareFetchRequest = call.request
-    if not serves_share_groups(node):
-        return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    shares, group_id, member_id = node.shares, request.group_id, request.member_id
-    if group_id is None or not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
-        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    asked, is_twice = _asked_once(request.topics, renews=request.is_renew_ack)
-    if _makes_no_sense(request, asked):
-        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    session = _session(node, call, request, asked)
-    if isinstance(session, ErrorCode):
-        return ShareFetchResponse(error_code=session)
-    if is_twice and request.share_session_epoch == INITIAL_EPOCH:
-        # As in Kafka, which fails to begin such a session and has ended the one before.
-        shares.sessions.close(session)
-        return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-    acknowledging = await _acknowledge(node, call, group_id, member_id, asked)
-    if acknowledging.fails:
-        await acknowledging.tell(node)
-        return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-    fetching = _Fetching(node, call, request, group_id, member_id, session)
-    if request.share_session_epoch == FINAL_EPOCH:
-        shares.sessions.close(session)
-        outcomes = await acknowledging.tell(node)
-        await shares.release(session)
-    elif request.is_renew_ack:
-        outcomes = await acknowledging.tell(node)
-    else:
-        # As in Kafka the share coordinator is told meanwhile: what is released here comes after what is there anyway.
-        has_records = await fetching.read_at_once()
-        outcomes = await acknowledging.tell(node)
-        if not has_records:
-            await fetching.wait_for_records()
-    return fetching.answer(asked, outcomes, is_first=request.share_session_epoch == INITIAL_EPOCH)
+"""No member has fetched from this share partition yet."""
 
 
 def _makes_no_sense(request: ShareFetchRequest, asked: Sequence[_Asked]) -> bool:
@@ -125,76 +92,11 @@ def _makes_no_sense(request: ShareFetchRequest, asked: Sequence[_Asked]) -> bool
     return request.is_renew_ack and bool(wants)
 
 
-def _session(node: Node, call: Call, request: ShareFetchRequest, asked: Sequence[_Asked]) -> ShareSession | ErrorCode:
-    sessions = node.shares.sessions
-    group_id, member_id = request.group_id or "", request.member_id or ""
-    if request.share_session_epoch == INITIAL_EPOCH:
-        at_most = node.config.group_share_max_share_sessions
-        session = sessions.open(group_id, member_id, call.conn, at_most=at_most)
-    else:
-        session = sessions.find(group_id, member_id, request.share_session_epoch)
-    if isinstance(session, ErrorCode) or request.share_session_epoch == FINAL_EPOCH:
-        return session
-    is_new = request.share_session_epoch != INITIAL_EPOCH
-    for each in asked:
-        known = node.image.topic_by_id(each.topic_id)
-        partition = SharedPartition("" if known is None else known.name, is_due=is_new)
-        session.partitions.setdefault((each.topic_id, each.index), partition)
-    for topic in request.forgotten_topics_data:
-        for index in topic.partitions:
-            session.partitions.pop((topic.topic_id, index), None)
-    return session
-
-
-# ---------------------------------------------------------------------- acknowledging
-
-
-async def share_acknowledge(node: Node, call: Call) -> ShareAcknowledgeResponse:
-    """Take what the member says of records."""
-    request: ShareAcknowledgeRequest = call.request
-    if not serves_share_groups(node):
-        return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    shares, group_id, member_id = node.shares, request.group_id, request.member_id
-    if group_id is None or not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
-        return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST)
-    if request.share_session_epoch == INITIAL_EPOCH:
-        return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-    session = shares.sessions.find(group_id, member_id, request.share_session_epoch)
-    if isinstance(session, ErrorCode):
-        return ShareAcknowledgeResponse(error_code=session)
-    asked, _ = _asked_once(request.topics, renews=request.is_renew_ack)
-    acknowledging = await _acknowledge(node, call, group_id, member_id, asked)
-    outcomes = await acknowledging.tell(node)
-    if acknowledging.fails:
-        return ShareAcknowledgeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-    if request.share_session_epoch == FINAL_EPOCH:
-        shares.sessions.close(session)
-        await shares.release(session)
-    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=shares.limits(group_id).lock_ms)
-    leaders: dict[int, acknowledge_response.NodeEndpoint] = {}
-    for (topic_id, index), outcome in outcomes.items():
-        answer = acknowledge_response.PartitionData(partition_index=index)
-        if outcome is not None:
-            answer.error_code, answer.error_message = outcome.error, outcome.message
-            if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                found = _leader(node, call, topic_id, index)
-                if found is not None:
-                    answer.current_leader = acknowledge_response.LeaderIdAndEpoch(
-                        leader_id=found.leader_id, leader_epoch=found.leader_epoch
-                    )
-                    found.tell_endpoint(leaders, acknowledge_response.NodeEndpoint)
-        if not response.responses or response.responses[-1].topic_id != topic_id:
-            response.responses.append(ShareAcknowledgeTopicResponse(topic_id=topic_id))
-        response.responses[-1].partitions.append(answer)
-    response.node_endpoints = list(leaders.values())
-    return response
-
-
 _Topics = Sequence["share_fetch_request.FetchTopic"] | Sequence["share_acknowledge_request.AcknowledgeTopic"]
 
 
 def _asked_once(topics: _Topics, *, renews: bool) -> tuple[list[_Asked], bool]:
-    """What is asked of each partition, and whether one is named twice: then the last time counts."""
+    """The parts of a request by partition, and whether one is named twice: then the last one counts."""
     asked = list(_asked(topics, renews=renews))
     last = {(each.topic_id, each.index): each for each in asked}
     return list(last.values()), len(last) < len(asked)
@@ -226,121 +128,246 @@ def _said(
 
 
 class _Acknowledging(Struct):
-    """What was said of records, as far as it makes sense: the share coordinator is still to be told."""
+    """Valid acknowledgements, which the share coordinator does not have yet."""
 
     outcomes: dict[TopicPartition, Outcome] = {}
-    """By partition, of what something was said."""
+    """Outcome for each partition with acknowledgements."""
     changes: list[tuple[TopicPartition, SharePartition, Change]] = []
 
     @property
     def fails(self) -> bool:
-        """Whether the whole request fails with what was said of a partition."""
+        """Whether an acknowledgement fails the whole request."""
         return any(outcome is LOST for outcome in self.outcomes.values())
 
-    async def tell(self, node: Node) -> dict[TopicPartition, Outcome]:
-        """Have it kept, and say what became of it."""
+    async def tell(self, shares: Shares) -> dict[TopicPartition, Outcome]:
+        """Have the share coordinator store them; return the outcomes."""
         for topic_partition, share, change in self.changes:
-            self.outcomes[topic_partition] = await node.shares.tell(share, change)
+            self.outcomes[topic_partition] = await shares.tell(share, change)
         return self.outcomes
 
 
-async def _acknowledge(
-    node: Node, call: Call, group_id: str, member_id: str, asked: Sequence[_Asked]
-) -> _Acknowledging:
-    """Take what a member says of records, which nobody gets until the share coordinator knows."""
-    taken = _Acknowledging()
-    async for some in node.turns.share(call, [each for each in asked if each.acknowledged]):
-        for each in some:
-            topic_partition = each.topic_id, each.index
-            share = _acknowledged_share(node, call, group_id, each)
-            taken.outcomes[topic_partition] = share if isinstance(share, Refused) else None
-            if isinstance(share, Refused) or isinstance(each.acknowledged, Refused):
-                continue
-            change = share.acknowledge(member_id, each.acknowledged, node.shares.limits(group_id), node.now)
-            if isinstance(change, Refused):
-                taken.outcomes[topic_partition] = change
-            elif change is None:
-                node.shares.watch(share)
-            else:
-                taken.changes.append((topic_partition, share, change))
-    return taken
+class ShareFetchApi:
+    """ShareFetch, ShareAcknowledge."""
 
+    def __init__(
+        self,
+        shares: Shares,
+        replicas: Replicas,
+        *,
+        authority: Authority | None,
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+        turns: Turns,
+        purgatory: Purgatory,
+    ) -> None:
+        self.shares = shares
+        self.replicas = replicas
+        self.metadata = metadata
+        self.settings = settings
+        self.clock = clock
+        self.turns = turns
+        self.purgatory = purgatory
+        self._authority = authority
 
-def _acknowledged_share(node: Node, call: Call, group_id: str, asked: _Asked) -> SharePartition | Refused:
-    if isinstance(asked.acknowledged, Refused) and node.image.topic_by_id(asked.topic_id) is not None:
-        return asked.acknowledged
-    partition = _partition(node, call, asked.topic_id, asked.index)
-    if isinstance(partition, Refused):
-        return partition
-    return node.shares.known(ShareKey(group_id, asked.topic_id, asked.index), partition) or NOT_HOSTED
+    @endpoint(
+        SHARE_FETCH, needs=allowed(AclOperation.READ, AclResource.GROUP, of=lambda request: request.group_id), lowest=1
+    )
+    async def share_fetch(self, call: Call[ShareFetchRequest]) -> ShareFetchResponse:
+        """ShareFetch: take the member's acknowledgements, and give it records; wait until there are some."""
+        request = call.request
+        if not serves_share_groups(self.metadata.image):
+            return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        shares, group_id, member_id = self.shares, request.group_id, request.member_id
+        if group_id is None or not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
+            return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+        asked, is_twice = _asked_once(request.topics, renews=request.is_renew_ack)
+        if _makes_no_sense(request, asked):
+            return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+        session = self._session(call, asked)
+        if isinstance(session, ErrorCode):
+            return ShareFetchResponse(error_code=session)
+        if is_twice and request.share_session_epoch == INITIAL_EPOCH:
+            # As in Kafka, which fails to open such a session after it has ended the last one.
+            shares.sessions.close(session)
+            return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        acknowledging = await self._acknowledge(call, group_id, member_id, asked)
+        if acknowledging.fails:
+            await acknowledging.tell(self.shares)
+            return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        fetching = _Fetching(self, call, group_id, member_id, session)
+        if request.share_session_epoch == FINAL_EPOCH:
+            shares.sessions.close(session)
+            outcomes = await acknowledging.tell(self.shares)
+            await shares.release(session)
+        elif request.is_renew_ack:
+            outcomes = await acknowledging.tell(self.shares)
+        else:
+            # As in Kafka the read comes first: records that are released here come after those that are available.
+            has_records = await fetching.read_at_once()
+            outcomes = await acknowledging.tell(self.shares)
+            if not has_records:
+                await fetching.wait_for_records()
+        return fetching.answer(asked, outcomes, is_first=request.share_session_epoch == INITIAL_EPOCH)
 
+    @endpoint(
+        SHARE_ACKNOWLEDGE,
+        needs=allowed(AclOperation.READ, AclResource.GROUP, of=lambda request: request.group_id),
+        lowest=1,
+    )
+    async def share_acknowledge(self, call: Call[ShareAcknowledgeRequest]) -> ShareAcknowledgeResponse:
+        """ShareAcknowledge: take the member's acknowledgements."""
+        request = call.request
+        if not serves_share_groups(self.metadata.image):
+            return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        shares, group_id, member_id = self.shares, request.group_id, request.member_id
+        if group_id is None or not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
+            return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST)
+        if request.share_session_epoch == INITIAL_EPOCH:
+            return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        session = shares.sessions.find(group_id, member_id, request.share_session_epoch)
+        if isinstance(session, ErrorCode):
+            return ShareAcknowledgeResponse(error_code=session)
+        asked, _ = _asked_once(request.topics, renews=request.is_renew_ack)
+        acknowledging = await self._acknowledge(call, group_id, member_id, asked)
+        outcomes = await acknowledging.tell(self.shares)
+        if acknowledging.fails:
+            return ShareAcknowledgeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        if request.share_session_epoch == FINAL_EPOCH:
+            shares.sessions.close(session)
+            await shares.release(session)
+        response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=shares.limits(group_id).lock_ms)
+        leaders: dict[int, acknowledge_response.NodeEndpoint] = {}
+        for (topic_id, index), outcome in outcomes.items():
+            answer = acknowledge_response.PartitionData(partition_index=index)
+            if outcome is not None:
+                answer.error_code, answer.error_message = outcome.error, outcome.message
+                if outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    found = self.leader(call, topic_id, index)
+                    if found is not None:
+                        answer.current_leader = acknowledge_response.LeaderIdAndEpoch(
+                            leader_id=found.leader_id, leader_epoch=found.leader_epoch
+                        )
+                        found.tell_endpoint(leaders, acknowledge_response.NodeEndpoint)
+            if not response.responses or response.responses[-1].topic_id != topic_id:
+                response.responses.append(ShareAcknowledgeTopicResponse(topic_id=topic_id))
+            response.responses[-1].partitions.append(answer)
+        response.node_endpoints = list(leaders.values())
+        return response
 
-def _partition(node: Node, call: Call, topic_id: bytes, index: int) -> Partition | Refused:
-    """The partition of a member's request, if it is led here and the member may read it."""
-    topic = node.image.topic_by_id(topic_id)
-    name = "" if topic is None else topic.name
-    return _refusal(node, call, name, index) or node.replicas.led(name, index)
+    def _session(self, call: Call[ShareFetchRequest], asked: Sequence[_Asked]) -> ShareSession | ErrorCode:
+        request, sessions = call.request, self.shares.sessions
+        group_id, member_id = request.group_id or "", request.member_id or ""
+        if request.share_session_epoch == INITIAL_EPOCH:
+            at_most = self.settings.config.group_share_max_share_sessions
+            session = sessions.open(group_id, member_id, call.conn, at_most=at_most)
+        else:
+            session = sessions.find(group_id, member_id, request.share_session_epoch)
+        if isinstance(session, ErrorCode) or request.share_session_epoch == FINAL_EPOCH:
+            return session
+        is_new = request.share_session_epoch != INITIAL_EPOCH
+        for each in asked:
+            known = self.metadata.image.topic_by_id(each.topic_id)
+            partition = SharedPartition("" if known is None else known.name, is_due=is_new)
+            session.partitions.setdefault((each.topic_id, each.index), partition)
+        for topic in request.forgotten_topics_data:
+            for index in topic.partitions:
+                session.partitions.pop((topic.topic_id, index), None)
+        return session
 
+    async def _acknowledge(
+        self, call: Call[object], group_id: str, member_id: str, asked: Sequence[_Asked]
+    ) -> _Acknowledging:
+        """Take a member's acknowledgements. No other member gets the records until the share coordinator has them."""
+        taken = _Acknowledging()
+        async for some in self.turns.share(call, [each for each in asked if each.acknowledged]):
+            for each in some:
+                topic_partition = each.topic_id, each.index
+                share = self._acknowledged_share(call, group_id, each)
+                taken.outcomes[topic_partition] = share if isinstance(share, Refused) else None
+                if isinstance(share, Refused) or isinstance(each.acknowledged, Refused):
+                    continue
+                change = share.acknowledge(member_id, each.acknowledged, self.shares.limits(group_id), self.clock.now)
+                if isinstance(change, Refused):
+                    taken.outcomes[topic_partition] = change
+                elif change is None:
+                    self.shares.watch(share)
+                else:
+                    taken.changes.append((topic_partition, share, change))
+        return taken
 
-def _refusal(node: Node, call: Call, topic: str, index: int) -> Refused | None:
-    """Why the partition is not even looked for; `topic` is empty for an id that no topic has."""
-    if not topic:
-        return Refused(ErrorCode.UNKNOWN_TOPIC_ID)
-    authority = node.authority
-    if authority is not None and not authority.allows(call, AclOperation.READ, AclResource.TOPIC, topic):
-        return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return None if node.image.partition(topic, index) else Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    def _acknowledged_share(self, call: Call[object], group_id: str, asked: _Asked) -> SharePartition | Refused:
+        if isinstance(asked.acknowledged, Refused) and self.metadata.image.topic_by_id(asked.topic_id) is not None:
+            return asked.acknowledged
+        partition = self._partition(call, asked.topic_id, asked.index)
+        if isinstance(partition, Refused):
+            return partition
+        return self.shares.known(ShareKey(group_id, asked.topic_id, asked.index), partition) or NOT_HOSTED
 
+    def _partition(self, call: Call[object], topic_id: bytes, index: int) -> Partition | Refused:
+        """The partition of a member's request, if this broker leads it and the member may read it."""
+        topic = self.metadata.image.topic_by_id(topic_id)
+        name = "" if topic is None else topic.name
+        return self.refusal(call, name, index) or self.replicas.led(name, index)
 
-def _leader(node: Node, call: Call, topic_id: bytes, index: int) -> CurrentLeader | None:
-    topic = node.image.topic_by_id(topic_id)
-    return None if topic is None else current_leader(node.image, topic.name, index, call.peer.listener)
+    def refusal(self, call: Call[object], topic: str, index: int) -> Refused | None:
+        """The error of a partition that is refused before it is looked up; `topic` is empty for an unknown topic id."""
+        if not topic:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+        authority = self._authority
+        if authority is not None and not authority.allows(call, AclOperation.READ, AclResource.TOPIC, topic):
+            return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return None if self.metadata.image.partition(topic, index) else Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def leader(self, call: Call[object], topic_id: bytes, index: int) -> CurrentLeader | None:
+        topic = self.metadata.image.topic_by_id(topic_id)
+        return None if topic is None else current_leader(self.metadata.image, topic.name, index, call.peer.listener)
 
 
 # ---------------------------------------------------------------------- fetching
 
 
 class _Found(Struct):
-    """A partition that may be read from, as it was when it was looked for."""
+    """A partition to read from, as it was when it was found."""
 
     topic_partition: TopicPartition
     partition: Partition
     share: SharePartition
     is_free: bool
-    """Whether there was room for more records on their way."""
+    """Whether the limit of acquired records was not reached."""
 
 
 class _Fetching:
-    """One ShareFetch: what it has read so far, and for what it waits."""
+    """One ShareFetch: the records that it has read, and the partitions that it waits for."""
 
     def __init__(
-        self, node: Node, call: Call, request: ShareFetchRequest, group_id: str, member_id: str, session: ShareSession
+        self, api: ShareFetchApi, call: Call[ShareFetchRequest], group_id: str, member_id: str, session: ShareSession
     ) -> None:
-        self.node = node
+        self.api = api
         self.call = call
-        self.request = request
+        self.request = request = call.request
         self.group_id = group_id
         self.member_id = member_id
         self.session = session
         self.epoch = session.epoch
-        """Of the session, while no other request has changed it."""
-        self.shares: Shares = node.shares
-        self.limits = node.shares.limits(group_id)
-        self.read_committed = node.shares.reads_committed(group_id)
+        """Epoch of the session, until another request changes it."""
+        self.shares = shares = api.shares
+        self.limits = shares.limits(group_id)
+        self.read_committed = shares.reads_committed(group_id)
         self.wanted: dict[TopicPartition, None] = {}
-        """What it reads, each partition first in its turn."""
+        """The partitions that it reads; the first place goes round among them."""
         self.found: set[TopicPartition] = set()
-        """What of that was there."""
+        """Those of them that were found."""
         self.refused: dict[TopicPartition, PartitionData] = {}
-        """The answers for what it does not read, or no more."""
+        """The answers for partitions that it does not read, or no longer."""
         self.results: dict[TopicPartition, PartitionData] = {}
         self.leaders: dict[int, NodeEndpoint] = {}
-        self.deadline = node.now + request.max_wait_ms
-        self.news = node.purgatory.watch()
-        """What has happened since the partitions were looked at."""
+        self.deadline = api.clock.now + request.max_wait_ms
+        self.news = api.purgatory.watch()
+        """Events since the partitions were read."""
 
     async def read_at_once(self) -> bool:
-        """Read from the partitions of the session; whether there is nothing to wait for."""
+        """Read from the partitions of the session; True if the fetch need not wait."""
         self._sort_out()
         return await self._read_once(waits=False)
 
@@ -351,9 +378,9 @@ class _Fetching:
 
     async def _read_once(self, *, waits: bool) -> bool:
         self.results = dict(self.refused)
-        news = self.news = self.node.purgatory.watch()
+        news = self.news = self.api.purgatory.watch()
         try:
-            if await self._read_when_begun(self.deadline) or self.node.now >= self.deadline or not self.wanted:
+            if await self._read_when_begun(self.deadline) or self.api.clock.now >= self.deadline or not self.wanted:
                 return True
             if waits:
                 await news.until(self.deadline)
@@ -362,13 +389,13 @@ class _Fetching:
             news.leave()
 
     def _sort_out(self) -> None:
-        """Tell the partitions that are not even looked for from the others, each of which is first in its turn.
+        """Refuse partitions that are not to be looked up; the first place goes round among the others.
 
-        By the name that the topic had when it came into the session: it may have been made again.
+        Topics have the names that they had when they came into the session, even if they were made again since.
         """
         wanted: list[TopicPartition] = []
         for topic_partition, partition in self.session.partitions.items():
-            refused = _refusal(self.node, self.call, partition.topic, topic_partition[1])
+            refused = self.api.refusal(self.call, partition.topic, topic_partition[1])
             if refused is None:
                 wanted.append(topic_partition)
             else:
@@ -377,7 +404,7 @@ class _Fetching:
         self.wanted = dict.fromkeys(wanted[turn:] + wanted[:turn])
 
     async def _read_when_begun(self, deadline: int) -> bool:
-        """Acquire records of what this broker knows; of what it has to ask for first, as soon as one has records."""
+        """Acquire records of loaded share partitions; load others until one has records."""
         begun = {each for each in self.wanted if self._known(each) is not None}
         if begun and await self._read_all(await self._find_all(begun), deadline=deadline):
             self._begin_later(begun)
@@ -395,7 +422,7 @@ class _Fetching:
         return await self._read_all(await self._find_all(begun), deadline=deadline)
 
     def _begin_later(self, begun: Set[TopicPartition]) -> None:
-        """Have the others begin all the same, for the next fetch."""
+        """Load the other share partitions for the next fetch."""
         rest = [each for each in self.wanted if each not in begun]
         led = [(self._key(each), partition) for each in rest if not isinstance(partition := self._led(each), Refused)]
         self.shares.begin_later(led)
@@ -404,11 +431,11 @@ class _Fetching:
         return ShareKey(self.group_id, *topic_partition)
 
     def _led(self, topic_partition: TopicPartition) -> Partition | Refused:
-        """The partition of this name, if it is led here."""
+        """The partition, if this broker leads it."""
         cached = self.session.partitions.get(topic_partition)
         if cached is None:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return self.node.replicas.led(cached.topic, topic_partition[1])
+        return self.api.replicas.led(cached.topic, topic_partition[1])
 
     def _known(self, topic_partition: TopicPartition) -> SharePartition | None:
         partition = self._led(topic_partition)
@@ -418,21 +445,21 @@ class _Fetching:
         return found.is_free and found.share.next_offset < found.partition.high_watermark
 
     async def _find_all(self, begun: Set[TopicPartition]) -> list[_Found]:
-        """What may be read from, a few at a time."""
+        """The partitions to read from, found a few at a time."""
         found: list[_Found] = []
         for count, topic_partition in enumerate([each for each in self.wanted if each in begun]):
             if count and not count % FOUND_AT_ONCE:
-                await self.node.turns.breathe(self.call)
+                await self.api.turns.breathe(self.call)
             each = await self._find(topic_partition)
             if each is not None:
                 found.append(each)
         return found
 
     async def _find(self, topic_partition: TopicPartition) -> _Found | None:
-        """The share partition of now; None where it is refused.
+        """The present share partition; None if it is refused.
 
-        The first time this fetch then answers that, whatever comes. What was there and is gone is not told of: as in
-        Kafka the next fetch hears of it.
+        A partition that this fetch has not found before is answered with the error. If it was found before and is gone
+        now, only the next fetch gets the error, as in Kafka.
         """
         key = self._key(topic_partition)
         partition = self._led(topic_partition)
@@ -443,7 +470,7 @@ class _Fetching:
         self.news.add(((READABLE, partition.key), acquirable(key)))
         share = await self.shares.find(key, partition)
         if isinstance(share, Refused):
-            # A topic may be deleted while its share coordinator is asked, which then knows nothing of it.
+            # The topic may be deleted during the call to the share coordinator, which has no state then.
             gone = self._led(topic_partition)
             self._refuse(topic_partition, gone if isinstance(gone, Refused) else share)
             return None
@@ -455,19 +482,19 @@ class _Fetching:
         self.wanted.pop(topic_partition, None)
 
     async def _read_all(self, every: Sequence[_Found], *, deadline: int) -> bool:
-        """Acquire records if there are enough, or if it is the last chance; whether the fetch is over with that."""
-        node, request = self.node, self.request
-        room = min(request.max_bytes, node.config.fetch_max_bytes)
-        # A partition has its share of the bytes, whether or not the others have records.
+        """Acquire records if there are enough, or at the deadline; True if that ends the fetch."""
+        api, request = self.api, self.request
+        room = min(request.max_bytes, api.settings.config.fetch_max_bytes)
+        # Each partition has its share of the bytes, even if others have no records.
         share_of_room = room // max(1, sum(each.is_free for each in every))
         reads: list[tuple[_Found, int, ReadResult]] = []
         size = 0
         is_over = False
-        # As in Kafka: first where it knows the place in the log.
+        # As in Kafka: partitions with a known position in the log come first.
         every = sorted(every, key=lambda found: not found.share.is_looked_at)
-        async for some in node.turns.share(self.call, every):
+        async for some in api.turns.share(self.call, every):
             for found in some:
-                # Another one may have been waited for since it was found: leaders move, topics are deleted.
+                # Time may have passed since it was found: leaders move, topics are deleted.
                 current = found if self._is_current(found) else await self._find(found.topic_partition)
                 if current is None or not current.share.can_acquire(self.limits):
                     continue
@@ -483,21 +510,21 @@ class _Fetching:
                     partition_index=found.topic_partition[1], records=b""
                 )
                 if isinstance(read, Refused):
-                    # Its start was deleted: the next fetch begins behind that, and this one is over.
+                    # The records at its position were deleted: the next fetch begins behind them, and this one ends.
                     share.stretches.begin_at(partition.log_start_offset)
                     is_over = True
                 elif len(read.records):
                     size += len(read.records)
                     reads.append((current, offset, read))
-        if not is_over and (not reads or (size < request.min_bytes and node.now < deadline)):
+        if not is_over and (not reads or (size < request.min_bytes and api.clock.now < deadline)):
             return False
         left = request.max_records
-        async for some_reads in node.turns.share(self.call, reads):
+        async for some_reads in api.turns.share(self.call, reads):
             for found, offset, read in some_reads:
                 if left <= 0:
                     return True
                 if not self._is_current(found) or found.share.next_offset != offset:
-                    # It has gone to others since it was read.
+                    # Other members have acquired the records since.
                     self.news.look_again()
                     continue
                 acquired = self._acquire(found.topic_partition, found.share, read, left)
@@ -506,14 +533,14 @@ class _Fetching:
         return is_over
 
     def _is_current(self, found: _Found) -> bool:
-        """Whether this broker leads the partition still, and knows it by the same share partition."""
+        """Whether this broker still leads the partition, with the same share partition."""
         return self.shares.known(found.share.key, found.partition) is found.share
 
     def _acquire(
         self, topic_partition: TopicPartition, share: SharePartition, read: ReadResult, max_records: int
     ) -> list[Acquired]:
         stretches = share.stretches
-        # Where compaction has left records out, the first batch begins behind what was asked for.
+        # After a compaction the first batch may begin behind the requested offset.
         begin = max(share.next_offset, parse_batch(read.records).base_offset)
         enough = begin + max_records + stretches.end - stretches.start
         every = _up_to(read.records, enough)
@@ -525,7 +552,7 @@ class _Fetching:
             batch_size=self.request.batch_size,
             strict=self.request.share_acquire_mode == STRICT,
             limits=self.limits,
-            now=self.node.now,
+            now=self.api.clock.now,
         )
         self.shares.watch(share)
         if acquired:
@@ -543,14 +570,14 @@ class _Fetching:
             partition_index=index, error_code=refused.error, error_message=refused.message, records=b""
         )
         if refused.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            found = _leader(self.node, self.call, topic_id, index)
+            found = self.api.leader(self.call, topic_id, index)
             if found is not None:
                 data.current_leader = LeaderIdAndEpoch(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
                 found.tell_endpoint(self.leaders, NodeEndpoint)
         return data
 
     def _is_news(self, topic_partition: TopicPartition, data: PartitionData) -> bool:
-        """Whether the answer of a session that goes on names this partition; it is then no longer due."""
+        """Whether the response of a session must hold this partition, which is no longer due then."""
         partition = self.session.partitions.get(topic_partition)
         has_failed = data.error_code != ErrorCode.NONE
         is_news = bool(len(data.records or b"")) or has_failed or (partition is not None and partition.is_due)
@@ -561,7 +588,7 @@ class _Fetching:
     def answer(
         self, asked: Sequence[_Asked], outcomes: dict[TopicPartition, Outcome], *, is_first: bool
     ) -> ShareFetchResponse:
-        """Only what has news, but for the first answer of a session."""
+        """The response: only partitions with news, or all in the first one of a session."""
         if not is_first and self.session.epoch != self.epoch:
             error = ErrorCode.INVALID_SHARE_SESSION_EPOCH
             return ShareFetchResponse(error_code=error, acquisition_lock_timeout_ms=self.limits.lock_ms)
@@ -600,7 +627,7 @@ def _up_to(records: memoryview, offset: int) -> list[Batch]:
 
 
 def _aborted(every: Sequence[Batch], ranges: Sequence[tuple[int, int]]) -> set[int]:
-    """The base offsets of batches that were aborted, by the list that a reader of committed records is given."""
+    """The base offsets of aborted batches, by the list of aborted transactions of a read_committed read."""
     if not ranges:
         return set()
     waiting = sorted(ranges, key=lambda each: each[1], reverse=True)
@@ -619,7 +646,7 @@ def _aborted(every: Sequence[Batch], ranges: Sequence[tuple[int, int]]) -> set[i
 
 
 def _slice(records: memoryview, every: Sequence[Batch], first: int, last: int) -> memoryview:
-    """The whole batches that hold these records; one alone as it was read, with what is cut behind it, as in Kafka."""
+    """The whole batches with these records. A single batch that is cut off is returned as it was read, as in Kafka."""
     if whole_size_at(records, every[0].size) is None:
         return records
     begin = end = 0

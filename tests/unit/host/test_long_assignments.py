@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from odradek.share.shard import initialize_state
+from odradek.share.state_client import ShareStateClient
 from odradek.sim import World
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -87,12 +87,14 @@ def test_the_states_of_many_topics_with_a_partition_each_begin_in_parts(monkeypa
         counts.append(0)
         return step(*arguments)
 
+    initialize = ShareStateClient.initialize
+
     async def begins(*arguments: Any) -> Any:
         counts[-1] += 1
-        return await initialize_state(*arguments)
+        return await initialize(*arguments)
 
     monkeypatch.setattr(node, "step", steps)
-    monkeypatch.setattr("odradek.group.share.state_calls.initialize_state", begins)
+    monkeypatch.setattr(ShareStateClient, "initialize", begins)
     client.ask(ShareGroupHeartbeatRequest(group_id="s", member_id="m", subscribed_topic_names=names), 1)
     world.run()
     assert TOPICS == sum(counts)

@@ -10,12 +10,9 @@ from odradek.broker import Node
 from odradek.group.classic import api as groups
 from odradek.group.consumer import api as consumer_groups
 from odradek.group.offsets import api as offsets
-from odradek.group.share import api as share_groups
 from odradek.group.streams import api as streams_groups
 from odradek.host.call import Call
 from odradek.host.router import BROKER_ROUTES, ROUTES
-from odradek.share import fetch as share_fetch
-from odradek.share import state_api as share_state
 from odradek.telemetry import api as telemetry
 from odradek.wire.registry import ApiKey
 
@@ -35,20 +32,8 @@ SERVED: dict[ApiKey, Callable[[Node, Call], Coroutine[object, None, Struct | Non
     ApiKey.STREAMS_GROUP_HEARTBEAT: streams_groups.streams_group_heartbeat,
     ApiKey.STREAMS_GROUP_DESCRIBE: streams_groups.streams_group_describe,
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: streams_groups.streams_group_topology_description_update,
-    ApiKey.SHARE_GROUP_HEARTBEAT: share_groups.share_group_heartbeat,
-    ApiKey.SHARE_GROUP_DESCRIBE: share_groups.share_group_describe,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: telemetry.get_telemetry_subscriptions,
     ApiKey.PUSH_TELEMETRY: telemetry.push_telemetry,
-    ApiKey.SHARE_FETCH: share_fetch.share_fetch,
-    ApiKey.SHARE_ACKNOWLEDGE: share_fetch.share_acknowledge,
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE: share_state.initialize_share_group_state,
-    ApiKey.READ_SHARE_GROUP_STATE: share_state.read_share_group_state,
-    ApiKey.WRITE_SHARE_GROUP_STATE: share_state.write_share_group_state,
-    ApiKey.DELETE_SHARE_GROUP_STATE: share_state.delete_share_group_state,
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: share_state.read_share_group_state_summary,
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share_groups.describe_share_group_offsets,
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: share_groups.alter_share_group_offsets,
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: share_groups.delete_share_group_offsets,
 }
 
 

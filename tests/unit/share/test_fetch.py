@@ -10,7 +10,7 @@ from tests.unit.host.test_long_requests import others_served
 
 from odradek.faults.one_line import rule
 from odradek.metadata.image import ResourceType
-from odradek.share.shard import write_state
+from odradek.share.state_client import ShareStateClient
 from odradek.sim import SimClient, World
 from odradek.sim.world.client import Answer
 from odradek.wire.errors import ErrorCode
@@ -278,11 +278,13 @@ def test_what_is_not_known_any_more_is_not_given_back(monkeypatch: pytest.Monkey
     assert {0: [(0, 0)], 1: [(0, 0)]} == {index: offsets(data) for index, data in told(taken).items()}
     told_of: list[int] = []
 
-    async def written(node: Any, key: Any, what: Any) -> Any:
-        told_of.append(key.partition)
-        return await write_state(node, key, what)
+    write = ShareStateClient.write
 
-    monkeypatch.setattr("odradek.share.leader.write_state", written)
+    async def written(client: ShareStateClient, key: Any, what: Any) -> Any:
+        told_of.append(key.partition)
+        return await write(client, key, what)
+
+    monkeypatch.setattr(ShareStateClient, "write", written)
     held = reader.world.arm(rule(ApiKey.WRITE_SHARE_GROUP_STATE, hold=True))
     reader.client.close()
     reader.world.run()

@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from odradek.access.acls import AclOperation, AclResource
-from odradek.access.guards.parts import DENIED, NO_OPERATIONS, TEXTS, denied, resource_name, serve_part
+from odradek.access.guards.parts import DENIED, NO_OPERATIONS, denied, resource_name, serve_part
 from odradek.group.classic.api import names_no_protocol
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
-from odradek.wire.messages.describe_share_group_offsets_response import (
-    DescribeShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsResponsePartition,
-    DescribeShareGroupOffsetsResponseTopic,
-)
 from odradek.wire.messages.join_group_response import JoinGroupResponse
 from odradek.wire.messages.offset_fetch_response import (
     OffsetFetchResponse,
@@ -38,7 +32,6 @@ if TYPE_CHECKING:
     from odradek.wire.messages.consumer_group_describe_response import (
         DescribedGroup as DescribedConsumerGroup,
     )
-    from odradek.wire.messages.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequestTopic
     from odradek.wire.messages.list_groups_response import ListGroupsResponse
     from odradek.wire.messages.share_group_describe_response import (
         DescribedGroup as DescribedShareGroup,
@@ -53,7 +46,6 @@ __all__ = [
     "join",
     "list_groups",
     "of_assigned_topics",
-    "of_shared_topics",
     "of_topology",
     "offset_fetch",
     "subscribed",
@@ -164,48 +156,6 @@ def _topics_of(subtopology: Any) -> Iterator[str]:
     yield from subtopology.repartition_sink_topics
     for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
         yield topic.name
-
-
-async def with_topic_ids(authority: Authority, node: Node, call: Call, serve: Serve) -> AlterShareGroupOffsetsResponse:
-    """Offsets of share groups are answered with the ids of topics, also of those that are refused."""
-    response: AlterShareGroupOffsetsResponse = await serve(node, call)
-    for answer in response.responses:
-        topic = node.image.topic(answer.topic_name)
-        if topic is not None:
-            answer.topic_id = topic.id
-    return response
-
-
-async def of_shared_topics(
-    authority: Authority, node: Node, call: Call, serve: Serve
-) -> DescribeShareGroupOffsetsResponse:
-    """DESCRIBE of each topic: those that are named and refused are told so, the others left out."""
-    groups = []
-    hidden: dict[str, list[DescribeShareGroupOffsetsResponseTopic]] = {}
-    for group in call.request.groups:
-        if group.topics is not None:
-            refused = [topic for topic in group.topics if not authority.allows(call, DESCRIBE, TOPIC, topic.topic_name)]
-            hidden[group.group_id] = [_refused_offsets(topic) for topic in refused]
-            group = replace(group, topics=[topic for topic in group.topics if topic not in refused])
-        groups.append(group)
-    response: DescribeShareGroupOffsetsResponse = await serve_part(serve, node, call, "groups", groups)
-    for answer in response.groups:
-        answer.topics = [each for each in answer.topics if authority.allows(call, DESCRIBE, TOPIC, each.topic_name)]
-        if answer.error_code == ErrorCode.NONE:
-            answer.topics += hidden.get(answer.group_id, [])
-    return response
-
-
-def _refused_offsets(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupOffsetsResponseTopic:
-    return DescribeShareGroupOffsetsResponseTopic(
-        topic_name=topic.topic_name,
-        partitions=[
-            DescribeShareGroupOffsetsResponsePartition(
-                partition_index=index, start_offset=-1, error_code=FORBIDDEN_TOPIC, error_message=TEXTS[FORBIDDEN_TOPIC]
-            )
-            for index in topic.partitions
-        ],
-    )
 
 
 # ---------------------------------------------------------------------- OffsetFetch

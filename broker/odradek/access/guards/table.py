@@ -12,11 +12,8 @@ from typing import Any
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.guards import groups
 from odradek.access.guards.parts import (
-    DENIED,
-    TEXTS,
     Guard,
     in_series,
-    of_cluster,
     of_entries,
     whole,
 )
@@ -56,29 +53,6 @@ GUARDS: Mapping[ApiKey, Guard | None] = {
         groups.describe_streams, groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
     ),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: _MEMBER,
-    ApiKey.SHARE_GROUP_HEARTBEAT: in_series(_MEMBER, groups.subscribed),
-    ApiKey.SHARE_GROUP_DESCRIBE: in_series(
-        groups.of_assigned_topics, groups.with_group_operations, of_entries("group_ids", "groups", DESCRIBE, GROUP)
-    ),
-    ApiKey.SHARE_FETCH: _MEMBER,
-    ApiKey.SHARE_ACKNOWLEDGE: _MEMBER,
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE: of_cluster(AclOperation.CLUSTER_ACTION),
-    ApiKey.READ_SHARE_GROUP_STATE: of_cluster(AclOperation.CLUSTER_ACTION),
-    ApiKey.WRITE_SHARE_GROUP_STATE: of_cluster(AclOperation.CLUSTER_ACTION),
-    ApiKey.DELETE_SHARE_GROUP_STATE: of_cluster(AclOperation.CLUSTER_ACTION),
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: of_cluster(AclOperation.CLUSTER_ACTION),
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: in_series(
-        groups.of_shared_topics, of_entries("groups", "groups", DESCRIBE, GROUP)
-    ),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: in_series(
-        whole(READ, GROUP, _group, message=TEXTS[DENIED[GROUP]]),
-        groups.with_topic_ids,
-        of_entries("topics", "responses", READ, tells=True),
-    ),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: in_series(
-        whole(DELETE, GROUP, _group, message=TEXTS[DENIED[GROUP]]),
-        of_entries("topics", "responses", READ, tells=True),
-    ),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: None,
     ApiKey.PUSH_TELEMETRY: None,
 }

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from odradek.core.machine import Refused
 from odradek.group.api import GROUP_OPERATIONS, group_shard, refusal
 from odradek.host.coordinators import HasCoordinators
-from odradek.host.seams import HasTurns
-from odradek.share.asking import AsksShares
+from odradek.host.seams import HasClock, HasConfig, HasMetadata, HasTurns
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
@@ -33,6 +32,7 @@ from odradek.wire.messages.sync_group_response import SyncGroupResponse
 if TYPE_CHECKING:
     from odradek.group.shard import GroupShard
     from odradek.host.call import Call
+    from odradek.share.state_client import ShareStateClient
     from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
     from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
     from odradek.wire.messages.heartbeat_request import HeartbeatRequest
@@ -53,8 +53,11 @@ __all__ = [
 ]
 
 
-class Node(AsksShares, HasCoordinators, HasTurns, Protocol):
+class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasTurns, Protocol):
     """What these routes touch of their broker."""
+
+    @property
+    def share_states(self) -> ShareStateClient: ...
 
 
 NULL_PROTOCOL_FROM = 7
@@ -181,7 +184,7 @@ async def _forget_shares(node: Node, shard: GroupShard, group_id: str) -> Refuse
         return states
     from odradek.group.share.state_calls import delete_states  # few clusters have share groups
 
-    return next(iter((await delete_states(node, states)).values()), None)
+    return next(iter((await delete_states(node.share_states, node.turns, states)).values()), None)
 
 
 async def _delete(node: Node, call: Call, group_id: str) -> DeletableGroupResult:

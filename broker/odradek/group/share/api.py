@@ -10,22 +10,40 @@ A cluster without the feature share.version answers UNSUPPORTED_VERSION.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from odradek.access.acls import AclOperation, AclResource
+from odradek.access.needs import (
+    DENIED,
+    NO_OPERATIONS,
+    TEXTS,
+    allowed,
+    allowed_on_each,
+    asks,
+    denied,
+    in_series,
+    serve_part,
+)
 from odradek.core.machine import Refused
 from odradek.group.api import decided, described, group_shard, refusal
 from odradek.group.share.state_calls import begin_states, delete_states
-from odradek.host.coordinators import HasCoordinators
-from odradek.host.seams import HasMetadata, HasTurns
+from odradek.host.endpoint import Serve, endpoint
 from odradek.metadata.features import SHARE_VERSION
-from odradek.share.asking import AsksShares
-from odradek.share.shard import summary_of_state
 from odradek.share.state import NO_COUNT, NO_OFFSET, ShareKey
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.alter_share_group_offsets_response import (
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
+)
+from odradek.wire.messages.apis import (
+    ALTER_SHARE_GROUP_OFFSETS,
+    DELETE_SHARE_GROUP_OFFSETS,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    SHARE_GROUP_DESCRIBE,
+    SHARE_GROUP_HEARTBEAT,
 )
 from odradek.wire.messages.delete_share_group_offsets_response import (
     DeleteShareGroupOffsetsResponse,
@@ -44,7 +62,17 @@ from odradek.wire.messages.share_group_heartbeat_response import ShareGroupHeart
 from odradek.wire.registry import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.access.authority import Authority
+    from odradek.core.clock import Clock
+    from odradek.core.turns import Turns
     from odradek.host.call import Call
+    from odradek.host.coordinators import Coordinators
+    from odradek.host.metadata import Metadata
+    from odradek.host.peers import Peers
+    from odradek.host.router import Router
+    from odradek.host.settings import Settings
+    from odradek.metadata.image import MetadataImage
+    from odradek.share.state_client import ShareStateClient
     from odradek.wire.messages.alter_share_group_offsets_request import (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsRequestTopic,
@@ -55,250 +83,420 @@ if TYPE_CHECKING:
         DescribeShareGroupOffsetsRequestGroup,
         DescribeShareGroupOffsetsRequestTopic,
     )
+    from odradek.wire.messages.share_group_describe_request import ShareGroupDescribeRequest
     from odradek.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 
-__all__ = [
-    "alter_share_group_offsets",
-    "delete_share_group_offsets",
-    "describe_share_group_offsets",
-    "serves_share_groups",
-    "share_group_describe",
-    "share_group_heartbeat",
-]
+__all__ = ["ShareGroupApi", "serves_share_groups"]
 
 
-class Node(AsksShares, HasCoordinators, HasTurns, Protocol):
-    """What these routes touch of their broker."""
-
-
+READ, DELETE, DESCRIBE = AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE
+GROUP, TOPIC = AclResource.GROUP, AclResource.TOPIC
 LATEST = -1
 NO_LAG = -1
 UNKNOWN = "This server does not host this topic-partition."
 NO_OFFSETS = "There is no offset information to delete."
 UNEXPECTED = "The server experienced an unexpected error when processing the request."
+HIDDEN_TOPIC = "The group has described topic(s) that the client is not authorized to describe."
 UNKNOWN_PARTITION = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN)
 
 
-def serves_share_groups(node: HasMetadata) -> bool:
+def serves_share_groups(image: MetadataImage) -> bool:
     """Whether the cluster has share groups."""
-    return node.image.feature(SHARE_VERSION) > 0
+    return image.feature(SHARE_VERSION) > 0
 
 
-# ---------------------------------------------------------------------- members
+@asks("DESCRIBE on each topic that the member subscribes to")
+async def _subscribed(
+    authority: Authority,
+    call: Call[ShareGroupHeartbeatRequest],
+    serve: Serve[ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse],
+) -> ShareGroupHeartbeatResponse:
+    names = call.request.subscribed_topic_names or ()
+    if not all(authority.allows(call, DESCRIBE, TOPIC, name) for name in names):
+        return denied(call, DENIED[TOPIC], ShareGroupHeartbeatResponse)
+    return await serve(call)
 
 
-async def share_group_heartbeat(node: Node, call: Call) -> ShareGroupHeartbeatResponse:
-    """Join, stay or leave; answered with what has changed for the member."""
-    request: ShareGroupHeartbeatRequest = call.request
-    if not serves_share_groups(node):
-        return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    client_id, host = call.client_id or "", f"/{call.host}"
-    outcome = await decided(
-        node, request.group_id, lambda machine: machine.share_heartbeat(request, client_id, host, node.now)
-    )
-    if isinstance(outcome, Refused):
-        return ShareGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
-    return outcome
-
-
-async def share_group_describe(node: Node, call: Call) -> ShareGroupDescribeResponse:
-    """Say who the members of groups are, and what they read from."""
-    groups = await described(
-        node,
-        call,
-        DescribedGroup,
-        lambda machine, group_id: machine.describe_share_group(group_id),
-        served=serves_share_groups(node),
-    )
-    return ShareGroupDescribeResponse(groups=groups)
-
-
-# ---------------------------------------------------------------------- offsets
-
-
-async def describe_share_group_offsets(node: Node, call: Call) -> DescribeShareGroupOffsetsResponse:
-    """Say where groups have got to, as the share coordinator knows it."""
-    request: DescribeShareGroupOffsetsRequest = call.request
-    response = DescribeShareGroupOffsetsResponse()
-    for group in request.groups:
-        response.groups.append(await _offsets_of(node, call, group))
+@asks("DESCRIBE on each topic that is assigned in the group")
+async def _assigned_topics(
+    authority: Authority,
+    call: Call[ShareGroupDescribeRequest],
+    serve: Serve[ShareGroupDescribeRequest, ShareGroupDescribeResponse],
+) -> ShareGroupDescribeResponse:
+    response = await serve(call)
+    for group in response.groups:
+        names = {each.topic_name for member in group.members for each in member.assignment.topic_partitions}
+        if not all(authority.allows(call, DESCRIBE, TOPIC, name) for name in names):
+            group.error_code, group.error_message = DENIED[TOPIC], HIDDEN_TOPIC
+            group.group_state = group.assignor_name = ""
+            group.group_epoch = group.assignment_epoch = 0
+            group.members, group.authorized_operations = [], NO_OPERATIONS
     return response
 
 
-async def _offsets_of(
-    node: Node, call: Call, asked: DescribeShareGroupOffsetsRequestGroup
-) -> DescribeShareGroupOffsetsResponseGroup:
-    answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
-    if not serves_share_groups(node):
-        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
-        return answer
-    shard = group_shard(node, asked.group_id, empty_allowed=True)
-    known = shard if isinstance(shard, Refused) else shard.machine.share.known_partitions(asked.group_id)
-    if isinstance(known, Refused):
-        answer.error_code, answer.error_message = refusal(known), known.message
-        return answer
-    if asked.topics is None:
-        for topic_id, indexes in known.items():
-            topic = node.image.topic_by_id(topic_id)
-            if topic is not None:
-                answer.topics.append(await _offsets_of_topic(node, call, asked.group_id, topic.name, sorted(indexes)))
-        return answer
-    if any(not topic.partitions and node.image.topic(topic.topic_name) is not None for topic in asked.topics):
-        # As in Kafka, which asks the share coordinator for none of the partitions and fails.
-        answer.error_code, answer.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED
-        return answer
-    for name, wanted in _wanted(node, asked.topics):
-        answer.topics.append(await _offsets_of_topic(node, call, asked.group_id, name, wanted))
-    return answer
+@asks("")
+async def _with_operations(
+    authority: Authority,
+    call: Call[ShareGroupDescribeRequest],
+    serve: Serve[ShareGroupDescribeRequest, ShareGroupDescribeResponse],
+) -> ShareGroupDescribeResponse:
+    """Set the operations that the client may do to each group, if it asks for them."""
+    response = await serve(call)
+    for group in response.groups:
+        if group.authorized_operations != NO_OPERATIONS:
+            group.authorized_operations = authority.operations(call, GROUP, group.group_id)
+    return response
 
 
-def _wanted(node: Node, topics: list[DescribeShareGroupOffsetsRequestTopic]) -> Iterator[tuple[str, list[int]]]:
-    """What is asked for: topics that are not there one by one, the others and their partitions once each."""
-    known: dict[str, dict[int, None]] = {}
-    for topic in topics:
-        if node.image.topic(topic.topic_name) is None:
-            yield topic.topic_name, topic.partitions
-        else:
-            known.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
-    for name, indexes in known.items():
-        yield name, list(indexes)
+@asks("DESCRIBE on each topic")
+async def _described_topics(
+    authority: Authority,
+    call: Call[DescribeShareGroupOffsetsRequest],
+    serve: Serve[DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse],
+) -> DescribeShareGroupOffsetsResponse:
+    """Topics that are named and refused are answered with the error; others without the permission are left out."""
+    groups = []
+    hidden: dict[str, list[DescribeShareGroupOffsetsResponseTopic]] = {}
+    for group in call.request.groups:
+        if group.topics is not None:
+            refused = [each for each in group.topics if not authority.allows(call, DESCRIBE, TOPIC, each.topic_name)]
+            hidden[group.group_id] = [_refused_offsets(topic) for topic in refused]
+            group = replace(group, topics=[topic for topic in group.topics if topic not in refused])
+        groups.append(group)
+    response = await serve_part(serve, call, lambda request: request.groups, groups)
+    for answer in response.groups:
+        answer.topics = [each for each in answer.topics if authority.allows(call, DESCRIBE, TOPIC, each.topic_name)]
+        if answer.error_code == ErrorCode.NONE:
+            answer.topics += hidden.get(answer.group_id, [])
+    return response
 
 
-async def _offsets_of_topic(
-    node: Node, call: Call, group_id: str, name: str, indexes: list[int]
-) -> DescribeShareGroupOffsetsResponseTopic:
-    topic = node.image.topic(name)
-    if topic is None:
-        nothing = [
-            DescribeShareGroupOffsetsResponsePartition(partition_index=i, start_offset=NO_OFFSET) for i in indexes
-        ]
-        return DescribeShareGroupOffsetsResponseTopic(topic_name=name, partitions=nothing)
-    partitions = []
-    async for some in node.turns.share(call, indexes):
-        partitions += [await _offset_of(node, ShareKey(group_id, topic.id, index), name) for index in some]
-    return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic.id, partitions=partitions)
-
-
-async def _offset_of(node: Node, key: ShareKey, topic: str) -> DescribeShareGroupOffsetsResponsePartition:
-    summary = await summary_of_state(node, key)
-    if isinstance(summary, Refused):
-        return DescribeShareGroupOffsetsResponsePartition(
-            partition_index=key.partition,
-            start_offset=NO_OFFSET,
-            error_code=summary.error,
-            error_message=summary.message,
-        )
-    answer = DescribeShareGroupOffsetsResponsePartition(
-        partition_index=key.partition, start_offset=summary.start_offset, leader_epoch=summary.leader_epoch, lag=NO_LAG
-    )
-    if summary.start_offset != NO_OFFSET and summary.complete_count != NO_COUNT:
-        end = await _end_offset(node, topic, key.partition)
-        answer.lag = NO_LAG if end is None else end - summary.start_offset - summary.complete_count
-    return answer
-
-
-async def _end_offset(node: Node, topic: str, index: int) -> int | None:
-    """Where a partition ends, wherever it is led; None if that cannot be known now."""
-    registered = node.image.partition(topic, index)
-    if registered is None or not node.image.is_alive(registered.leader):
-        return None
-    asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=index, timestamp=LATEST)])
-    response = await node.peers.call(
-        registered.leader,
-        ApiKey.LIST_OFFSETS,
-        node.router.newest(ApiKey.LIST_OFFSETS),
-        ListOffsetsRequest(replica_id=-1, topics=[asked]),
-        ListOffsetsResponse,
-        deadline=node.now + node.config.request_timeout_ms,
-    )
-    if response is None:
-        return None
-    found = response.topics[0].partitions[0]
-    return found.offset if found.error_code == ErrorCode.NONE else None
-
-
-async def alter_share_group_offsets(node: Node, call: Call) -> AlterShareGroupOffsetsResponse:
-    """Have a group without members begin anew at these offsets."""
-    request: AlterShareGroupOffsetsRequest = call.request
-    if not serves_share_groups(node):
-        return AlterShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    shard = group_shard(node, request.group_id, empty_allowed=True)
-    if isinstance(shard, Refused):
-        return AlterShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
-    share = shard.machine.share
-    outcome = await shard.decided(share.alter_offsets(request.group_id, _known_offsets(node, request.topics)))
-    if isinstance(outcome, Refused):
-        return AlterShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
-    failures = await begin_states(shard, outcome)
-    answers: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
-    for asked in request.topics:
-        topic = node.image.topic(asked.topic_name)
-        if topic is None and not asked.partitions:
-            continue
-        topic_id = bytes(16) if topic is None else topic.id
-        answer = answers.setdefault(
-            asked.topic_name, AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name, topic_id=topic_id)
-        )
-        for partition in asked.partitions:
-            index = partition.partition_index
-            known = index in outcome.offsets.get(topic_id, {})
-            failure = failures.get((topic_id, index)) if known else UNKNOWN_PARTITION
-            answer.partitions.append(
-                AlterShareGroupOffsetsResponsePartition(
-                    partition_index=index,
-                    error_code=ErrorCode.NONE if failure is None else failure.error,
-                    error_message=None if failure is None else failure.message,
-                )
+def _refused_offsets(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupOffsetsResponseTopic:
+    error = DENIED[TOPIC]
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        partitions=[
+            DescribeShareGroupOffsetsResponsePartition(
+                partition_index=index, start_offset=NO_OFFSET, error_code=error, error_message=TEXTS[error]
             )
-    return AlterShareGroupOffsetsResponse(responses=list(answers.values()))
+            for index in topic.partitions
+        ],
+    )
 
 
-def _known_offsets(node: Node, topics: list[AlterShareGroupOffsetsRequestTopic]) -> dict[bytes, dict[int, int]]:
-    """The offsets by topic id and index, of partitions that exist; a topic that exists is there without any, too."""
-    offsets: dict[bytes, dict[int, int]] = {}
-    for asked in topics:
-        topic = node.image.topic(asked.topic_name)
-        if topic is None:
-            continue
-        known = offsets.setdefault(topic.id, {})
-        for partition in asked.partitions:
-            if partition.partition_index in topic.partitions:
-                known[partition.partition_index] = partition.start_offset
-    return offsets
-
-
-async def delete_share_group_offsets(node: Node, call: Call) -> DeleteShareGroupOffsetsResponse:
-    """Have a group without members forget these topics."""
-    request: DeleteShareGroupOffsetsRequest = call.request
-    if not serves_share_groups(node):
-        return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    shard = group_shard(node, request.group_id, empty_allowed=True)
-    if isinstance(shard, Refused):
-        return DeleteShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
-    asked = [(each.topic_name, node.image.topic(each.topic_name)) for each in request.topics]
-    topic_ids = list(dict.fromkeys(topic.id for _, topic in asked if topic is not None))
-    share = shard.machine.share
-    outcome = await shard.decided(share.delete_offsets(request.group_id, topic_ids))
-    if isinstance(outcome, Refused):
-        return DeleteShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
-    failures = await delete_states(node, outcome)
-    failed = {topic_id: failure for (topic_id, _), failure in failures.items()}
-    forgotten = [topic_id for topic_id in outcome.offsets if topic_id not in failed]
-    if forgotten:
-        await shard.decided(share.offsets_deleted(request.group_id, forgotten))
-    response = DeleteShareGroupOffsetsResponse()
-    deleted: dict[bytes, DeleteShareGroupOffsetsResponseTopic] = {}
-    for name, topic in asked:
-        answer = DeleteShareGroupOffsetsResponseTopic(topic_name=name)
-        if topic is not None and topic.id in outcome.offsets:
-            # Each of these is answered once, the others as often as they are named.
-            deleted[topic.id] = answer
+@asks("")
+async def _with_topic_ids(
+    authority: Authority,
+    call: Call[AlterShareGroupOffsetsRequest],
+    serve: Serve[AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse],
+) -> AlterShareGroupOffsetsResponse:
+    """Add the topic ids to all topics, also to those that are refused."""
+    response = await serve(call)
+    for answer in response.responses:
+        topic = authority.metadata.image.topic(answer.topic_name)
+        if topic is not None:
             answer.topic_id = topic.id
-            if topic.id in failed:
-                answer.error_code, answer.error_message = failed[topic.id].error, failed[topic.id].message
-            continue
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        answer.error_message = UNKNOWN if topic is None else NO_OFFSETS
-        response.responses.append(answer)
-    response.responses += deleted.values()
     return response
+
+
+class ShareGroupApi:
+    """ShareGroupHeartbeat, ShareGroupDescribe, and DescribeShareGroupOffsets, Alter… and Delete…."""
+
+    def __init__(
+        self,
+        coordinators: Coordinators,
+        states: ShareStateClient,
+        *,
+        peers: Peers,
+        router: Router,
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+        turns: Turns,
+    ) -> None:
+        self.coordinators = coordinators
+        self.turns = turns
+        self._states = states
+        self._peers = peers
+        self._router = router
+        self._metadata = metadata
+        self._settings = settings
+        self._clock = clock
+
+    @endpoint(
+        SHARE_GROUP_HEARTBEAT,
+        needs=in_series(allowed(READ, GROUP, of=lambda request: request.group_id), _subscribed),
+        lowest=1,
+    )
+    async def share_group_heartbeat(self, call: Call[ShareGroupHeartbeatRequest]) -> ShareGroupHeartbeatResponse:
+        """ShareGroupHeartbeat: join, stay or leave; the response has the changes for the member."""
+        request = call.request
+        if not serves_share_groups(self._metadata.image):
+            return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        client_id, host = call.client_id or "", f"/{call.host}"
+        outcome = await decided(
+            self, request.group_id, lambda machine: machine.share_heartbeat(request, client_id, host, self._clock.now)
+        )
+        if isinstance(outcome, Refused):
+            return ShareGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
+        return outcome
+
+    @endpoint(
+        SHARE_GROUP_DESCRIBE,
+        needs=in_series(
+            _assigned_topics,
+            _with_operations,
+            allowed_on_each(
+                DESCRIBE,
+                GROUP,
+                asked=lambda request: request.group_ids,
+                answered=lambda response: response.groups,
+                name=lambda group: group,
+            ),
+        ),
+        lowest=1,
+    )
+    async def share_group_describe(self, call: Call[ShareGroupDescribeRequest]) -> ShareGroupDescribeResponse:
+        """ShareGroupDescribe: the members of groups, and their assignments."""
+        groups = await described(
+            self,
+            call,
+            DescribedGroup,
+            lambda machine, group_id: machine.describe_share_group(group_id),
+            served=serves_share_groups(self._metadata.image),
+        )
+        return ShareGroupDescribeResponse(groups=groups)
+
+    @endpoint(
+        DESCRIBE_SHARE_GROUP_OFFSETS,
+        needs=in_series(
+            _described_topics,
+            allowed_on_each(
+                DESCRIBE,
+                GROUP,
+                asked=lambda request: request.groups,
+                answered=lambda response: response.groups,
+                name=lambda group: group.group_id,
+            ),
+        ),
+    )
+    async def describe_share_group_offsets(
+        self, call: Call[DescribeShareGroupOffsetsRequest]
+    ) -> DescribeShareGroupOffsetsResponse:
+        """DescribeShareGroupOffsets: the positions of groups, from the share coordinator."""
+        request = call.request
+        response = DescribeShareGroupOffsetsResponse()
+        for group in request.groups:
+            response.groups.append(await self._offsets_of(call, group))
+        return response
+
+    async def _offsets_of(
+        self, call: Call[DescribeShareGroupOffsetsRequest], asked: DescribeShareGroupOffsetsRequestGroup
+    ) -> DescribeShareGroupOffsetsResponseGroup:
+        answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
+        if not serves_share_groups(self._metadata.image):
+            answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+            return answer
+        shard = group_shard(self, asked.group_id, empty_allowed=True)
+        known = shard if isinstance(shard, Refused) else shard.machine.share.known_partitions(asked.group_id)
+        if isinstance(known, Refused):
+            answer.error_code, answer.error_message = refusal(known), known.message
+            return answer
+        if asked.topics is None:
+            for topic_id, indexes in known.items():
+                topic = self._metadata.image.topic_by_id(topic_id)
+                if topic is not None:
+                    answer.topics.append(
+                        await self._offsets_of_topic(call, asked.group_id, topic.name, sorted(indexes))
+                    )
+            return answer
+        if any(
+            not topic.partitions and self._metadata.image.topic(topic.topic_name) is not None for topic in asked.topics
+        ):
+            # As in Kafka, which asks the share coordinator for no partition and fails.
+            answer.error_code, answer.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED
+            return answer
+        for name, wanted in self._wanted(asked.topics):
+            answer.topics.append(await self._offsets_of_topic(call, asked.group_id, name, wanted))
+        return answer
+
+    def _wanted(self, topics: list[DescribeShareGroupOffsetsRequestTopic]) -> Iterator[tuple[str, list[int]]]:
+        """Topics with their partitions: those that do not exist one by one, the others once each."""
+        known: dict[str, dict[int, None]] = {}
+        for topic in topics:
+            if self._metadata.image.topic(topic.topic_name) is None:
+                yield topic.topic_name, topic.partitions
+            else:
+                known.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
+        for name, indexes in known.items():
+            yield name, list(indexes)
+
+    async def _offsets_of_topic(
+        self, call: Call[DescribeShareGroupOffsetsRequest], group_id: str, name: str, indexes: list[int]
+    ) -> DescribeShareGroupOffsetsResponseTopic:
+        topic = self._metadata.image.topic(name)
+        if topic is None:
+            nothing = [
+                DescribeShareGroupOffsetsResponsePartition(partition_index=i, start_offset=NO_OFFSET) for i in indexes
+            ]
+            return DescribeShareGroupOffsetsResponseTopic(topic_name=name, partitions=nothing)
+        partitions = []
+        async for some in self.turns.share(call, indexes):
+            partitions += [await self._offset_of(ShareKey(group_id, topic.id, index), name) for index in some]
+        return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic.id, partitions=partitions)
+
+    async def _offset_of(self, key: ShareKey, topic: str) -> DescribeShareGroupOffsetsResponsePartition:
+        summary = await self._states.summary(key)
+        if isinstance(summary, Refused):
+            return DescribeShareGroupOffsetsResponsePartition(
+                partition_index=key.partition,
+                start_offset=NO_OFFSET,
+                error_code=summary.error,
+                error_message=summary.message,
+            )
+        answer = DescribeShareGroupOffsetsResponsePartition(
+            partition_index=key.partition,
+            start_offset=summary.start_offset,
+            leader_epoch=summary.leader_epoch,
+            lag=NO_LAG,
+        )
+        if summary.start_offset != NO_OFFSET and summary.complete_count != NO_COUNT:
+            end = await self._end_offset(topic, key.partition)
+            answer.lag = NO_LAG if end is None else end - summary.start_offset - summary.complete_count
+        return answer
+
+    async def _end_offset(self, topic: str, index: int) -> int | None:
+        """The end offset of a partition, from its leader; None if it cannot be reached."""
+        registered = self._metadata.image.partition(topic, index)
+        if registered is None or not self._metadata.image.is_alive(registered.leader):
+            return None
+        asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=index, timestamp=LATEST)])
+        response = await self._peers.call(
+            registered.leader,
+            ApiKey.LIST_OFFSETS,
+            self._router.newest(ApiKey.LIST_OFFSETS),
+            ListOffsetsRequest(replica_id=-1, topics=[asked]),
+            ListOffsetsResponse,
+            deadline=self._clock.now + self._settings.config.request_timeout_ms,
+        )
+        if response is None:
+            return None
+        found = response.topics[0].partitions[0]
+        return found.offset if found.error_code == ErrorCode.NONE else None
+
+    @endpoint(
+        ALTER_SHARE_GROUP_OFFSETS,
+        needs=in_series(
+            allowed(READ, GROUP, of=lambda request: request.group_id, message=TEXTS[DENIED[GROUP]]),
+            _with_topic_ids,
+            allowed_on_each(
+                READ,
+                TOPIC,
+                asked=lambda request: request.topics,
+                answered=lambda response: response.responses,
+                name=lambda topic: topic.topic_name,
+                tells=True,
+            ),
+        ),
+    )
+    async def alter_share_group_offsets(
+        self, call: Call[AlterShareGroupOffsetsRequest]
+    ) -> AlterShareGroupOffsetsResponse:
+        """AlterShareGroupOffsets: a group without members starts again at these offsets."""
+        request = call.request
+        if not serves_share_groups(self._metadata.image):
+            return AlterShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        shard = group_shard(self, request.group_id, empty_allowed=True)
+        if isinstance(shard, Refused):
+            return AlterShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
+        share = shard.machine.share
+        outcome = await shard.decided(share.alter_offsets(request.group_id, self._known_offsets(request.topics)))
+        if isinstance(outcome, Refused):
+            return AlterShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
+        failures = await begin_states(shard, self._states, self.turns, outcome)
+        answers: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
+        for asked in request.topics:
+            topic = self._metadata.image.topic(asked.topic_name)
+            if topic is None and not asked.partitions:
+                continue
+            topic_id = bytes(16) if topic is None else topic.id
+            answer = answers.setdefault(
+                asked.topic_name, AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name, topic_id=topic_id)
+            )
+            for partition in asked.partitions:
+                index = partition.partition_index
+                known = index in outcome.offsets.get(topic_id, {})
+                failure = failures.get((topic_id, index)) if known else UNKNOWN_PARTITION
+                answer.partitions.append(
+                    AlterShareGroupOffsetsResponsePartition(
+                        partition_index=index,
+                        error_code=ErrorCode.NONE if failure is None else failure.error,
+                        error_message=None if failure is None else failure.message,
+                    )
+                )
+        return AlterShareGroupOffsetsResponse(responses=list(answers.values()))
+
+    def _known_offsets(self, topics: list[AlterShareGroupOffsetsRequestTopic]) -> dict[bytes, dict[int, int]]:
+        """Offsets of existing partitions, by topic id and index; an existing topic is there even without offsets."""
+        offsets: dict[bytes, dict[int, int]] = {}
+        for asked in topics:
+            topic = self._metadata.image.topic(asked.topic_name)
+            if topic is None:
+                continue
+            known = offsets.setdefault(topic.id, {})
+            for partition in asked.partitions:
+                if partition.partition_index in topic.partitions:
+                    known[partition.partition_index] = partition.start_offset
+        return offsets
+
+    @endpoint(
+        DELETE_SHARE_GROUP_OFFSETS,
+        needs=in_series(
+            allowed(DELETE, GROUP, of=lambda request: request.group_id, message=TEXTS[DENIED[GROUP]]),
+            allowed_on_each(
+                READ,
+                TOPIC,
+                asked=lambda request: request.topics,
+                answered=lambda response: response.responses,
+                name=lambda topic: topic.topic_name,
+                tells=True,
+            ),
+        ),
+    )
+    async def delete_share_group_offsets(
+        self, call: Call[DeleteShareGroupOffsetsRequest]
+    ) -> DeleteShareGroupOffsetsResponse:
+        """DeleteShareGroupOffsets: delete these topics from a group without members."""
+        request = call.request
+        if not serves_share_groups(self._metadata.image):
+            return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        shard = group_shard(self, request.group_id, empty_allowed=True)
+        if isinstance(shard, Refused):
+            return DeleteShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
+        asked = [(each.topic_name, self._metadata.image.topic(each.topic_name)) for each in request.topics]
+        topic_ids = list(dict.fromkeys(topic.id for _, topic in asked if topic is not None))
+        share = shard.machine.share
+        outcome = await shard.decided(share.delete_offsets(request.group_id, topic_ids))
+        if isinstance(outcome, Refused):
+            return DeleteShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
+        failures = await delete_states(self._states, self.turns, outcome)
+        failed = {topic_id: failure for (topic_id, _), failure in failures.items()}
+        forgotten = [topic_id for topic_id in outcome.offsets if topic_id not in failed]
+        if forgotten:
+            await shard.decided(share.offsets_deleted(request.group_id, forgotten))
+        response = DeleteShareGroupOffsetsResponse()
+        deleted: dict[bytes, DeleteShareGroupOffsetsResponseTopic] = {}
+        for name, topic in asked:
+            answer = DeleteShareGroupOffsetsResponseTopic(topic_name=name)
+            if topic is not None and topic.id in outcome.offsets:
+                # Each of these is answered once, the others as often as the request names them.
+                deleted[topic.id] = answer
+                answer.topic_id = topic.id
+                if topic.id in failed:
+                    answer.error_code, answer.error_message = failed[topic.id].error, failed[topic.id].message
+                continue
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answer.error_message = UNKNOWN if topic is None else NO_OFFSETS
+            response.responses.append(answer)
+        response.responses += deleted.values()
+        return response

@@ -1,4 +1,4 @@
-"""What a group coordinator has the share coordinator do: begin with the partitions of a group, and forget them."""
+"""Calls of a group coordinator to share coordinators: initialize and delete the state of a group's partitions."""
 
 from __future__ import annotations
 
@@ -6,46 +6,44 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.core.machine import Answered, Refused
-from odradek.share.asking import AsksShares
-from odradek.share.shard import delete_state, initialize_state
 from odradek.share.state import ShareKey
 
 if TYPE_CHECKING:
     from odradek.core.machine import Decision
+    from odradek.core.turns import Turns
     from odradek.group.coordinator import GroupCoordinator
     from odradek.group.share.states import ShareStates
+    from odradek.share.state_client import ShareStateClient
 
 __all__ = ["begin_states", "delete_states", "initialize_shares"]
 
 T = TypeVar("T")
 ASKED_AT_ONCE = 20
-"""How many partitions the share coordinator is asked about before others may go on."""
+"""Number of calls to the share coordinator before other requests get a turn."""
 Failures = dict[tuple[bytes, int], Refused]
 
 
 class Sharing(Protocol):
-    """A group coordinator, as it is asked about its share groups."""
+    """The part of a group coordinator that is used here."""
 
     resigned: bool
 
-    @property
-    def node(self) -> AsksShares: ...
     @property
     def machine(self) -> GroupCoordinator: ...
     async def decided(self, decision: Decision[T]) -> T | Refused: ...
 
 
-async def initialize_shares(shard: Sharing, group_id: str) -> None:
-    """Tell the share coordinator of the partitions that a group has come to read."""
-    # What the group is to begin with may not be committed yet.
+async def initialize_shares(shard: Sharing, client: ShareStateClient, turns: Turns, group_id: str) -> None:
+    """Initialize the partitions that a group has begun to read."""
+    # The record with these partitions may not be committed yet.
     share = shard.machine.share
     states = await shard.decided(Answered(share.initializing(group_id)))
     if states is not None and not isinstance(states, Refused):
-        await begin_states(shard, states)
+        await begin_states(shard, client, turns, states)
 
 
-async def begin_states(shard: Sharing, states: ShareStates) -> Failures:
-    """Have the share coordinator begin with these partitions, and the group know of it; what failed, and why."""
+async def begin_states(shard: Sharing, client: ShareStateClient, turns: Turns, states: ShareStates) -> Failures:
+    """Initialize the state of these partitions, and note it in the group; returns the failures."""
     failures: Failures = {}
     done: dict[bytes, set[int]] = defaultdict(set)
     failed: dict[bytes, set[int]] = defaultdict(set)
@@ -55,8 +53,8 @@ async def begin_states(shard: Sharing, states: ShareStates) -> Failures:
             key = ShareKey(states.group_id, topic_id, index)
             count += 1
             if not count % ASKED_AT_ONCE:
-                await shard.node.turns.breathe_behind()
-            refused = await initialize_state(shard.node, key, states.state_epoch, offset)
+                await turns.breathe_behind()
+            refused = await client.initialize(key, states.state_epoch, offset)
             if refused is None:
                 done[topic_id].add(index)
             else:
@@ -70,16 +68,16 @@ async def begin_states(shard: Sharing, states: ShareStates) -> Failures:
     return failures
 
 
-async def delete_states(node: AsksShares, states: ShareStates) -> Failures:
-    """Have the share coordinator forget these partitions; what failed, and why."""
+async def delete_states(client: ShareStateClient, turns: Turns, states: ShareStates) -> Failures:
+    """Delete the state of these partitions; returns the failures."""
     failures: Failures = {}
     count = 0
     for topic_id, offsets in states.offsets.items():
         for index in offsets:
             count += 1
             if not count % ASKED_AT_ONCE:
-                await node.turns.breathe_behind()
-            refused = await delete_state(node, ShareKey(states.group_id, topic_id, index))
+                await turns.breathe_behind()
+            refused = await client.delete(ShareKey(states.group_id, topic_id, index))
             if refused is not None:
                 failures[topic_id, index] = refused
     return failures
