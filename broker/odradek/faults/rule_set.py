@@ -13,13 +13,14 @@ from odradek.faults.faults import Faults
 from odradek.faults.faults import Node as FaultyNode
 from odradek.faults.model import Rule, RuleError, Step
 from odradek.host.router import HasRouter, Router
-from odradek.host.serving import HasFaults
 
 __all__ = ["RuleSet"]
 
 
-class Node(FaultyNode, HasFaults, HasRouter, Protocol):
+class Node(FaultyNode, HasRouter, Protocol):
     """A broker that is to consult the rules."""
+
+    faults: Faults | None
 
 
 Act = Callable[[int, Callable[[], None]], None]

@@ -18,9 +18,8 @@ from odradek.host.meter import Metered
 from odradek.host.outbox import HasOutbox
 from odradek.host.router import Handler, HasRouter
 from odradek.host.seams import HasClock, HasConfig, HasKernel, HasLog, HasTimers, HasTurns
+from odradek.host.serving import HasQuotas, begin
 from odradek.host.serving import Node as ServingNode
-from odradek.host.serving import begin
-from odradek.limits.piece import HasQuotas
 from odradek.wire.errors import EncodeError
 from odradek.wire.registry import ApiKey
 

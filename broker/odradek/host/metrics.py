@@ -9,8 +9,7 @@ from odradek.host.coordinators import HasCoordinators
 from odradek.host.counters import Counters
 from odradek.host.exchange import HasConnections
 from odradek.host.seams import HasPartitions, HasPurgatory, HasStore
-from odradek.limits.piece import HasQuotas
-from odradek.txn.verification_metrics import BUCKETS_MS
+from odradek.host.serving import HasQuotas
 
 if TYPE_CHECKING:
     from odradek.txn.admission import Admission
@@ -78,10 +77,4 @@ class Metrics(Counters):
 
     def verification_time_buckets(self) -> list[tuple[float, int]]:
         """Verifications by how long they took: pairs of an upper bound (ms) and the number up to it."""
-        counted = 0
-        buckets: list[tuple[float, int]] = []
-        counts = self._node.admission.verifier.metrics.counts
-        for bound, count in zip((*BUCKETS_MS, float("inf")), counts, strict=True):
-            counted += count
-            buckets.append((bound, counted))
-        return buckets
+        return self._node.admission.verifier.metrics.buckets()

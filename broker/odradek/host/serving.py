@@ -5,29 +5,75 @@ Where it is answered, that is told too.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Coroutine, Iterable
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from odradek.core.machine import Fact
 from odradek.host.bodies import Kept, kept_frame, kept_message
 from odradek.host.call import Call
+from odradek.host.meter import Meter
 from odradek.host.request_facts import RequestFact, ResponseFact
 from odradek.host.router import Handler
 from odradek.host.seams import HasClock, HasCounters, HasFacts
 from odradek.wire.error_fields import first_error
 
-if TYPE_CHECKING:
-    from odradek.faults.faults import Faults
+__all__ = [
+    "HasFaults",
+    "HasQuotas",
+    "Interceptor",
+    "Limits",
+    "Node",
+    "Telling",
+    "begin",
+    "tell_request",
+    "tell_response",
+]
 
-__all__ = ["HasFaults", "Node", "Telling", "begin", "tell_request", "tell_response"]
+
+class Interceptor(Protocol):
+    """The rules of the cluster at one broker (`odradek.faults.faults`), as the serving of a request meets them."""
+
+    @property
+    def postpones(self) -> bool:
+        """Whether the request that `intercepts` has just taken is served later."""
+
+    def intercepts(self, call: Call) -> bool:
+        """Whether a rule takes this request; `serve` must follow if so."""
+
+    def serve(self, handler: Handler, call: Call) -> Coroutine[Any, Any, Any]:
+        """Serve the request that `intercepts` has just taken, as its rule says."""
 
 
 class HasFaults(Protocol):
-    """What the rules of the cluster do at this node; None where there are none."""
+    """The rules of the cluster at this broker; None while there are none."""
 
-    faults: Faults | None
+    @property
+    def faults(self) -> Interceptor | None: ...
+
+
+class Limits(Protocol):
+    """The limits of clients (`odradek.limits.quotas`), as the serving of a request meets them."""
+
+    def meter(self, size: int) -> Meter:
+        """Begin to measure a request of so many bytes."""
+
+    def served(self, call: Call, response: Any) -> tuple[Any, int]:
+        """The answer to a request that was served, and how long its client has to wait then (ms)."""
+
+    def written(self, call: Call) -> None:
+        """The answer has been written."""
+
+    def throttles(self) -> Iterable[tuple[str, str, str, int, int]]:
+        """The limit, user, client id, how often it had to wait, and how long together (ms)."""
+
+
+class HasQuotas(Protocol):
+    """The limits of clients; None in a cluster that never had any."""
+
+    @property
+    def quotas(self) -> Limits | None: ...
 
 
 class Telling(HasClock, HasFacts, Protocol):

@@ -6,6 +6,7 @@ Kafka shows a histogram and a rate; whoever reads these numbers twice has both.
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import accumulate
 
 __all__ = ["BUCKETS_MS", "VerificationMetrics"]
 
@@ -37,3 +38,7 @@ class VerificationMetrics:
         self.duration_ms_sum += duration_ms
         self.duration_ms_max = max(self.duration_ms_max, duration_ms)
         self.counts[bisect_left(BUCKETS_MS, duration_ms)] += 1
+
+    def buckets(self) -> list[tuple[float, int]]:
+        """Pairs of an upper bound (ms) and the number of answers that took no longer."""
+        return list(zip((*BUCKETS_MS, float("inf")), accumulate(self.counts), strict=True))
