@@ -142,7 +142,7 @@ class ShareCoordinator(Machine[Prune]):
             after = replace(state, snapshot_epoch=epoch, batches=laid, written=now, updates=0)
             return after, snapshot_record(key, after)
         after = replace(state, batches=laid, written=now, updates=state.updates + 1)
-        return after, update_record(key, state, batches)
+        return after, update_record(key, state, laid_over((), batches, state.start_offset))
 
     # ------------------------------------------------------------------ group coordinators
 

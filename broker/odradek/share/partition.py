@@ -309,7 +309,15 @@ class SharePartition:
 
     def _release(self, stretches: Iterable[Stretch], limits: Limits) -> Change | None:
         held = [each for each in stretches if each.state is Delivery.ACQUIRED and not each.pending]
-        return self._change([(each, _outcome(AckType.RELEASE, each, limits)) for each in held]) if held else None
+        if not held:
+            return None
+        start = self.stretches.start
+        return self._change(
+            [
+                (each, Delivery.ARCHIVED if each.last < start else _outcome(AckType.RELEASE, each, limits))
+                for each in held
+            ]
+        )
 
     def next_deadline(self) -> int | None:
         """When the next lock ends (ms)."""
@@ -327,7 +335,7 @@ class SharePartition:
         for stretch, state in changed:
             stretch.pending = True
             ended.append((stretch.first, stretch.last, state))
-            if state in (Delivery.ACKNOWLEDGED, Delivery.ARCHIVED):
+            if state in (Delivery.ACKNOWLEDGED, Delivery.ARCHIVED) and stretch.first >= self.stretches.start:
                 complete += stretch.size
             before = batches[-1] if batches else None
             if (
@@ -345,6 +353,7 @@ class SharePartition:
     def settled(self, change: Change, *, kept: bool) -> None:
         """The share coordinator knows of the change, or could not be told: then everything is as before."""
         for first, last, state in change.stretches:
+            self.stretches.unlock_gone(first, last, kept=kept)
             # Whoever has asked for a part of it meanwhile was refused, and has cut it.
             for stretch in self.stretches.within(first, last):
                 stretch.pending = False

@@ -62,7 +62,10 @@ def _first(stretch: Stretch) -> int:
 
 
 class Stretches:
-    """The stretches from `start` up to `end`, which is the first offset that was never acquired."""
+    """The stretches from `start` up to `end`, which is the first offset that was never acquired.
+
+    Records that a member has stay locked when they go from the log, and hold the start back until they are given back.
+    """
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -70,9 +73,14 @@ class Stretches:
         self.complete = 0
         """How many of the records are done with."""
         self._all: list[Stretch] = []
+        self._gone: list[Stretch] = []
+        """Records before the start that are still locked."""
+        self._last_gone = -1
+        """The last record that was counted when some of these went; -1 where none are locked."""
 
     def __iter__(self) -> Iterator[Stretch]:
-        return iter(self._all)
+        yield from self._gone
+        yield from self._all
 
     def append(self, stretch: Stretch) -> None:
         """Records behind all others."""
@@ -110,6 +118,14 @@ class Stretches:
             at += 1
         return found
 
+    def unlock_gone(self, first: int, last: int, *, kept: bool) -> None:
+        """The share coordinator knows that these are given back, or could not be told; it is about what is gone."""
+        for each in self._gone:
+            if first <= each.first and each.last <= last:
+                each.pending = False
+        if kept:
+            self._gone = [each for each in self._gone if not (first <= each.first and each.last <= last)]
+
     def cut(self, first: int, last: int) -> list[Stretch]:
         """The stretches that are exactly these records: those at the ends are cut."""
         self._cut_before(first)
@@ -140,7 +156,13 @@ class Stretches:
         return next((each.first for each in self._all if each.is_free), self.end)
 
     def move_on(self) -> None:
-        """What is done with at the start is no longer counted."""
+        """What is done with at the start is no longer counted, unless records are locked before it."""
+        if self._gone:
+            return
+        if not self._all and self._last_gone >= 0:
+            # As in Kafka, which then goes on behind the last record that it has counted, wherever the log begins.
+            self.start = self.end = self._last_gone + 1
+        self._last_gone = -1
         done = 0
         for each in self._all:
             if not each.is_terminal or each.pending:
@@ -158,5 +180,8 @@ class Stretches:
         gone = [each for each in self._all if each.last < offset]
         self.complete -= sum(each.size for each in gone if each.is_terminal)
         self._all = self._all[len(gone) :]
+        self._gone += [each for each in gone if each.state is Delivery.ACQUIRED]
+        if self._gone and gone:
+            self._last_gone = gone[-1].last
         self.start = offset
         self.end = max(self.end, offset)

@@ -134,7 +134,48 @@ def test_the_log_may_begin_within_a_gap() -> None:
     share.stretches.begin_at(3)
     assert (3, 0) == (share.stretches.start, share.stretches.complete)
     done(share, "a", said(5, 6, AckType.ACCEPT))
+    assert (3, 2) == (share.stretches.start, share.stretches.complete)
+    assert given_back(share, "a") == [StateBatch(0, 1, Delivery.ARCHIVED, 1)]
     assert 7 == share.stretches.start
+
+
+def given_back(share: SharePartition, member: str, *, kept: bool = True) -> list[StateBatch]:
+    """What is told of the records of a member that goes."""
+    change = share.release(member, LIMITS)
+    assert change is not None
+    share.settled(change, kept=kept)
+    return list(change.batches)
+
+
+def test_records_that_are_gone_are_given_back_once_and_nobody_gets_them() -> None:
+    share = partition()
+    acquire(share, "a", ReadBatch(0, 1))
+    acquire(share, "b", ReadBatch(2, 3))
+    share.stretches.begin_at(5)
+
+    assert given_back(share, "b", kept=False) == [StateBatch(2, 3, Delivery.ARCHIVED, 1)]
+    assert given_back(share, "b") == [StateBatch(2, 3, Delivery.ARCHIVED, 1)]
+    assert share.release("b", LIMITS) is None
+    assert 5 == share.stretches.start
+    assert share.next_deadline() is not None
+    # Behind the last of them, as in Kafka: whoever reads there finds the start of the log once more.
+    assert given_back(share, "a") == [StateBatch(0, 1, Delivery.ARCHIVED, 1)]
+    assert (4, 4) == (share.stretches.start, share.next_offset)
+    assert share.next_deadline() is None
+    assert share.stretches.complete == 0
+
+
+def test_what_is_being_told_of_records_while_they_go_ends_their_lock() -> None:
+    share = partition()
+    acquire(share, "a", ReadBatch(0, 3))
+    change = share.acknowledge("a", [said(0, 3, AckType.ACCEPT)], LIMITS, 0)
+    assert isinstance(change, Change)
+    share.stretches.begin_at(2)
+
+    share.settled(change, kept=True)
+
+    assert share.release("a", LIMITS) is None
+    assert (4, 0) == (share.stretches.start, share.stretches.complete)
 
 
 def test_records_that_were_released_and_are_compacted_away_are_for_nobody() -> None:
