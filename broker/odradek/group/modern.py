@@ -1,10 +1,12 @@
-"""What groups of consumers (KIP-848) and of streams (KIP-1071) have in common: members with epochs, and their targets.
+"""What groups of the newer protocols have in common: members with epochs, and their targets.
 
-The log has all of it but the times; a subclass folds the records of its protocol and knows what its members hold.
+Consumer groups (KIP-848) and streams groups (KIP-1071) also have static members, and members that give something up;
+share groups (KIP-932) have neither. The log has all of it but the times; a subclass knows what its members hold.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
 from odradek.group.times import Times
@@ -14,6 +16,7 @@ __all__ = [
     "JOINING_EPOCH",
     "LEAVING_EPOCH",
     "LEAVING_STATIC_EPOCH",
+    "MembersAndTargets",
     "ModernGroup",
     "ModernMember",
 ]
@@ -24,6 +27,16 @@ JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 LEAVING_STATIC_EPOCH = -2
 """The epoch of a static member that is away for a while; what it has waits for it."""
+
+
+class OfAGroup(Protocol):
+    """A member of any kind of group."""
+
+    @property
+    def member_id(self) -> str: ...
+
+
+A = TypeVar("A", bound=OfAGroup)
 
 
 class ModernMember(Protocol):
@@ -49,30 +62,56 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-class ModernGroup(Generic[M, T, K]):
-    """Members `M`, the target `T` of each, the epochs of both; times are of a member for a reason `K`."""
+class MembersAndTargets(ABC, Generic[A, T]):
+    """Members `A`, the target `T` of each, and the epochs of both."""
 
-    def __init__(self, group_id: str, no_target: T, *, first_epoch: int = FIRST_EPOCH) -> None:
+    def __init__(self, group_id: str, *, first_epoch: int = FIRST_EPOCH) -> None:
         self.group_id = group_id
-        self._no_target = no_target
         self.epoch = first_epoch
         self.metadata_hash = 0
         self.assignment_epoch = first_epoch
         self.assignment_timestamp = 0
-        self.members: dict[str, M] = {}
-        self.static_members: dict[str, str] = {}
+        self.members: dict[str, A] = {}
         self.targets: dict[str, T] = {}
-
-        self.times: Times[tuple[str, K]] = Times()
-        """When the time of a member is over (ms), and which."""
-        self.slow_epochs: dict[str, int] = {}
-        """In which epoch a member was asked to give something up: another epoch shows that it has."""
         self.hashed_offset: int | None = None
         """As of which metadata the hash was compared last."""
 
     @property
     def is_empty(self) -> bool:
         return not self.members
+
+    @abstractmethod
+    def fold_member(self, member: A) -> None:
+        """A member as it is from now on."""
+
+    @abstractmethod
+    def fold_no_member(self, member_id: str) -> None:
+        """It is gone, and its times with it."""
+
+    @abstractmethod
+    def fold_no_assignment(self, member_id: str) -> None:
+        """The member has nothing any more: it is about to go."""
+
+    def fold_target(self, member_id: str, target: T | None) -> None:
+        """What a member shall have from now on; None: nobody knows."""
+        if target is None:
+            self.targets.pop(member_id, None)
+        else:
+            self.targets[member_id] = target
+
+
+class ModernGroup(MembersAndTargets[M, T], Generic[M, T, K]):
+    """A group of consumers or of streams; times are of a member for a reason `K`."""
+
+    def __init__(self, group_id: str, no_target: T, *, first_epoch: int = FIRST_EPOCH) -> None:
+        super().__init__(group_id, first_epoch=first_epoch)
+        self._no_target = no_target
+        self.static_members: dict[str, str] = {}
+
+        self.times: Times[tuple[str, K]] = Times()
+        """When the time of a member is over (ms), and which."""
+        self.slow_epochs: dict[str, int] = {}
+        """In which epoch a member was asked to give something up: another epoch shows that it has."""
 
     @property
     def is_reconciled(self) -> bool:
@@ -114,10 +153,3 @@ class ModernGroup(Generic[M, T, K]):
         """These times of a member do not count any more."""
         for reason in reasons:
             self.times.drop((member_id, reason))
-
-    def fold_target(self, member_id: str, target: T | None) -> None:
-        """What a member shall have from now on; None: nobody knows."""
-        if target is None:
-            self.targets.pop(member_id, None)
-        else:
-            self.targets[member_id] = target

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from odradek.group.consumer.member import JOINING_EPOCH, NO_PARTITIONS, Partitions
-from odradek.group.modern import FIRST_EPOCH
+from odradek.group.modern import LEAVING_EPOCH, MembersAndTargets
 from odradek.group.times import Times
 
 __all__ = ["KnownTopic", "ShareGroup", "ShareGroupState", "ShareMember", "StatePartitions"]
@@ -56,28 +57,16 @@ class StatePartitions(Struct, frozen=True):
         return not (self.initializing or self.initialized or self.deleting)
 
 
-class ShareGroup:
+class ShareGroup(MembersAndTargets[ShareMember, Partitions]):
     """Members, what each shall have, and the epochs of both."""
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp = 0
-        self.members: dict[str, ShareMember] = {}
-        self.targets: dict[str, Partitions] = {}
+        super().__init__(group_id)
         self.states: StatePartitions | None = None
         """None until the log has a record of it."""
 
         self.times: Times[str] = Times()
         """When the session of a member is over (ms)."""
-        self.hashed_offset: int | None = None
-        """As of which metadata the hash was compared last."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
 
     @property
     def state(self) -> ShareGroupState:
@@ -104,3 +93,20 @@ class ShareGroup:
         """What the log says, and nothing else."""
         epochs = self.epoch, self.metadata_hash, self.assignment_epoch, self.assignment_timestamp
         return epochs, dict(self.members), dict(self.targets), self.states
+
+    # ------------------------------------------------------------------ folding
+
+    def fold_member(self, member: ShareMember) -> None:
+        """A member as it is from now on."""
+        self.members[member.member_id] = member
+
+    def fold_no_member(self, member_id: str) -> None:
+        """It is gone, and its session with it."""
+        self.members.pop(member_id, None)
+        self.times.drop(member_id)
+
+    def fold_no_assignment(self, member_id: str) -> None:
+        """The member has nothing any more: it is about to go."""
+        member = self.members.get(member_id)
+        if member is not None:
+            self.fold_member(replace(member, epoch=LEAVING_EPOCH, previous_epoch=LEAVING_EPOCH, assigned=NO_PARTITIONS))
