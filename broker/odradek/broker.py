@@ -72,9 +72,13 @@ if TYPE_CHECKING:
     from odradek.data.log_offsets import LogOffsetsApi
     from odradek.data.produce import ProduceApi
     from odradek.faults.faults import Faults
+    from odradek.group.classic.api import GroupApi
+    from odradek.group.consumer.api import ConsumerGroupApi
+    from odradek.group.offsets.api import OffsetApi
     from odradek.group.offsets.txn_api import TxnOffsetApi
     from odradek.group.shard import GroupShard
     from odradek.group.share.api import ShareGroupApi
+    from odradek.group.streams.api import StreamsGroupApi
     from odradek.group.streams.internal_topics import StreamsTopics
     from odradek.host.call import Serve
     from odradek.host.cluster_spec import ClusterSpec
@@ -100,6 +104,7 @@ if TYPE_CHECKING:
     from odradek.share.shard import ShareShard
     from odradek.share.state_api import ShareStateApi
     from odradek.share.state_client import ShareStateClient
+    from odradek.telemetry.api import TelemetryApi
     from odradek.telemetry.telemetry import Telemetry
     from odradek.txn.admission import Admission
     from odradek.txn.api import TransactionApi
@@ -491,12 +496,18 @@ class Node:
         """Has topics made for Kafka Streams applications; imported by the first that needs one."""
         from odradek.group.streams.internal_topics import StreamsTopics
 
-        return StreamsTopics(self)
+        return StreamsTopics(self.peers, settings=self.settings, clock=self.clock, kernel=self.kernel)
 
     def _group_shard(self, partition: Partition) -> GroupShard:
         from odradek.group.shard import GroupShard
 
-        return GroupShard(self, partition)
+        return GroupShard(
+            self.shard_parts,
+            partition,
+            metadata=self.metadata,
+            random=self.random,
+            share_states=lambda: self.share_states,
+        )
 
     def _transaction_shard(self, partition: Partition) -> TransactionShard:
         from odradek.txn.shard import TransactionShard
@@ -833,6 +844,58 @@ class Families:
             turns=node.turns,
             counters=node.metrics,
         )
+
+    # ------------------------------------------------------------------ groups
+
+    @cached_property
+    def groups(self) -> GroupApi:
+        from odradek.group.classic.api import GroupApi
+
+        node = self._node
+        return GroupApi(node.coordinators, share_states=lambda: node.share_states, clock=node.clock, turns=node.turns)
+
+    @cached_property
+    def consumer_groups(self) -> ConsumerGroupApi:
+        from odradek.group.consumer.api import ConsumerGroupApi
+
+        node = self._node
+        return ConsumerGroupApi(
+            node.coordinators,
+            authority=node.authority,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+            turns=node.turns,
+        )
+
+    @cached_property
+    def streams_groups(self) -> StreamsGroupApi:
+        from odradek.group.streams.api import StreamsGroupApi
+
+        node = self._node
+        return StreamsGroupApi(
+            node.coordinators,
+            node.streams_topics,
+            authority=node.authority,
+            metadata=node.metadata,
+            settings=node.settings,
+            clock=node.clock,
+            turns=node.turns,
+        )
+
+    @cached_property
+    def offsets(self) -> OffsetApi:
+        from odradek.group.offsets.api import OffsetApi
+
+        node = self._node
+        return OffsetApi(node.coordinators, metadata=node.metadata, clock=node.clock, turns=node.turns)
+
+    @cached_property
+    def telemetry(self) -> TelemetryApi:
+        from odradek.telemetry.api import TelemetryApi
+
+        node = self._node
+        return TelemetryApi(node.telemetry, node.connections, node.settings)
 
     @cached_property
     def txn_offsets(self) -> TxnOffsetApi:

@@ -1,28 +1,25 @@
-"""What holds for a group: its own configs, within the bounds of the broker, before those of the broker."""
+"""The settings of a group: its own configs, within the bounds of the broker, before those of the broker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from odradek.config.keys import INT_MAX, LONG_MAX
 from odradek.group.consumer.settings import ConsumerSettings, MigrationPolicy
 from odradek.group.share.settings import ShareSettings
 from odradek.group.streams.settings import StreamsSettings
-from odradek.host.seams import HasConfig, HasMetadata
 from odradek.metadata.image import ResourceType
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
+    from odradek.host.metadata import Metadata
+    from odradek.host.settings import Settings
 
 __all__ = ["Resolved", "consumer_settings", "share_settings", "streams_settings"]
 
 S = TypeVar("S")
-
-
-class Node(HasConfig, HasMetadata, Protocol):
-    """Where configs are looked up."""
 
 
 class Resolved(Generic[S]):
@@ -31,20 +28,23 @@ class Resolved(Generic[S]):
     Most groups have no configs of their own, and what is resolved last is what is asked for next.
     """
 
-    def __init__(self, node: Node, resolve: Callable[[Config, Mapping[str, str]], S]) -> None:
-        self._node = node
+    def __init__(
+        self, settings: Settings, metadata: Metadata, resolve: Callable[[Config, Mapping[str, str]], S]
+    ) -> None:
+        self._settings = settings
+        self._metadata = metadata
         self._resolve = resolve
         self._last: tuple[Config, Mapping[str, str], S] | None = None
 
     def __call__(self, group_id: str) -> S:
-        config, own = self._node.config, self._node.image.config(ResourceType.GROUP, group_id)
+        config, own = self._settings.config, self._metadata.image.config(ResourceType.GROUP, group_id)
         last = self._last
         # Neither is ever changed: what has changed is another object.
         if last is not None and last[0] is config and last[1] is own:
             return last[2]
-        settings = self._resolve(config, own)
-        self._last = config, own, settings
-        return settings
+        resolved = self._resolve(config, own)
+        self._last = config, own, resolved
+        return resolved
 
 
 def _number(own: Mapping[str, str], key: str, default: int, low: int, high: int) -> int:

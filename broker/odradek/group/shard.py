@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from odradek.core.machine import Answered, Decision, Refused
@@ -12,12 +12,15 @@ from odradek.group.consumer.settings import Surroundings
 from odradek.group.coordinator import GroupCoordinator
 from odradek.group.settings import Resolved, consumer_settings, share_settings, streams_settings
 from odradek.group.work import ExpireOffsets, InitializeShares, Work
-from odradek.host.seams import HasMetadata, HasRandom
-from odradek.host.shard import Shard, ShardNode
+from odradek.host.shard import Shard, ShardParts
 from odradek.records.compression import Compression
 from odradek.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from odradek.core.rng import Rng
+    from odradek.group.share.state_calls import Failures
+    from odradek.group.share.states import ShareStates
+    from odradek.host.metadata import Metadata
     from odradek.log.partition import Partition
     from odradek.share.state_client import ShareStateClient
 
@@ -26,36 +29,39 @@ __all__ = ["GroupShard"]
 T = TypeVar("T")
 
 
-class Node(ShardNode, HasMetadata, HasRandom, Protocol):
-    """What a group coordinator touches of its broker."""
-
-    @property
-    def share_states(self) -> ShareStateClient: ...
-
-
 class GroupShard(Shard[Work]):
     """A coordinator over a partition of `__consumer_offsets`, not loaded yet."""
 
-    def __init__(self, node: Node, partition: Partition) -> None:
+    def __init__(
+        self,
+        parts: ShardParts,
+        partition: Partition,
+        *,
+        metadata: Metadata,
+        random: Rng,
+        share_states: Callable[[], ShareStateClient],
+    ) -> None:
+        """`share_states`: the client of share coordinators; imported by the first share group."""
+        settings = parts.settings
         around = Surroundings(
-            topics=lambda: node.image,
-            settings=Resolved(node, consumer_settings),
-            streams=Resolved(node, streams_settings),
-            share_settings=Resolved(node, share_settings),
-            member_id=lambda: urlsafe_b64encode(_random_uuid(node).bytes).decode().rstrip("="),
+            topics=lambda: metadata.image,
+            settings=Resolved(settings, metadata, consumer_settings),
+            streams=Resolved(settings, metadata, streams_settings),
+            share_settings=Resolved(settings, metadata, share_settings),
+            member_id=lambda: urlsafe_b64encode(_random_uuid(random).bytes).decode().rstrip("="),
         )
-        suffix = lambda: str(_random_uuid(node))  # noqa: E731 - a name for what the next lines are handed
+        suffix = lambda: str(_random_uuid(random))  # noqa: E731 - a name for what the next lines are handed
+        self._share_states = share_states
         self._begin: Callable[[], GroupCoordinator] = lambda: GroupCoordinator(
-            node.config, member_suffix=suffix, surroundings=around
+            settings.config, member_suffix=suffix, surroundings=around
         )
         self.machine = GroupCoordinator(
-            node.config, member_suffix=suffix, surroundings=around, as_committed=self._as_committed
+            settings.config, member_suffix=suffix, surroundings=around, as_committed=self._as_committed
         )
         self._committed: tuple[GroupCoordinator, int] | None = None
         """A coordinator that has folded what is committed up to an offset, while the machine is ahead of that."""
-        self.node = node
-        super().__init__(node.shard_parts, partition, self.machine)
-        self.compression = Compression(node.config.offsets_topic_compression_codec)
+        super().__init__(parts, partition, self.machine)
+        self.compression = Compression(settings.config.offsets_topic_compression_codec)
 
     async def decided(self, decision: Decision[T]) -> T | Refused:
         """What was decided about a group of a newer protocol, told when it is committed.
@@ -79,8 +85,8 @@ class GroupShard(Shard[Work]):
         if not self.waits_for_replicas:
             return ErrorCode.NONE
         partition = self.partition
-        deadline = self.node.now + self.write_timeout_ms
-        return await self.node.replication.committed(partition, partition.log.end_offset, deadline=deadline)
+        deadline = self._clock.now + self.write_timeout_ms
+        return await self._replication.committed(partition, partition.log.end_offset, deadline=deadline)
 
     def _as_committed(self) -> GroupCoordinator:
         folded, mark = self._committed or (self._begin(), 0)
@@ -99,20 +105,34 @@ class GroupShard(Shard[Work]):
     @property
     def write_timeout_ms(self) -> int:
         """Kafka's timeout of all that a group coordinator writes."""
-        return self.node.config.offsets_commit_timeout_ms
+        return self._settings.config.offsets_commit_timeout_ms
 
     async def perform(self, work: Work) -> None:
         """Go on with a rebalance, resolve patterns, let offsets expire, or tell the share coordinator."""
         if isinstance(work, InitializeShares):
-            from odradek.group.share.state_calls import initialize_shares  # few clusters have share groups
-
-            await initialize_shares(self, self.node.share_states, self._turns, work.group_id)
+            await self._initialize_shares(work.group_id)
         elif isinstance(work, ExpireOffsets):
-            while await self.carry_out(self.machine.expire_offsets(self.node.now)) is True:
-                await self.node.turns.breathe_behind()
+            while await self.carry_out(self.machine.expire_offsets(self._clock.now)) is True:
+                await self._turns.breathe_behind()
         else:
-            await self.carry_out(self.machine.perform(work, self.node.now))
+            await self.carry_out(self.machine.perform(work, self._clock.now))
+
+    async def _initialize_shares(self, group_id: str) -> None:
+        """Have the share coordinator begin with the partitions that a share group has come to read."""
+        # What the group is to begin with may not be committed yet.
+        states = await self.decided(Answered(self.machine.share.initializing(group_id)))
+        if states is not None and not isinstance(states, Refused):
+            await self.begin_states(states)
+
+    async def begin_states(self, states: ShareStates) -> Failures:
+        """Have the share coordinator begin with these partitions, and the group know of it; what failed, and why."""
+        from odradek.group.share.state_calls import begin_states  # few clusters have share groups
+
+        begun = await begin_states(self._share_states(), self._turns, states)
+        if not self.resigned and (begun.ready or begun.lost):
+            await self.decided(self.machine.share.initialized(states.group_id, begun.ready, begun.lost))
+        return begun.failures
 
 
-def _random_uuid(node: Node) -> UUID:
-    return UUID(int=node.random.getrandbits(128), version=4)
+def _random_uuid(random: Rng) -> UUID:
+    return UUID(int=random.getrandbits(128), version=4)

@@ -51,41 +51,13 @@ class Route(Struct, frozen=True):
     """Whether ApiVersions names it; Kafka serves what clients push of their metrics, and names it if it has a sink."""
 
 
-ROUTES: tuple[Route, ...] = (
-    Route(ApiKey.OFFSET_COMMIT, 0, 10, "group.offsets.api:offset_commit"),
-    Route(ApiKey.OFFSET_FETCH, 0, 10, "group.offsets.api:offset_fetch"),
-    Route(ApiKey.JOIN_GROUP, 0, 9, "group.classic.api:join_group"),
-    Route(ApiKey.HEARTBEAT, 0, 4, "group.classic.api:heartbeat"),
-    Route(ApiKey.LEAVE_GROUP, 0, 5, "group.classic.api:leave_group"),
-    Route(ApiKey.SYNC_GROUP, 0, 5, "group.classic.api:sync_group"),
-    Route(ApiKey.DESCRIBE_GROUPS, 0, 6, "group.classic.api:describe_groups"),
-    Route(ApiKey.LIST_GROUPS, 0, 5, "group.classic.api:list_groups"),
-    Route(ApiKey.DELETE_GROUPS, 0, 3, "group.classic.api:delete_groups"),
-    Route(ApiKey.OFFSET_DELETE, 0, 0, "group.offsets.api:offset_delete"),
-    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "group.consumer.api:consumer_group_heartbeat"),
-    Route(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "group.consumer.api:consumer_group_describe"),
-    Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 1, "group.streams.api:streams_group_heartbeat"),
-    Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 1, "group.streams.api:streams_group_describe"),
-    Route(
-        ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
-        0,
-        0,
-        "group.streams.api:streams_group_topology_description_update",
-    ),
-    Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, "telemetry.api:get_telemetry_subscriptions", told=False),
-    Route(ApiKey.PUSH_TELEMETRY, 0, 0, "telemetry.api:push_telemetry", told=False),
-)
+ROUTES: tuple[Route, ...] = ()
 """What a client may ask."""
 
 BROKER_ROUTES: tuple[Route, ...] = ()
 """What only brokers ask of one another; not advertised."""
 
-_SHARED = frozenset(
-    {
-        ApiKey.DELETE_GROUPS,
-        ApiKey.DESCRIBE_GROUPS,
-    }
-)
+_SHARED: frozenset[ApiKey] = frozenset()
 """What is served a few entries at a time; the others are decided in one go."""
 _OLD = {route.api_key: route for route in (*ROUTES, *BROKER_ROUTES)}
 """The APIs whose families are not declared by their endpoints yet."""

@@ -14,13 +14,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from odradek.access.acls import AclOperation, AclResource
+from odradek.access.needs import DENIED, allowed, allowed_on_each, asks, denied, in_series
 from odradek.core.machine import Refused
 from odradek.group.api import GROUP_OPERATIONS, group_shard, refusal
-from odradek.host.coordinators import HasCoordinators
-from odradek.host.seams import HasClock, HasConfig, HasMetadata, HasTurns
+from odradek.group.needs import with_operations
+from odradek.host.endpoint import Serve, endpoint
 from odradek.wire.errors import ErrorCode
+from odradek.wire.messages.apis import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    SYNC_GROUP,
+)
 from odradek.wire.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from odradek.wire.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 from odradek.wire.messages.heartbeat_response import HeartbeatResponse
@@ -30,8 +41,14 @@ from odradek.wire.messages.list_groups_response import ListedGroup, ListGroupsRe
 from odradek.wire.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from odradek.access.authority import Authority
+    from odradek.core.clock import Clock
+    from odradek.core.turns import Turns
     from odradek.group.shard import GroupShard
     from odradek.host.call import Call
+    from odradek.host.coordinators import Coordinators
     from odradek.share.state_client import ShareStateClient
     from odradek.wire.messages.delete_groups_request import DeleteGroupsRequest
     from odradek.wire.messages.describe_groups_request import DescribeGroupsRequest
@@ -41,25 +58,9 @@ if TYPE_CHECKING:
     from odradek.wire.messages.list_groups_request import ListGroupsRequest
     from odradek.wire.messages.sync_group_request import SyncGroupRequest
 
-__all__ = [
-    "delete_groups",
-    "describe_groups",
-    "heartbeat",
-    "join_group",
-    "leave_group",
-    "list_groups",
-    "names_no_protocol",
-    "sync_group",
-]
+__all__ = ["GroupApi"]
 
-
-class Node(HasClock, HasConfig, HasCoordinators, HasMetadata, HasTurns, Protocol):
-    """What these routes touch of their broker."""
-
-    @property
-    def share_states(self) -> ShareStateClient: ...
-
-
+READ, DESCRIBE, DELETE, GROUP = AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE, AclResource.GROUP
 NULL_PROTOCOL_FROM = 7
 """JoinGroup version from which no protocol is null and not empty."""
 PROTOCOL_NAMED_FROM = 5
@@ -76,128 +77,196 @@ ANSWERED_WITH_MEMBER_ID = frozenset(
 """Errors with which JoinGroup hands back the member id of the request."""
 
 
-async def join_group(node: Node, call: Call) -> JoinGroupResponse:
-    """Take part in the next generation; parked until it is known."""
-    request: JoinGroupRequest = call.request
-    version = call.version
-    outcome: JoinGroupResponse | Refused
-    shard = group_shard(node, request.group_id)
-    if isinstance(shard, Refused):
-        outcome = shard
-    else:
-        client_id, host = call.client_id or "", f"/{call.host}"
-        outcome = await shard.carry_out(shard.machine.join(request, version, client_id, host, node.now))
-    if isinstance(outcome, Refused):
-        error = refusal(outcome)
-        member_id = request.member_id if error in ANSWERED_WITH_MEMBER_ID else ""
-        outcome = JoinGroupResponse(error_code=error, member_id=member_id)
-    if version >= NULL_PROTOCOL_FROM:
-        outcome.protocol_name = outcome.protocol_name or None
-    else:
-        outcome.protocol_name = outcome.protocol_name or ""
-    return outcome
+@asks("READ on the group")
+async def _may_join(
+    authority: Authority, call: Call[JoinGroupRequest], serve: Serve[JoinGroupRequest, JoinGroupResponse]
+) -> JoinGroupResponse:
+    if authority.allows(call, READ, GROUP, call.request.group_id):
+        return await serve(call)
+    return JoinGroupResponse(error_code=DENIED[GROUP], protocol_name=None if call.version >= NULL_PROTOCOL_FROM else "")
 
 
-async def sync_group(node: Node, call: Call) -> SyncGroupResponse:
-    """Fetch the member's assignment, or bring everybody's; parked until the leader has."""
-    request: SyncGroupRequest = call.request
-    if names_no_protocol(request, call.version):
-        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    shard = group_shard(node, request.group_id)
-    if isinstance(shard, Refused):
-        return SyncGroupResponse(error_code=refusal(shard))
-    outcome = await shard.carry_out(shard.machine.sync(request, call.version, node.now))
-    return SyncGroupResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
+@asks("")
+async def _protocol_named(
+    authority: Authority, call: Call[SyncGroupRequest], serve: Serve[SyncGroupRequest, SyncGroupResponse]
+) -> SyncGroupResponse:
+    """Kafka looks at the protocol before it looks at permissions and at the group."""
+    if _names_no_protocol(call):
+        return denied(call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, SyncGroupResponse)
+    return await serve(call)
 
 
-def names_no_protocol(request: SyncGroupRequest, version: int) -> bool:
-    """Whether a member does not say the protocol (KIP-559): Kafka looks at that before it looks at the group."""
-    return version >= PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name)
-
-
-async def heartbeat(node: Node, call: Call) -> HeartbeatResponse:
-    """Keep the session of a member alive."""
-    request: HeartbeatRequest = call.request
-    shard = group_shard(node, request.group_id)
-    if isinstance(shard, Refused):
-        # While the group is being read back nobody can be refused: the session begins when that is done.
-        loading = shard.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return HeartbeatResponse(error_code=ErrorCode.NONE if loading else refusal(shard))
-    outcome = await shard.carry_out(shard.machine.heartbeat(request, node.now))
-    return HeartbeatResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
-
-
-async def leave_group(node: Node, call: Call) -> LeaveGroupResponse:
-    """Let members go."""
-    request: LeaveGroupRequest = call.request
-    shard = group_shard(node, request.group_id)
-    if isinstance(shard, Refused):
-        return LeaveGroupResponse(error_code=refusal(shard))
-    outcome = await shard.carry_out(shard.machine.leave(request, call.version, node.now))
-    return LeaveGroupResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
-
-
-async def describe_groups(node: Node, call: Call) -> DescribeGroupsResponse:
-    """Say what state groups are in, and who their members are."""
-    request: DescribeGroupsRequest = call.request
-    response = DescribeGroupsResponse()
-    async for some in node.turns.share(call, request.groups):
-        response.groups += [_describe(node, group_id, call) for group_id in some]
+@asks("DESCRIBE on the cluster for all groups; else lists the groups with DESCRIBE")
+async def _listed(
+    authority: Authority, call: Call[ListGroupsRequest], serve: Serve[ListGroupsRequest, ListGroupsResponse]
+) -> ListGroupsResponse:
+    response = await serve(call)
+    if not authority.allows(call, DESCRIBE):
+        response.groups = [each for each in response.groups if authority.allows(call, DESCRIBE, GROUP, each.group_id)]
     return response
 
 
-def _describe(node: Node, group_id: str, call: Call) -> DescribedGroup:
-    request: DescribeGroupsRequest = call.request
-    shard = group_shard(node, group_id, empty_allowed=True)
-    if isinstance(shard, Refused):
-        return DescribedGroup(group_id=group_id, error_code=refusal(shard))
-    group = shard.machine.describe(group_id, call.version)
-    if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-        group.authorized_operations = GROUP_OPERATIONS
-    return group
+def _names_no_protocol(call: Call[SyncGroupRequest]) -> bool:
+    """Whether a member does not say the protocol (KIP-559)."""
+    request = call.request
+    return call.version >= PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name)
 
 
-async def list_groups(node: Node, call: Call) -> ListGroupsResponse:
-    """List the groups that this broker coordinates."""
-    request: ListGroupsRequest = call.request
-    groups: list[ListedGroup] = []
-    for shard in node.coordinators.of_groups():
-        if shard.loading:
-            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        groups += shard.machine.listed(request.states_filter, request.types_filter)
-    return ListGroupsResponse(groups=groups)
+class GroupApi:
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup; of all kinds of groups DescribeGroups, ListGroups, DeleteGroups."""
 
+    def __init__(
+        self,
+        coordinators: Coordinators,
+        *,
+        share_states: Callable[[], ShareStateClient],
+        clock: Clock,
+        turns: Turns,
+    ) -> None:
+        self._coordinators = coordinators
+        self._share_states = share_states
+        """The client of share coordinators; imported by the first share group."""
+        self._clock = clock
+        self._turns = turns
 
-async def delete_groups(node: Node, call: Call) -> DeleteGroupsResponse:
-    """Delete groups without members, with their offsets."""
-    request: DeleteGroupsRequest = call.request
-    results: list[DeletableGroupResult] = []
-    async for some in node.turns.share(call, list(dict.fromkeys(request.groups_names))):
-        results += [await _delete(node, call, group_id) for group_id in some]
-    return DeleteGroupsResponse(results=results)
+    @endpoint(JOIN_GROUP, needs=_may_join)
+    async def join_group(self, call: Call[JoinGroupRequest]) -> JoinGroupResponse:
+        """Take part in the next generation; parked until it is known."""
+        request = call.request
+        version = call.version
+        outcome: JoinGroupResponse | Refused
+        shard = group_shard(self._coordinators, request.group_id)
+        if isinstance(shard, Refused):
+            outcome = shard
+        else:
+            client_id, host = call.client_id or "", f"/{call.host}"
+            outcome = await shard.carry_out(shard.machine.join(request, version, client_id, host, self._clock.now))
+        if isinstance(outcome, Refused):
+            error = refusal(outcome)
+            member_id = request.member_id if error in ANSWERED_WITH_MEMBER_ID else ""
+            outcome = JoinGroupResponse(error_code=error, member_id=member_id)
+        if version >= NULL_PROTOCOL_FROM:
+            outcome.protocol_name = outcome.protocol_name or None
+        else:
+            outcome.protocol_name = outcome.protocol_name or ""
+        return outcome
 
+    @endpoint(SYNC_GROUP, needs=in_series(_protocol_named, allowed(READ, GROUP, of=lambda request: request.group_id)))
+    async def sync_group(self, call: Call[SyncGroupRequest]) -> SyncGroupResponse:
+        """Fetch the member's assignment, or bring everybody's; parked until the leader has."""
+        request = call.request
+        if _names_no_protocol(call):
+            return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        shard = group_shard(self._coordinators, request.group_id)
+        if isinstance(shard, Refused):
+            return SyncGroupResponse(error_code=refusal(shard))
+        outcome = await shard.carry_out(shard.machine.sync(request, call.version, self._clock.now))
+        return SyncGroupResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
 
-async def _forget_shares(node: Node, shard: GroupShard, group_id: str) -> Refused | None:
-    """What a share group has read is forgotten before the group itself (KIP-932)."""
-    states = await shard.carry_out(shard.machine.share.deleting(group_id))
-    if states is None or isinstance(states, Refused):
-        return states
-    from odradek.group.share.state_calls import delete_states  # few clusters have share groups
+    @endpoint(HEARTBEAT, needs=allowed(READ, GROUP, of=lambda request: request.group_id))
+    async def heartbeat(self, call: Call[HeartbeatRequest]) -> HeartbeatResponse:
+        """Keep the session of a member alive."""
+        request = call.request
+        shard = group_shard(self._coordinators, request.group_id)
+        if isinstance(shard, Refused):
+            # While the group is being read back nobody can be refused: the session begins when that is done.
+            loading = shard.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return HeartbeatResponse(error_code=ErrorCode.NONE if loading else refusal(shard))
+        outcome = await shard.carry_out(shard.machine.heartbeat(request, self._clock.now))
+        return HeartbeatResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
 
-    return next(iter((await delete_states(node.share_states, node.turns, states)).values()), None)
+    @endpoint(LEAVE_GROUP, needs=allowed(READ, GROUP, of=lambda request: request.group_id))
+    async def leave_group(self, call: Call[LeaveGroupRequest]) -> LeaveGroupResponse:
+        """Let members go."""
+        request = call.request
+        shard = group_shard(self._coordinators, request.group_id)
+        if isinstance(shard, Refused):
+            return LeaveGroupResponse(error_code=refusal(shard))
+        outcome = await shard.carry_out(shard.machine.leave(request, call.version, self._clock.now))
+        return LeaveGroupResponse(error_code=refusal(outcome)) if isinstance(outcome, Refused) else outcome
 
+    @endpoint(
+        DESCRIBE_GROUPS,
+        needs=in_series(
+            with_operations(lambda response: response.groups),
+            allowed_on_each(
+                DESCRIBE,
+                GROUP,
+                asked=lambda request: request.groups,
+                answered=lambda response: response.groups,
+                name=lambda group_id: group_id,
+            ),
+        ),
+        in_parts=True,
+    )
+    async def describe_groups(self, call: Call[DescribeGroupsRequest]) -> DescribeGroupsResponse:
+        """Say what state groups are in, and who their members are."""
+        request = call.request
+        response = DescribeGroupsResponse()
+        async for some in self._turns.share(call, request.groups):
+            response.groups += [self._describe(group_id, call) for group_id in some]
+        return response
 
-async def _delete(node: Node, call: Call, group_id: str) -> DeletableGroupResult:
-    shard = group_shard(node, group_id, empty_allowed=True)
-    outcome: DeletableGroupResult | Refused | None
-    if isinstance(shard, Refused):
-        outcome = shard
-    else:
-        refused = await _forget_shares(node, shard, group_id)
-        if refused is not None:
-            return DeletableGroupResult(group_id=group_id, error_code=refused.error, error_message=refused.message)
-        while (outcome := await shard.carry_out(shard.machine.delete_group(group_id, node.now))) is None:
-            await node.turns.breathe(call)
-    if isinstance(outcome, Refused):
-        return DeletableGroupResult(group_id=group_id, error_code=refusal(outcome))
-    return outcome
+    def _describe(self, group_id: str, call: Call[DescribeGroupsRequest]) -> DescribedGroup:
+        request = call.request
+        shard = group_shard(self._coordinators, group_id, empty_allowed=True)
+        if isinstance(shard, Refused):
+            return DescribedGroup(group_id=group_id, error_code=refusal(shard))
+        group = shard.machine.describe(group_id, call.version)
+        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
+            group.authorized_operations = GROUP_OPERATIONS
+        return group
+
+    @endpoint(LIST_GROUPS, needs=_listed)
+    async def list_groups(self, call: Call[ListGroupsRequest]) -> ListGroupsResponse:
+        """List the groups that this broker coordinates."""
+        request = call.request
+        groups: list[ListedGroup] = []
+        for shard in self._coordinators.of_groups():
+            if shard.loading:
+                return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            groups += shard.machine.listed(request.states_filter, request.types_filter)
+        return ListGroupsResponse(groups=groups)
+
+    @endpoint(
+        DELETE_GROUPS,
+        needs=allowed_on_each(
+            DELETE,
+            GROUP,
+            asked=lambda request: request.groups_names,
+            answered=lambda response: response.results,
+            name=lambda group_id: group_id,
+        ),
+        in_parts=True,
+    )
+    async def delete_groups(self, call: Call[DeleteGroupsRequest]) -> DeleteGroupsResponse:
+        """Delete groups without members, with their offsets."""
+        request = call.request
+        results: list[DeletableGroupResult] = []
+        async for some in self._turns.share(call, list(dict.fromkeys(request.groups_names))):
+            results += [await self._delete(call, group_id) for group_id in some]
+        return DeleteGroupsResponse(results=results)
+
+    async def _forget_shares(self, shard: GroupShard, group_id: str) -> Refused | None:
+        """What a share group has read is forgotten before the group itself (KIP-932)."""
+        states = await shard.carry_out(shard.machine.share.deleting(group_id))
+        if states is None or isinstance(states, Refused):
+            return states
+        from odradek.group.share.state_calls import delete_states  # few clusters have share groups
+
+        return next(iter((await delete_states(self._share_states(), self._turns, states)).values()), None)
+
+    async def _delete(self, call: Call[DeleteGroupsRequest], group_id: str) -> DeletableGroupResult:
+        shard = group_shard(self._coordinators, group_id, empty_allowed=True)
+        outcome: DeletableGroupResult | Refused | None
+        if isinstance(shard, Refused):
+            outcome = shard
+        else:
+            refused = await self._forget_shares(shard, group_id)
+            if refused is not None:
+                return DeletableGroupResult(group_id=group_id, error_code=refused.error, error_message=refused.message)
+            while (outcome := await shard.carry_out(shard.machine.delete_group(group_id, self._clock.now))) is None:
+                await self._turns.breathe(call)
+        if isinstance(outcome, Refused):
+            return DeletableGroupResult(group_id=group_id, error_code=refusal(outcome))
+        return outcome

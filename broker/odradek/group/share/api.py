@@ -15,20 +15,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from odradek.access.acls import AclOperation, AclResource
-from odradek.access.needs import (
-    DENIED,
-    NO_OPERATIONS,
-    TEXTS,
-    allowed,
-    allowed_on_each,
-    asks,
-    denied,
-    in_series,
-    serve_part,
-)
+from odradek.access.needs import DENIED, TEXTS, allowed, allowed_on_each, asks, in_series, serve_part
 from odradek.core.machine import Refused
 from odradek.group.api import decided, described, group_shard, refusal
-from odradek.group.share.state_calls import begin_states, delete_states
+from odradek.group.needs import described_with_assigned_topics, names_described, with_operations
+from odradek.group.share.state_calls import delete_states
 from odradek.host.endpoint import Serve, endpoint
 from odradek.metadata.features import SHARE_VERSION
 from odradek.share.state import NO_COUNT, NO_OFFSET, ShareKey
@@ -88,15 +79,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ShareGroupApi", "serves_share_groups"]
 
-
-READ, DELETE, DESCRIBE = AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE
+READ, DESCRIBE, DELETE = AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE
 GROUP, TOPIC = AclResource.GROUP, AclResource.TOPIC
 LATEST = -1
 NO_LAG = -1
 UNKNOWN = "This server does not host this topic-partition."
 NO_OFFSETS = "There is no offset information to delete."
 UNEXPECTED = "The server experienced an unexpected error when processing the request."
-HIDDEN_TOPIC = "The group has described topic(s) that the client is not authorized to describe."
 UNKNOWN_PARTITION = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN)
 
 
@@ -105,46 +94,23 @@ def serves_share_groups(image: MetadataImage) -> bool:
     return image.feature(SHARE_VERSION) > 0
 
 
-@asks("DESCRIBE on each topic that the member subscribes to")
-async def _subscribed(
-    authority: Authority,
-    call: Call[ShareGroupHeartbeatRequest],
-    serve: Serve[ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse],
-) -> ShareGroupHeartbeatResponse:
-    names = call.request.subscribed_topic_names or ()
-    if not all(authority.allows(call, DESCRIBE, TOPIC, name) for name in names):
-        return denied(call, DENIED[TOPIC], ShareGroupHeartbeatResponse)
-    return await serve(call)
-
-
-@asks("DESCRIBE on each topic that is assigned in the group")
-async def _assigned_topics(
-    authority: Authority,
-    call: Call[ShareGroupDescribeRequest],
-    serve: Serve[ShareGroupDescribeRequest, ShareGroupDescribeResponse],
-) -> ShareGroupDescribeResponse:
-    response = await serve(call)
-    for group in response.groups:
-        names = {each.topic_name for member in group.members for each in member.assignment.topic_partitions}
-        if not all(authority.allows(call, DESCRIBE, TOPIC, name) for name in names):
-            group.error_code, group.error_message = DENIED[TOPIC], HIDDEN_TOPIC
-            group.group_state = group.assignor_name = ""
-            group.group_epoch = group.assignment_epoch = 0
-            group.members, group.authorized_operations = [], NO_OPERATIONS
-    return response
+def _topics_of(group: DescribedGroup) -> Iterator[str]:
+    for member in group.members:
+        yield from (topic.topic_name for topic in member.assignment.topic_partitions)
 
 
 @asks("")
-async def _with_operations(
+async def _with_topic_ids(
     authority: Authority,
-    call: Call[ShareGroupDescribeRequest],
-    serve: Serve[ShareGroupDescribeRequest, ShareGroupDescribeResponse],
-) -> ShareGroupDescribeResponse:
-    """Set the operations that the client may do to each group, if it asks for them."""
+    call: Call[AlterShareGroupOffsetsRequest],
+    serve: Serve[AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse],
+) -> AlterShareGroupOffsetsResponse:
+    """The answer has the ids of all topics that exist, also of those that are refused."""
     response = await serve(call)
-    for group in response.groups:
-        if group.authorized_operations != NO_OPERATIONS:
-            group.authorized_operations = authority.operations(call, GROUP, group.group_id)
+    for answer in response.responses:
+        topic = authority.metadata.image.topic(answer.topic_name)
+        if topic is not None:
+            answer.topic_id = topic.id
     return response
 
 
@@ -154,12 +120,12 @@ async def _described_topics(
     call: Call[DescribeShareGroupOffsetsRequest],
     serve: Serve[DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse],
 ) -> DescribeShareGroupOffsetsResponse:
-    """Topics that are named and refused are answered with the error; others without the permission are left out."""
+    """Topics that are named and may not be described are answered with an error; others are left out."""
     groups = []
     hidden: dict[str, list[DescribeShareGroupOffsetsResponseTopic]] = {}
     for group in call.request.groups:
         if group.topics is not None:
-            refused = [each for each in group.topics if not authority.allows(call, DESCRIBE, TOPIC, each.topic_name)]
+            refused = [topic for topic in group.topics if not authority.allows(call, DESCRIBE, TOPIC, topic.topic_name)]
             hidden[group.group_id] = [_refused_offsets(topic) for topic in refused]
             group = replace(group, topics=[topic for topic in group.topics if topic not in refused])
         groups.append(group)
@@ -172,35 +138,22 @@ async def _described_topics(
 
 
 def _refused_offsets(topic: DescribeShareGroupOffsetsRequestTopic) -> DescribeShareGroupOffsetsResponseTopic:
-    error = DENIED[TOPIC]
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name,
         partitions=[
             DescribeShareGroupOffsetsResponsePartition(
-                partition_index=index, start_offset=NO_OFFSET, error_code=error, error_message=TEXTS[error]
+                partition_index=index,
+                start_offset=NO_OFFSET,
+                error_code=DENIED[TOPIC],
+                error_message=TEXTS[DENIED[TOPIC]],
             )
             for index in topic.partitions
         ],
     )
 
 
-@asks("")
-async def _with_topic_ids(
-    authority: Authority,
-    call: Call[AlterShareGroupOffsetsRequest],
-    serve: Serve[AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse],
-) -> AlterShareGroupOffsetsResponse:
-    """Add the topic ids to all topics, also to those that are refused."""
-    response = await serve(call)
-    for answer in response.responses:
-        topic = authority.metadata.image.topic(answer.topic_name)
-        if topic is not None:
-            answer.topic_id = topic.id
-    return response
-
-
 class ShareGroupApi:
-    """ShareGroupHeartbeat, ShareGroupDescribe, and DescribeShareGroupOffsets, Alter… and Delete…."""
+    """ShareGroupHeartbeat, ShareGroupDescribe; DescribeShareGroupOffsets, AlterShareGroupOffsets and their deletion."""
 
     def __init__(
         self,
@@ -214,28 +167,37 @@ class ShareGroupApi:
         clock: Clock,
         turns: Turns,
     ) -> None:
-        self.coordinators = coordinators
-        self.turns = turns
+        self._coordinators = coordinators
         self._states = states
         self._peers = peers
         self._router = router
         self._metadata = metadata
         self._settings = settings
         self._clock = clock
+        self._turns = turns
+
+    @property
+    def _is_served(self) -> bool:
+        return serves_share_groups(self._metadata.image)
 
     @endpoint(
         SHARE_GROUP_HEARTBEAT,
-        needs=in_series(allowed(READ, GROUP, of=lambda request: request.group_id), _subscribed),
+        needs=in_series(
+            allowed(READ, GROUP, of=lambda request: request.group_id),
+            names_described(lambda request: request.subscribed_topic_names, ShareGroupHeartbeatResponse),
+        ),
         lowest=1,
     )
-    async def share_group_heartbeat(self, call: Call[ShareGroupHeartbeatRequest]) -> ShareGroupHeartbeatResponse:
-        """ShareGroupHeartbeat: join, stay or leave; the response has the changes for the member."""
+    async def heartbeat(self, call: Call[ShareGroupHeartbeatRequest]) -> ShareGroupHeartbeatResponse:
+        """Join, stay or leave; answered with what has changed for the member."""
         request = call.request
-        if not serves_share_groups(self._metadata.image):
+        if not self._is_served:
             return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         client_id, host = call.client_id or "", f"/{call.host}"
         outcome = await decided(
-            self, request.group_id, lambda machine: machine.share_heartbeat(request, client_id, host, self._clock.now)
+            self._coordinators,
+            request.group_id,
+            lambda machine: machine.share_heartbeat(request, client_id, host, self._clock.now),
         )
         if isinstance(outcome, Refused):
             return ShareGroupHeartbeatResponse(error_code=refusal(outcome), error_message=outcome.message)
@@ -244,26 +206,27 @@ class ShareGroupApi:
     @endpoint(
         SHARE_GROUP_DESCRIBE,
         needs=in_series(
-            _assigned_topics,
-            _with_operations,
+            described_with_assigned_topics(lambda response: response.groups, _topics_of),
+            with_operations(lambda response: response.groups),
             allowed_on_each(
                 DESCRIBE,
                 GROUP,
                 asked=lambda request: request.group_ids,
                 answered=lambda response: response.groups,
-                name=lambda group: group,
+                name=lambda group_id: group_id,
             ),
         ),
         lowest=1,
     )
-    async def share_group_describe(self, call: Call[ShareGroupDescribeRequest]) -> ShareGroupDescribeResponse:
-        """ShareGroupDescribe: the members of groups, and their assignments."""
+    async def describe(self, call: Call[ShareGroupDescribeRequest]) -> ShareGroupDescribeResponse:
+        """Say who the members of groups are, and what they read from."""
         groups = await described(
-            self,
+            self._coordinators,
+            self._turns,
             call,
             DescribedGroup,
             lambda machine, group_id: machine.describe_share_group(group_id),
-            served=serves_share_groups(self._metadata.image),
+            served=self._is_served,
         )
         return ShareGroupDescribeResponse(groups=groups)
 
@@ -280,10 +243,8 @@ class ShareGroupApi:
             ),
         ),
     )
-    async def describe_share_group_offsets(
-        self, call: Call[DescribeShareGroupOffsetsRequest]
-    ) -> DescribeShareGroupOffsetsResponse:
-        """DescribeShareGroupOffsets: the positions of groups, from the share coordinator."""
+    async def describe_offsets(self, call: Call[DescribeShareGroupOffsetsRequest]) -> DescribeShareGroupOffsetsResponse:
+        """Say where groups have got to, as the share coordinator knows it."""
         request = call.request
         response = DescribeShareGroupOffsetsResponse()
         for group in request.groups:
@@ -294,10 +255,10 @@ class ShareGroupApi:
         self, call: Call[DescribeShareGroupOffsetsRequest], asked: DescribeShareGroupOffsetsRequestGroup
     ) -> DescribeShareGroupOffsetsResponseGroup:
         answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
-        if not serves_share_groups(self._metadata.image):
+        if not self._is_served:
             answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             return answer
-        shard = group_shard(self, asked.group_id, empty_allowed=True)
+        shard = group_shard(self._coordinators, asked.group_id, empty_allowed=True)
         known = shard if isinstance(shard, Refused) else shard.machine.share.known_partitions(asked.group_id)
         if isinstance(known, Refused):
             answer.error_code, answer.error_message = refusal(known), known.message
@@ -313,7 +274,7 @@ class ShareGroupApi:
         if any(
             not topic.partitions and self._metadata.image.topic(topic.topic_name) is not None for topic in asked.topics
         ):
-            # As in Kafka, which asks the share coordinator for no partition and fails.
+            # As in Kafka, which asks the share coordinator for none of the partitions and fails.
             answer.error_code, answer.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED
             return answer
         for name, wanted in self._wanted(asked.topics):
@@ -321,7 +282,7 @@ class ShareGroupApi:
         return answer
 
     def _wanted(self, topics: list[DescribeShareGroupOffsetsRequestTopic]) -> Iterator[tuple[str, list[int]]]:
-        """Topics with their partitions: those that do not exist one by one, the others once each."""
+        """What is asked for: topics that are not there one by one, the others and their partitions once each."""
         known: dict[str, dict[int, None]] = {}
         for topic in topics:
             if self._metadata.image.topic(topic.topic_name) is None:
@@ -341,7 +302,7 @@ class ShareGroupApi:
             ]
             return DescribeShareGroupOffsetsResponseTopic(topic_name=name, partitions=nothing)
         partitions = []
-        async for some in self.turns.share(call, indexes):
+        async for some in self._turns.share(call, indexes):
             partitions += [await self._offset_of(ShareKey(group_id, topic.id, index), name) for index in some]
         return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic.id, partitions=partitions)
 
@@ -366,7 +327,7 @@ class ShareGroupApi:
         return answer
 
     async def _end_offset(self, topic: str, index: int) -> int | None:
-        """The end offset of a partition, from its leader; None if it cannot be reached."""
+        """Where a partition ends, wherever it is led; None if that cannot be known now."""
         registered = self._metadata.image.partition(topic, index)
         if registered is None or not self._metadata.image.is_alive(registered.leader):
             return None
@@ -399,21 +360,19 @@ class ShareGroupApi:
             ),
         ),
     )
-    async def alter_share_group_offsets(
-        self, call: Call[AlterShareGroupOffsetsRequest]
-    ) -> AlterShareGroupOffsetsResponse:
-        """AlterShareGroupOffsets: a group without members starts again at these offsets."""
+    async def alter_offsets(self, call: Call[AlterShareGroupOffsetsRequest]) -> AlterShareGroupOffsetsResponse:
+        """Have a group without members begin anew at these offsets."""
         request = call.request
-        if not serves_share_groups(self._metadata.image):
+        if not self._is_served:
             return AlterShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        shard = group_shard(self, request.group_id, empty_allowed=True)
+        shard = group_shard(self._coordinators, request.group_id, empty_allowed=True)
         if isinstance(shard, Refused):
             return AlterShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
         share = shard.machine.share
         outcome = await shard.decided(share.alter_offsets(request.group_id, self._known_offsets(request.topics)))
         if isinstance(outcome, Refused):
             return AlterShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
-        failures = await begin_states(shard, self._states, self.turns, outcome)
+        failures = await shard.begin_states(outcome)
         answers: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
         for asked in request.topics:
             topic = self._metadata.image.topic(asked.topic_name)
@@ -437,7 +396,7 @@ class ShareGroupApi:
         return AlterShareGroupOffsetsResponse(responses=list(answers.values()))
 
     def _known_offsets(self, topics: list[AlterShareGroupOffsetsRequestTopic]) -> dict[bytes, dict[int, int]]:
-        """Offsets of existing partitions, by topic id and index; an existing topic is there even without offsets."""
+        """The offsets of partitions that exist, by topic id and index; a topic that exists may have none."""
         offsets: dict[bytes, dict[int, int]] = {}
         for asked in topics:
             topic = self._metadata.image.topic(asked.topic_name)
@@ -463,14 +422,12 @@ class ShareGroupApi:
             ),
         ),
     )
-    async def delete_share_group_offsets(
-        self, call: Call[DeleteShareGroupOffsetsRequest]
-    ) -> DeleteShareGroupOffsetsResponse:
-        """DeleteShareGroupOffsets: delete these topics from a group without members."""
+    async def delete_offsets(self, call: Call[DeleteShareGroupOffsetsRequest]) -> DeleteShareGroupOffsetsResponse:
+        """Have a group without members forget these topics."""
         request = call.request
-        if not serves_share_groups(self._metadata.image):
+        if not self._is_served:
             return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        shard = group_shard(self, request.group_id, empty_allowed=True)
+        shard = group_shard(self._coordinators, request.group_id, empty_allowed=True)
         if isinstance(shard, Refused):
             return DeleteShareGroupOffsetsResponse(error_code=refusal(shard), error_message=shard.message)
         asked = [(each.topic_name, self._metadata.image.topic(each.topic_name)) for each in request.topics]
@@ -479,7 +436,7 @@ class ShareGroupApi:
         outcome = await shard.decided(share.delete_offsets(request.group_id, topic_ids))
         if isinstance(outcome, Refused):
             return DeleteShareGroupOffsetsResponse(error_code=refusal(outcome), error_message=outcome.message)
-        failures = await delete_states(self._states, self.turns, outcome)
+        failures = await delete_states(self._states, self._turns, outcome)
         failed = {topic_id: failure for (topic_id, _), failure in failures.items()}
         forgotten = [topic_id for topic_id in outcome.offsets if topic_id not in failed]
         if forgotten:
@@ -489,7 +446,7 @@ class ShareGroupApi:
         for name, topic in asked:
             answer = DeleteShareGroupOffsetsResponseTopic(topic_name=name)
             if topic is not None and topic.id in outcome.offsets:
-                # Each of these is answered once, the others as often as the request names them.
+                # Each of these is answered once, the others as often as they are named.
                 deleted[topic.id] = answer
                 answer.topic_id = topic.id
                 if topic.id in failed:

@@ -1,49 +1,37 @@
-"""Calls of a group coordinator to share coordinators: initialize and delete the state of a group's partitions."""
+"""What a group coordinator has the share coordinator do: begin with the partitions of a group, and forget them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-from odradek.core.machine import Answered, Refused
+from msgspec import Struct
+
+from odradek.core.machine import Refused
 from odradek.share.state import ShareKey
 
 if TYPE_CHECKING:
-    from odradek.core.machine import Decision
     from odradek.core.turns import Turns
-    from odradek.group.coordinator import GroupCoordinator
     from odradek.group.share.states import ShareStates
     from odradek.share.state_client import ShareStateClient
 
-__all__ = ["begin_states", "delete_states", "initialize_shares"]
+__all__ = ["Failures", "begin_states", "delete_states"]
 
-T = TypeVar("T")
 ASKED_AT_ONCE = 20
-"""Number of calls to the share coordinator before other requests get a turn."""
+"""How many partitions the share coordinator is asked about before others may go on."""
 Failures = dict[tuple[bytes, int], Refused]
 
 
-class Sharing(Protocol):
-    """The part of a group coordinator that is used here."""
+class Begun(Struct, frozen=True):
+    """Which partitions the share coordinator has begun with, by the id of their topic, and what failed, and why."""
 
-    resigned: bool
-
-    @property
-    def machine(self) -> GroupCoordinator: ...
-    async def decided(self, decision: Decision[T]) -> T | Refused: ...
+    ready: dict[bytes, frozenset[int]]
+    lost: dict[bytes, frozenset[int]]
+    failures: Failures
 
 
-async def initialize_shares(shard: Sharing, client: ShareStateClient, turns: Turns, group_id: str) -> None:
-    """Initialize the partitions that a group has begun to read."""
-    # The record with these partitions may not be committed yet.
-    share = shard.machine.share
-    states = await shard.decided(Answered(share.initializing(group_id)))
-    if states is not None and not isinstance(states, Refused):
-        await begin_states(shard, client, turns, states)
-
-
-async def begin_states(shard: Sharing, client: ShareStateClient, turns: Turns, states: ShareStates) -> Failures:
-    """Initialize the state of these partitions, and note it in the group; returns the failures."""
+async def begin_states(client: ShareStateClient, turns: Turns, states: ShareStates) -> Begun:
+    """Have the share coordinator begin with these partitions."""
     failures: Failures = {}
     done: dict[bytes, set[int]] = defaultdict(set)
     failed: dict[bytes, set[int]] = defaultdict(set)
@@ -60,16 +48,13 @@ async def begin_states(shard: Sharing, client: ShareStateClient, turns: Turns, s
             else:
                 failures[topic_id, index] = refused
                 failed[topic_id].add(index)
-    if not shard.resigned and (done or failed):
-        ready = {topic_id: frozenset(indexes) for topic_id, indexes in done.items()}
-        lost = {topic_id: frozenset(indexes) for topic_id, indexes in failed.items()}
-        share = shard.machine.share
-        await shard.decided(share.initialized(states.group_id, ready, lost))
-    return failures
+    ready = {topic_id: frozenset(indexes) for topic_id, indexes in done.items()}
+    lost = {topic_id: frozenset(indexes) for topic_id, indexes in failed.items()}
+    return Begun(ready, lost, failures)
 
 
 async def delete_states(client: ShareStateClient, turns: Turns, states: ShareStates) -> Failures:
-    """Delete the state of these partitions; returns the failures."""
+    """Have the share coordinator forget these partitions; what failed, and why."""
     failures: Failures = {}
     count = 0
     for topic_id, offsets in states.offsets.items():

@@ -10,97 +10,107 @@ all with UNSUPPORTED_VERSION. ApiVersions lists them all the same, as those of c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from odradek.access.acls import AclOperation, AclResource
+from odradek.access.needs import DENIED, allowed, allowed_on_each, asks, denied, in_series
 from odradek.core.machine import Refused
 from odradek.group.api import decided, described, refusal
+from odradek.group.needs import with_operations
 from odradek.group.streams.configured import Status
-from odradek.group.streams.internal_topics import HasStreamsTopics
-from odradek.host.coordinators import HasCoordinators
-from odradek.host.seams import HasAuthority, HasClock, HasConfig, HasMetadata, HasTurns
+from odradek.host.endpoint import Serve, endpoint
 from odradek.metadata.features import STREAMS_VERSION
 from odradek.metadata.topic_names import INTERNAL_TOPICS, invalid_name
 from odradek.wire.errors import ErrorCode
-from odradek.wire.messages.streams_group_describe_response import DescribedGroup, StreamsGroupDescribeResponse
+from odradek.wire.messages.apis import (
+    STREAMS_GROUP_DESCRIBE,
+    STREAMS_GROUP_HEARTBEAT,
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+)
+from odradek.wire.messages.streams_group_describe_response import (
+    DescribedGroup,
+    StreamsGroupDescribeResponse,
+)
 from odradek.wire.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
 from odradek.wire.messages.streams_group_topology_description_update_response import (
     StreamsGroupTopologyDescriptionUpdateResponse,
 )
 
 if TYPE_CHECKING:
+    from odradek.access.authority import Authority
+    from odradek.core.clock import Clock
+    from odradek.core.turns import Turns
     from odradek.group.coordinator import GroupCoordinator
     from odradek.group.streams.heartbeat import Beat
+    from odradek.group.streams.internal_topics import StreamsTopics
     from odradek.host.call import Call
+    from odradek.host.coordinators import Coordinators
+    from odradek.host.metadata import Metadata
+    from odradek.host.settings import Settings
     from odradek.wire.messages.streams_group_describe_request import StreamsGroupDescribeRequest
-    from odradek.wire.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
+    from odradek.wire.messages.streams_group_describe_response import Subtopology as DescribedSubtopology
+    from odradek.wire.messages.streams_group_heartbeat_request import (
+        StreamsGroupHeartbeatRequest,
+        Subtopology,
+        Topology,
+    )
+    from odradek.wire.messages.streams_group_topology_description_update_request import (
+        StreamsGroupTopologyDescriptionUpdateRequest,
+    )
 
-__all__ = ["streams_group_describe", "streams_group_heartbeat", "streams_group_topology_description_update"]
+__all__ = ["StreamsGroupApi"]
 
-
-class Node(HasAuthority, HasClock, HasConfig, HasCoordinators, HasMetadata, HasStreamsTopics, HasTurns, Protocol):
-    """What these routes touch of their broker."""
-
-
+READ, DESCRIBE, GROUP, TOPIC = AclOperation.READ, AclOperation.DESCRIBE, AclResource.GROUP, AclResource.TOPIC
+HIDDEN_TOPIC = "The described group uses topics that the client is not authorized to describe."
 STREAMS_PROTOCOL = "streams"
 SHOWN_ERRORS = 3
 DESCRIPTION_NOT_STORED = 1
 """What an answer says of the description of a topology to who has asked for it: there is none."""
 
 
-def _serves_streams_groups(node: Node) -> bool:
-    named = STREAMS_PROTOCOL in node.config.group_coordinator_rebalance_protocols
-    return named and node.image.feature(STREAMS_VERSION) > 0
+def _topics_of(subtopology: Subtopology | DescribedSubtopology) -> Iterator[str]:
+    yield from subtopology.source_topics
+    yield from subtopology.repartition_sink_topics
+    for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
+        yield topic.name
 
 
-async def streams_group_heartbeat(node: Node, call: Call) -> StreamsGroupHeartbeatResponse:
-    """Join, stay or leave; answered with what has changed for the member, and with what is amiss."""
-    request: StreamsGroupHeartbeatRequest = call.request
-    if not _serves_streams_groups(node):
-        return _refused(Refused(ErrorCode.UNSUPPORTED_VERSION))
-    outcome: Beat | Refused | None = None if request.topology is None else _refusal_of_names(request.topology)
-    if outcome is None:
-        client_id, host = call.client_id or "", f"/{call.host}"
-        outcome = await decided(
-            node,
-            request.group_id,
-            lambda machine: machine.streams_heartbeat(request, call.version, client_id, host, node.now),
-        )
-    if isinstance(outcome, Refused):
-        return _refused(outcome)
-    if outcome.to_make:
-        _make_topics(node, call, outcome)
-    return outcome.response
+@asks("DESCRIBE on every topic of the application")
+async def _topics_of_topology(
+    authority: Authority,
+    call: Call[StreamsGroupHeartbeatRequest],
+    serve: Serve[StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse],
+) -> StreamsGroupHeartbeatResponse:
+    """Names that no topic can have are refused before permissions are looked at."""
+    topology = call.request.topology
+    names = {name for each in (() if topology is None else topology.subtopologies) for name in _topics_of(each)}
+    hidden = [name for name in names if not authority.allows(call, DESCRIBE, TOPIC, name)]
+    if hidden and not names & INTERNAL_TOPICS and all(invalid_name(name) is None for name in names):
+        return denied(call, DENIED[TOPIC], StreamsGroupHeartbeatResponse)
+    return await serve(call)
+
+
+@asks("DESCRIBE on every topic of the application")
+async def _described_topics(
+    authority: Authority,
+    call: Call[StreamsGroupDescribeRequest],
+    serve: Serve[StreamsGroupDescribeRequest, StreamsGroupDescribeResponse],
+) -> StreamsGroupDescribeResponse:
+    response = await serve(call)
+    groups = []
+    for group in response.groups:
+        subtopologies = None if group.topology is None else group.topology.subtopologies
+        names = {name for each in subtopologies or () for name in _topics_of(each)}
+        if not all(authority.allows(call, DESCRIBE, TOPIC, name) for name in names):
+            group = DescribedGroup(group_id=group.group_id, error_code=DENIED[TOPIC], error_message=HIDDEN_TOPIC)
+        groups.append(group)
+    response.groups = groups
+    return response
 
 
 def _refused(refused: Refused) -> StreamsGroupHeartbeatResponse:
     return StreamsGroupHeartbeatResponse(error_code=refusal(refused), error_message=refused.message, status=[])
-
-
-def _make_topics(node: Node, call: Call, beat: Beat) -> None:
-    """Have the topics made that the application needs, if who asks may make them; say what has come of it before."""
-    warning = next(
-        (each for each in beat.response.status or () if each.status_code == Status.MISSING_INTERNAL_TOPICS), None
-    )
-    refused = _may_not_make(node, call, list(beat.to_make))
-    if refused:
-        detail = f"Unauthorized to CREATE on topics {', '.join(refused)}."
-    else:
-        errors = [f"{name} ({error})" for name, error in node.streams_topics.errors(beat.to_make).items()]
-        node.streams_topics.make(beat.to_make, keep_ms=2 * beat.response.heartbeat_interval_ms)
-        if not errors:
-            return
-        more = len(errors) - SHOWN_ERRORS
-        detail = f"Creation failed: {', '.join(errors[:SHOWN_ERRORS])}{f' and {more} more' if more > 0 else ''}."
-    if warning is not None:
-        warning.status_detail += f"; {detail}"
-
-
-def _may_not_make(node: Node, call: Call, names: list[str]) -> list[str]:
-    authority = node.authority
-    if authority is None or authority.allows(call, AclOperation.CREATE):
-        return []
-    return [name for name in names if not authority.allows(call, AclOperation.CREATE, AclResource.TOPIC, name)]
 
 
 def _refusal_of_names(topology: Topology) -> Refused | None:
@@ -126,26 +136,116 @@ def _refusal_of_names(topology: Topology) -> Refused | None:
     return None
 
 
-async def streams_group_describe(node: Node, call: Call) -> StreamsGroupDescribeResponse:
-    """Say what state groups are in, what their topology is, and which tasks their members have and shall have."""
-    request: StreamsGroupDescribeRequest = call.request
+class StreamsGroupApi:
+    """StreamsGroupHeartbeat, StreamsGroupDescribe, StreamsGroupTopologyDescriptionUpdate."""
 
-    def find(machine: GroupCoordinator, group_id: str) -> DescribedGroup | Refused:
-        found = machine.describe_streams_group(group_id)
-        if request.include_topology_description and not isinstance(found, Refused):
-            found.topology_description_status = DESCRIPTION_NOT_STORED
-        return found
+    def __init__(
+        self,
+        coordinators: Coordinators,
+        topics: StreamsTopics,
+        *,
+        authority: Authority | None,
+        metadata: Metadata,
+        settings: Settings,
+        clock: Clock,
+        turns: Turns,
+    ) -> None:
+        self._coordinators = coordinators
+        self._topics = topics
+        self._authority = authority
+        self._metadata = metadata
+        self._settings = settings
+        self._clock = clock
+        self._turns = turns
 
-    groups = await described(node, call, DescribedGroup, find, served=_serves_streams_groups(node))
-    return StreamsGroupDescribeResponse(groups=groups)
+    @property
+    def _is_served(self) -> bool:
+        named = STREAMS_PROTOCOL in self._settings.config.group_coordinator_rebalance_protocols
+        return named and self._metadata.image.feature(STREAMS_VERSION) > 0
 
-
-async def streams_group_topology_description_update(
-    node: Node, call: Call
-) -> StreamsGroupTopologyDescriptionUpdateResponse:
-    """Refused: the plug-in that would keep the description is not there, as in a Kafka that has not been given one."""
-    served = _serves_streams_groups(node)
-    sentence = "The broker has no streams group topology description plugin configured." if served else None
-    return StreamsGroupTopologyDescriptionUpdateResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=sentence
+    @endpoint(
+        STREAMS_GROUP_HEARTBEAT,
+        needs=in_series(allowed(READ, GROUP, of=lambda request: request.group_id), _topics_of_topology),
     )
+    async def heartbeat(self, call: Call[StreamsGroupHeartbeatRequest]) -> StreamsGroupHeartbeatResponse:
+        """Join, stay or leave; answered with what has changed for the member, and with what is amiss."""
+        request = call.request
+        if not self._is_served:
+            return _refused(Refused(ErrorCode.UNSUPPORTED_VERSION))
+        outcome: Beat | Refused | None = None if request.topology is None else _refusal_of_names(request.topology)
+        if outcome is None:
+            client_id, host = call.client_id or "", f"/{call.host}"
+            outcome = await decided(
+                self._coordinators,
+                request.group_id,
+                lambda machine: machine.streams_heartbeat(request, call.version, client_id, host, self._clock.now),
+            )
+        if isinstance(outcome, Refused):
+            return _refused(outcome)
+        if outcome.to_make:
+            self._make_topics(call, outcome)
+        return outcome.response
+
+    def _make_topics(self, call: Call[StreamsGroupHeartbeatRequest], beat: Beat) -> None:
+        """Have missing topics made, if the client may create them; tell the errors of earlier attempts."""
+        warning = next(
+            (each for each in beat.response.status or () if each.status_code == Status.MISSING_INTERNAL_TOPICS), None
+        )
+        refused = self._may_not_make(call, list(beat.to_make))
+        if refused:
+            detail = f"Unauthorized to CREATE on topics {', '.join(refused)}."
+        else:
+            errors = [f"{name} ({error})" for name, error in self._topics.errors(beat.to_make).items()]
+            self._topics.make(beat.to_make, keep_ms=2 * beat.response.heartbeat_interval_ms)
+            if not errors:
+                return
+            more = len(errors) - SHOWN_ERRORS
+            detail = f"Creation failed: {', '.join(errors[:SHOWN_ERRORS])}{f' and {more} more' if more > 0 else ''}."
+        if warning is not None:
+            warning.status_detail += f"; {detail}"
+
+    def _may_not_make(self, call: Call[StreamsGroupHeartbeatRequest], names: list[str]) -> list[str]:
+        authority = self._authority
+        if authority is None or authority.allows(call, AclOperation.CREATE):
+            return []
+        return [name for name in names if not authority.allows(call, AclOperation.CREATE, AclResource.TOPIC, name)]
+
+    @endpoint(
+        STREAMS_GROUP_DESCRIBE,
+        needs=in_series(
+            _described_topics,
+            with_operations(lambda response: response.groups),
+            allowed_on_each(
+                DESCRIBE,
+                GROUP,
+                asked=lambda request: request.group_ids,
+                answered=lambda response: response.groups,
+                name=lambda group_id: group_id,
+            ),
+        ),
+    )
+    async def describe(self, call: Call[StreamsGroupDescribeRequest]) -> StreamsGroupDescribeResponse:
+        """Say what state groups are in, what their topology is, and which tasks their members have and shall have."""
+        request = call.request
+
+        def find(machine: GroupCoordinator, group_id: str) -> DescribedGroup | Refused:
+            found = machine.describe_streams_group(group_id)
+            if request.include_topology_description and not isinstance(found, Refused):
+                found.topology_description_status = DESCRIPTION_NOT_STORED
+            return found
+
+        groups = await described(self._coordinators, self._turns, call, DescribedGroup, find, served=self._is_served)
+        return StreamsGroupDescribeResponse(groups=groups)
+
+    @endpoint(
+        STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, needs=allowed(READ, GROUP, of=lambda request: request.group_id)
+    )
+    async def update_topology_description(
+        self, call: Call[StreamsGroupTopologyDescriptionUpdateRequest]
+    ) -> StreamsGroupTopologyDescriptionUpdateResponse:
+        """Refused, as by a Kafka without a plug-in that stores the description (KIP-1331)."""
+        served = self._is_served
+        sentence = "The broker has no streams group topology description plugin configured." if served else None
+        return StreamsGroupTopologyDescriptionUpdateResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=sentence
+        )
