@@ -184,8 +184,8 @@ class SharePartition:
                     if strict and stretch.size > left:
                         stretch.lot.split = True
                         stretches.cut(stretch.first, stretch.first + left - 1)
-                    if max(stretch.lot.first, stretches.start) < lot_first or stretch.lot.last > lot_last:
-                        # Others may get the rest of what was one lot when it was acquired before.
+                    if stretch.lot.first < max(lot_first, stretches.start) or stretch.lot.last > lot_last:
+                        # Others may get the rest of what was one lot when it was acquired before, or it is gone.
                         stretch.lot.split = True
                     left -= stretch.size
                     got.append(stretch)
