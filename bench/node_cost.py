@@ -2,9 +2,12 @@
 
     python -m bench.node_cost
 
-Two simulated brokers. A Produce that joins a transaction whose coordinator is the other broker, and the EndTxn of that
-transaction until its marker is written; the producer is connected. Counted are distinct files below `broker/odradek`
-without what is generated and what simulates, Python calls in them, and consecutive calls in different files.
+First requests to one broker, which is its own coordinator: a Produce that joins a transaction, the EndTxn of that
+transaction until its marker is written, a TxnOffsetCommit that joins one, and a heartbeat of a consumer group at rest.
+Then two simulated brokers. A Produce that joins a transaction whose coordinator is the other broker, and the EndTxn of
+that transaction until its marker is written; the producer is connected. Counted are distinct files below
+`broker/odradek` without what is generated and what simulates, Python calls in them, and consecutive calls in
+different files.
 Then the time of a whole transaction of one record in the steps of one broker that is its own coordinator, that of its
 EndTxn alone, and the bound: the bytes that have to be read, checked, written and appended, in a loop with nothing
 around it. Each is the least of many: what else a machine does makes times longer, never shorter.
@@ -39,13 +42,14 @@ from odradek.records.record import Record, build_batch
 from odradek.records.validate import TopicRules, Validated, validate_produce
 from odradek.txn.entry import Entry, encode_entry, encode_id
 from odradek.txn.states import TxnState
+from odradek.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from odradek.wire.messages.end_txn_request import EndTxnRequest
 from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from odradek.wire.registry import decode, encode
 
-__all__ = ["Cost", "costs", "least_us"]
+__all__ = ["Cost", "costs", "least_us", "own_costs"]
 
 PACKAGE = Path(odradek.__file__).parent
 ROUNDS = 2_000
@@ -88,6 +92,44 @@ def cost(act: Callable[[], object]) -> Cost:
     with mock.patch.object(Node, "step", profiled):
         act()
     return Cost(len(set(files)), len(files), sum(a != b for a, b in pairwise(files)))
+
+
+def own_costs() -> dict[str, Cost]:
+    """The requests to a broker that is its own coordinator, once everything has been imported."""
+    cluster = Cluster(brokers=1, calls_itself=True, tells=False, group_consumer_assignment_interval_ms=0)
+    producer = Producer.started(cluster)
+    beat = heartbeat(cluster)
+    for _ in range(3):
+        _do(cluster, lambda: producer.commit_offset(1))
+        _do(cluster, lambda: producer.send(P))
+        _do(cluster, producer.commit)
+        beat()
+    found = {
+        "transactional Produce": cost(lambda: _do(cluster, lambda: producer.send(P))),
+        "EndTxn": cost(lambda: _do(cluster, producer.commit)),
+        "TxnOffsetCommit": cost(lambda: _do(cluster, lambda: producer.commit_offset(1))),
+    }
+    _do(cluster, producer.commit)
+    return {**found, "heartbeat": cost(beat)}
+
+
+def heartbeat(cluster: Cluster) -> Callable[[], None]:
+    """A heartbeat of the one member of a consumer group, which has all of its partitions."""
+    [node_id] = cluster.world.nodes
+    joins = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", rebalance_timeout_ms=1000)
+    joins.subscribed_topic_names, joins.topic_partitions = ["t"], []
+    member = cluster.ask(node_id, joins, 1)
+    cluster.world.run()
+    indexes = range(len(cluster.node(node_id).image.topics["t"].partitions))
+    owned = [TopicPartitions(topic_id=cluster.topic_id("t"), partitions=[*indexes])]
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=member.member_epoch, topic_partitions=owned
+    )
+
+    def beat() -> None:
+        assert cluster.ask(node_id, request, 1).error_code == 0
+
+    return beat
 
 
 def costs() -> dict[str, Cost]:
@@ -194,7 +236,7 @@ def _do(cluster: Cluster, act: Callable[[], object]) -> None:
 
 if __name__ == "__main__":
     print("| request | modules | calls | changes of file |\n| --- | ---: | ---: | ---: |")
-    for name, each in costs().items():
+    for name, each in {**own_costs(), **costs()}.items():
         print(f"| {name} | {each.modules} | {each.calls} | {each.changes_of_file} |")
     for name, (whole, end) in (("in a broker", least_us()), ("the bytes alone", bare_us())):
         print(f"\n{name}: {whole:.0f} µs for a transaction of one record, {end:.0f} of them for its EndTxn")

@@ -265,7 +265,7 @@ class Node:
             outbox.flush()
         another_turn = bool(turns.waiting or turns.behind) and turns.wants_another()
         if another_turn or self.aside.unasked:
-            outbox.ask_for(another_turn=another_turn, works=self.aside.take())
+            outbox.ask_for(another_turn=another_turn, works=self.aside.take() if self.aside.unasked else ())
         return outbox.effects
 
     def _broken(self, error: Exception) -> None:
@@ -538,7 +538,8 @@ class Node:
 
     def _published(self, before: MetadataImage, after: MetadataImage) -> None:
         """A new image is there."""
-        self.image = self.metadata.image = after
+        self.image = after
+        self.metadata.publish(after)
         if self.authority is not None:
             self.authority.adopt(before, after)
         if before.quotas is not after.quotas:

@@ -149,6 +149,11 @@ class Machine(Generic[W]):
         """A work that was listed is no longer under way; whether something is due now that was not before."""
         return True
 
+    def owed(self, now: int) -> tuple[Sequence[W], int | None]:
+        """What is `due`, and then `wake_at`: a shard asks for both at once, after each change."""
+        works = self.due(now)
+        return works, self.wake_at()
+
     def wake_at(self) -> int | None:
         """When to ask `due` again (ms), or None while nothing is owed at a known time."""
         return None

@@ -96,6 +96,8 @@ class Pumps:
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
+        self.planned = timers.planned
+        """What is called at which time (ms); by whoever is pumped then, among others."""
         self.left = PUMPED_AT_ONCE
         """How many may still be pumped in this step."""
         self.waiting: deque[Pumped] = deque()

@@ -21,7 +21,7 @@ from odradek.data.fetch_contexts import (
     FetchContexts,
     reads_as,
 )
-from odradek.host.endpoint import EVERYBODY, endpoint
+from odradek.host.endpoint import Everybody, endpoint
 from odradek.host.leaders import current_leader
 from odradek.host.nearest import nearest_replica
 from odradek.host.replicas import READABLE
@@ -96,7 +96,7 @@ class FetchApi:
         self._turns = turns
         self._purgatory = purgatory
 
-    @endpoint(FETCH, needs=EVERYBODY, in_parts=True)
+    @endpoint(FETCH, needs=Everybody("READ on each topic, also in its sessions"), in_parts=True)
     async def fetch(self, call: Call[FetchRequest]) -> FetchResponse:
         """Read from each partition; wait for `min_bytes` until `max_wait_ms` has passed."""
         request, clock = call.request, self._clock

@@ -354,7 +354,7 @@ class ProduceApi:
             return
         rules = self._rules()
         operation = produce_operation(version, rules.since)
-        if not producing or (operation.verifies_only and not config.verifies_records):
+        if not producing or (operation.verifies_only and not self._settings.verifies_records):
             return
 
         def judge(operation: TransactionOperation, failure: ErrorCode) -> Refused:
@@ -398,7 +398,7 @@ class ProduceApi:
                 batch,
                 now=self._clock.now,
                 guard=write.guard,
-                verification_enabled=self._settings.config.verifies_records,
+                verification_enabled=self._settings.verifies_records,
             )
         else:
             appended = partition.append_client(batch, now=self._clock.now)

@@ -15,7 +15,7 @@ from odradek.host.bodies import kept_response
 from odradek.host.call import Call
 from odradek.host.exchange import Exchange, Node
 from odradek.host.router import Handler
-from odradek.host.serving import tell_response
+from odradek.host.serving import begin, tell_response
 from odradek.wire.errors import DecodeError
 from odradek.wire.frame import FrameBuffer
 from odradek.wire.primitives import Malformed, Splices, unknown_tags
@@ -41,11 +41,6 @@ class Gate(Protocol):
 
     def admits(self, connection: Connection, frame: memoryview) -> bool:
         """Whether the request is to be served; else it has been dealt with."""
-
-
-def _head(handler: Handler) -> bytearray:
-    """Room for length and correlation id, and no tagged fields."""
-    return bytearray(handler.response_start)
 
 
 class Connection(Exchange[memoryview]):
@@ -113,7 +108,8 @@ class Connection(Exchange[memoryview]):
             return
         node = self._node
         meter = None if node.quotas is None or self.broker else node.quotas.meter(len(frame))
-        handler = node.router.handler(api_key, version, broker=self.broker)
+        router = node.router
+        handler = router.known.get((api_key, version)) or router.handler(api_key, version, broker=self.broker)
         if handler is None:
             if api_key == ApiKey.API_VERSIONS:
                 self._serve_unknown_api_versions(correlation_id)
@@ -161,7 +157,8 @@ class Connection(Exchange[memoryview]):
         except (DecodeError, Malformed, UnicodeDecodeError, IndexError) as error:
             self._malformed(handler, error)
             return
-        self._call(handler, call)
+        serving, self._postponed = begin(node, handler, call)
+        self._run(serving, self._served, handler, call)
 
     def _malformed(self, handler: Handler, error: BaseException) -> None:
         self.close("malformed_request", api=handler.api_key.name, version=handler.version, error=str(error))
@@ -180,7 +177,7 @@ class Connection(Exchange[memoryview]):
         self._run(self._write_long(handler, response), self._written, handler, call)
 
     async def _write_long(self, handler: Handler, response: object) -> tuple[object, bytearray, Splices]:
-        out, splices = _head(handler), Splices()
+        out, splices = bytearray(handler.response_start), Splices()
         await self._node.turns.run_long(handler.write_long(response, out, splices))
         return response, out, splices
 
@@ -193,7 +190,7 @@ class Connection(Exchange[memoryview]):
                 self._node.quotas.written(call)
 
     def _write(self, handler: Handler, call: Call, response: object) -> None:
-        out, splices = _head(handler), Splices()
+        out, splices = bytearray(handler.response_start), Splices()
         handler.write(response, out, splices)
         self._send_response(handler, call, response, out, splices)
 
@@ -228,9 +225,9 @@ class Connection(Exchange[memoryview]):
             self.disconnected()
             return
         if not self.out:
-            self._node.outbox.gather(self)
+            self._node.outbox.dirty.append(self)
         self.out_bytes += size
-        self.out.extend(chunks)
+        self.out += chunks
 
     def _serve_unknown_api_versions(self, correlation_id: int) -> None:
         """KIP-511: an unknown version of ApiVersions is answered in the layout of version 0."""

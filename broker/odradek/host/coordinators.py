@@ -64,37 +64,38 @@ class Coordinators:
     def group(self, group_id: str) -> GroupShard | Refused:
         """The coordinator of a group, if it is here and loaded."""
         partition = self._partition(_GROUPS, group_id)
-        if isinstance(partition, Refused):
-            return partition
+        if partition is None:
+            return _NOT_HERE
         shard = self._groups.get(partition.index) or self._begin_groups(partition)
         return _LOADING if shard.loading else shard
 
     def transactional(self, transactional_id: str) -> TransactionShard | Refused:
         """The coordinator of a transactional id, if it is here and loaded."""
         partition = self._partition(_TRANSACTIONS, transactional_id)
-        if isinstance(partition, Refused):
-            return partition
+        if partition is None:
+            return _NOT_HERE
         shard = self._transactions.get(partition.index) or self._begin_transactions(partition)
         return _LOADING if shard.loading else shard
 
     def share(self, key: str) -> ShareShard | Refused:
         """The coordinator of a share partition, if it is here and loaded."""
         partition = self._partition(_SHARES, key)
-        if isinstance(partition, Refused):
-            return partition
+        if partition is None:
+            return _NOT_HERE
         shard = self._shares.get(partition.index) or self._begin_shares(partition)
         return _LOADING if shard.loading else shard
 
-    def _partition(self, topic_name: str, key: str) -> Partition | Refused:
+    def _partition(self, topic_name: str, key: str) -> Partition | None:
+        """The partition that coordinates a key, if this broker leads it.
+
+        Only FindCoordinator says that there is no such topic yet, and has it made. A deposed leader that has not read
+        the new metadata must refuse, because its state may be behind.
+        """
         topic = self._metadata.image.topics.get(topic_name)
         if topic is None:
-            # Only FindCoordinator says that there is none yet, and has the topic made.
-            return _NOT_HERE
+            return None
         partition = self._partitions.get((topic_name, partition_for(key, len(topic.partitions))))
-        if partition is None or not partition.is_leader:
-            # A deposed leader that has not read the new metadata must refuse, because its state may be behind.
-            return _NOT_HERE
-        return partition
+        return partition if partition is not None and partition.is_leader else None
 
     # ------------------------------------------------------------------ all of them
 

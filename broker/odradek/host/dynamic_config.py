@@ -37,7 +37,8 @@ def adopt(node: Node, before: MetadataImage, after: MetadataImage) -> None:
     broker = after.config(ResourceType.BROKER, str(node.node_id))
     config = node.static_config.dynamic(cluster=cluster, broker=broker) if cluster or broker else node.static_config
     if config.layers != node.config.layers:
-        node.config = node.settings.config = config
+        node.config = config
+        node.settings.adopt(config)
         node.housekeeping.adopt()
         node.limit_connections()
     if node.certificates is not None and broker is not before.config(ResourceType.BROKER, str(node.node_id)):

@@ -57,11 +57,14 @@ class Needs(Struct, Generic[Q, R], frozen=True):
     guard: Guard[Q, R]
 
 
-class Everybody:
-    """No permission is needed, or the endpoint looks at permissions itself."""
+class Everybody(Struct, frozen=True):
+    """No permission is looked at before the endpoint is asked."""
+
+    text: str
+    """For `docs/apis.md`: what the endpoint itself looks at."""
 
 
-EVERYBODY = Everybody()
+EVERYBODY = Everybody("nothing")
 
 
 class Since(Struct, frozen=True):

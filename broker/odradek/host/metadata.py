@@ -13,7 +13,13 @@ __all__ = ["Metadata"]
 class Metadata:
     """Holds the newest image. Parts keep the holder; an image that was read before an `await` may be old after it."""
 
-    __slots__ = ("image",)
+    __slots__ = ("image", "transaction_version")
 
     def __init__(self, image: MetadataImage) -> None:
+        self.publish(image)
+
+    def publish(self, image: MetadataImage) -> None:
+        """Hold this image from now on."""
         self.image = image
+        self.transaction_version = image.transaction_version
+        """The finalized level of transaction.version."""

@@ -54,7 +54,7 @@ class Outbox:
         self.effects: list[Effect] = []
         """Each step begins with a new list; nobody else writes into it."""
         self.dirty: list[Outgoing] = []
-        """The connections that have something to say."""
+        """The connections that have something to say; each is put here with its first words in the step."""
 
     def flush(self) -> None:
         """The step is over: say what connections have to say."""
@@ -74,10 +74,6 @@ class Outbox:
             self.effects.append(NextTurn())
         for work in works:
             self.effects.append(Compute(work))
-
-    def gather(self, connection: Outgoing) -> None:
-        """It has its first words in this step."""
-        self.dirty.append(connection)
 
     def send(self, conn: int, chunks: Sequence[Chunk]) -> None:
         """Write these at once."""

@@ -88,7 +88,7 @@ class PeerConnection(Exchange[HandedRequest]):
             self.disconnected()
             return
         if not self.messages:
-            self._node.outbox.gather(self)
+            self._node.outbox.dirty.append(self)
         self.messages.append(message)
         if call.told is not None:
             tell_response(self._node, call.told, message.response, kept_message(message.response), PACKED)

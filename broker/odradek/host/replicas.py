@@ -34,6 +34,7 @@ from odradek.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from odradek.core.turns import Turns
     from odradek.group.shard import GroupShard
+    from odradek.host.shard import Folds
     from odradek.share.shard import ShareShard
 
 __all__ = ["READABLE", "HasReplicas", "Replicas"]
@@ -126,7 +127,7 @@ class Replicas:
         log = node.store.find(node.image.topics[topic].id, index)
         return Replica(log, registered.leader_epoch, node.node_id)
 
-    def appended(self, partition: Partition) -> None:
+    def appended(self, partition: Partition, shard: Folds | None = None) -> None:
         """Something was appended: wake who waits for it, fold where a machine does what is committed."""
         node = self._node
         log = partition.log
@@ -137,10 +138,10 @@ class Replicas:
             log.awaited_by.clear()
         if node.purgatory.waits:
             node.purgatory.wake((READABLE, partition.key))
-        if partition.topic in INTERNAL_TOPICS:
+        if shard is None and partition.topic in INTERNAL_TOPICS:
             shard = node.coordinators.at(partition.topic, partition.index)
-            if shard is not None:
-                shard.advance()
+        if shard is not None:
+            shard.advance()
         if partition.facts:
             facts, partition.facts = partition.facts, []
             node.facts.emit(facts)

@@ -137,6 +137,8 @@ class Router:
         self._told: list[tuple[ApiKey, int, int]] = []
         self._versions: dict[int, range] = {}
         self._handlers: dict[tuple[int, int], Handler | None] = {}
+        self.known: dict[tuple[int, int], Handler] = {}
+        """The handlers for clients that were found before, by API key and version."""
         for served in SERVED:
             api_key, low, high = served.api_key, served.lowest, served.highest
             if not served.is_for_clients:
@@ -177,8 +179,10 @@ class Router:
             handler = self._handlers[api_key, version]
         except KeyError:
             handler = self._handlers[api_key, version] = self._find(api_key, version)
-        if handler is not None and not broker and handler.api_key in _FOR_BROKERS:
+        if handler is None or (not broker and handler.api_key in _FOR_BROKERS):
             return None
+        if not broker:
+            self.known[api_key, version] = handler
         return handler
 
     def _find(self, api_key: int, version: int) -> Handler | None:

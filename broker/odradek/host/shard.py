@@ -29,13 +29,20 @@ if TYPE_CHECKING:
     from odradek.host.settings import Settings
     from odradek.log.partition import Guard, Partition
 
-__all__ = ["Shard", "ShardNode", "ShardParts", "Work"]
+__all__ = ["Folds", "Shard", "ShardNode", "ShardParts", "Work"]
 
 
 STARTED_AT_ONCE = 20
 """How many works are started before others may go on; what expires often does so with many others, and is written."""
 NESTED_MAX = 3
 """How deep a work may start others that have come due by what it has done."""
+
+
+class Folds(Protocol):
+    """A shard, for whoever appends to its partition."""
+
+    def advance(self) -> None:
+        """Fold what has been committed since."""
 
 
 class ShardParts(Struct, frozen=True):
@@ -49,8 +56,8 @@ class ShardParts(Struct, frozen=True):
     facts: Facts
     counters: Counters
     replication: Replication
-    appended: Callable[[Partition], None]
-    """Says that something was appended: whoever waits for it is woken, and the shard folds it."""
+    appended: Callable[[Partition, Folds | None], None]
+    """Says that something was appended: whoever waits for it is woken, and the shard over the partition folds it."""
 
 
 class ShardNode(
@@ -133,7 +140,7 @@ class Shard(ABC, Generic[W]):
             now=self._clock.now,
             producer=proposed.transactional,
             guard=guard,
-            verification_enabled=proposed.transactional is not None and self._settings.config.verifies_offsets,
+            verification_enabled=proposed.transactional is not None and self._settings.verifies_offsets,
             compression=self.compression,
         )
         if isinstance(appended, Refused):
@@ -141,8 +148,8 @@ class Shard(ABC, Generic[W]):
             return appended
         base_offset = appended.base_offset
         if base_offset == self._mark and self._folding.fold_own(proposed, base_offset):
-            self._mark = base_offset + len(proposed.records)
-        self._appended(self.partition)
+            self._mark = appended.next_offset
+        self._appended(self.partition, self)
         return proposed.reply
 
     async def _propose_and_wait(self, proposed: Proposed[T], guard: Guard | None) -> T | Refused:
@@ -154,14 +161,14 @@ class Shard(ABC, Generic[W]):
             now=self._clock.now,
             producer=proposed.transactional,
             guard=guard,
-            verification_enabled=proposed.transactional is not None and self._settings.config.verifies_offsets,
+            verification_enabled=proposed.transactional is not None and self._settings.verifies_offsets,
             compression=self.compression,
         )
         if isinstance(appended, Refused):
             self.settle()
             return appended
         self._folding.awaits(proposed, appended.base_offset)
-        self._appended(partition)
+        self._appended(partition, self)
         error = await self._replication.committed(partition, appended.next_offset, deadline=deadline)
         return proposed.reply if error is ErrorCode.NONE else Refused(error)
 
@@ -191,7 +198,10 @@ class Shard(ABC, Generic[W]):
         self.advance()
 
     def settle(self) -> None:
-        """Give released replies to the flows that wait for them, pass facts on, and start the work that is owed."""
+        """Give released replies to the flows that wait for them, pass facts on, and start the work that is owed.
+
+        One flow for each work that is not under way; the machine says when to ask it again.
+        """
         machine = self._folding
         if machine.released:
             released, machine.released = machine.released, []
@@ -203,18 +213,17 @@ class Shard(ABC, Generic[W]):
         if machine.facts:
             facts, machine.facts = machine.facts, []
             self._facts.emit(facts)
-        self.pump()
-
-    def pump(self) -> None:
-        """Start one flow for each work that is owed and not under way; ask again when the machine says so."""
         if self.resigned or self.loading:
             return
-        works = self._folding.due(self._clock.now)
+        works, wakes_at = machine.owed(self._clock.now)
         if works:
             self._start_due(works)
-        wakes_at = self._folding.wake_at()
         if wakes_at is not None:
-            self._pumps.by(self, wakes_at)
+            planned = self._pumps.planned.get(self)
+            if planned is None or wakes_at < planned[0]:
+                self._pumps.by(self, wakes_at)
+
+    pump = settle
 
     def _start_due(self, works: Sequence[W]) -> None:
         at_once = STARTED_AT_ONCE if self._nested < NESTED_MAX else 0

@@ -14,7 +14,7 @@ from odradek.config.table import TopicConfig
 from odradek.log.aborted import AbortedIndex
 from odradek.log.epochs import LeaderEpochs
 from odradek.log.segment import Segment
-from odradek.records.batch import Batch
+from odradek.records.batch import LENGTH_BASE, Batch
 
 if TYPE_CHECKING:
     from odradek.log.producers import Snapshot
@@ -44,6 +44,9 @@ class Room(Protocol):
 
 class LeaderOfLog(Protocol):
     """What the leader of a partition knows of its log besides what is in it."""
+
+    is_leader: bool
+    """Whether no later leader has taken the log over; kept by the log."""
 
     @property
     def last_stable_offset(self) -> int: ...
@@ -105,12 +108,17 @@ class Log:
         What its replica has not acknowledged is lost, and the other replicas follow it (KIP-101). How many offsets
         that are.
         """
+        self._depose()
         before = self.end_offset
         self.truncate(self.behind.pop(replica, before))
         self.topic = topic
         self.leader_epoch = leader_epoch
         self.epochs.assign(leader_epoch, self.end_offset)
         return before - self.end_offset
+
+    def _depose(self) -> None:
+        if self.leader is not None:
+            self.leader.is_leader = False
 
     # ------------------------------------------------------------------ writing
 
@@ -120,7 +128,7 @@ class Log:
         The offset and leader epoch it brings do not matter; its maximum timestamp does, and is stamped as well if it is
         the log's own time. The view is free again afterwards.
         """
-        size = len(batch.view)
+        size = batch.batch_length + LENGTH_BASE
         segment = self._active
         if (
             segment is None
@@ -222,6 +230,7 @@ class Log:
     def end(self) -> None:
         """The topic was deleted: give all memory back; a leader that has not heard of it leads nothing any more."""
         self.leader_epoch = ENDED
+        self._depose()
         self._active = None
         if self.segments:
             self._forget(list(self.segments))

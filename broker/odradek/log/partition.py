@@ -9,6 +9,7 @@ high watermark is the end of the log.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import cast
 
 from odradek.config.table import TopicConfig
 from odradek.core.machine import Fact, LogRecord, Refused, TransactionalAppend
@@ -24,7 +25,7 @@ from odradek.log.producers import CachedBatch, Completed, Origin, ProducerState,
 from odradek.log.replica import check_leader_epoch
 from odradek.log.retention import retain
 from odradek.log.transaction_facts import marker_facts, opened_fact, stable_offset_fact
-from odradek.records.batch import NO_TIMESTAMP, TRANSACTIONAL, Batch
+from odradek.records.batch import LENGTH_BASE, NO_TIMESTAMP, TRANSACTIONAL, Batch
 from odradek.records.compression import DECOMPRESSED_BYTES_MAX, Compression
 from odradek.records.control import Marker, end_txn_marker
 from odradek.records.plain import plain_batch
@@ -75,6 +76,8 @@ class Partition:
         self.key = topic, index
         self.log = log
         self.leader_epoch = leader_epoch
+        self.is_leader = True
+        """Whether no later leader has taken the log over; kept by the log."""
         self.leader_since = now
         self.producers = ProducerState(producer_rules)
         self.facts: list[Fact] | None = None
@@ -117,11 +120,6 @@ class Partition:
         return self.producers.is_last(batch)
 
     # ------------------------------------------------------------------ where it stands
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether no later leader has taken the log over."""
-        return self.log.leader_epoch == self.leader_epoch
 
     @property
     def high_watermark(self) -> int:
@@ -243,7 +241,7 @@ class Partition:
     ) -> Appended | Duplicate | Refused:
         """Append a validated batch of a client; its view is free again afterwards."""
         store = self.log.store
-        size = len(batch.view)
+        size = batch.batch_length + LENGTH_BASE
         if store.room < size and not store.shed(size):
             return _LOGS_FULL
         if self._log_append_time:
@@ -270,14 +268,14 @@ class Partition:
             batch = plain_batch(records, timestamp=now, compression=compression)
         else:
             batch = _transactional(records, now, producer, compression)
-        size = len(batch.view)
+        size = batch.batch_length + LENGTH_BASE
         if size > self.config.max_message_bytes:
             return Refused(ErrorCode.MESSAGE_TOO_LARGE)
         store = self.log.store
         if store.room < size:
             store.shed(size)
-        appended = self._append(batch, Origin.COORDINATOR, now, guard, verification_enabled)
-        assert not isinstance(appended, Duplicate), "without a sequence nothing is a duplicate"
+        # Without a sequence nothing is a duplicate.
+        appended = cast("Appended | Refused", self._append(batch, Origin.COORDINATOR, now, guard, verification_enabled))
         if size >= LARGE_BYTES:
             # Such a record supersedes one that is as large, and comes more often than the cleaner.
             self.compact(now, COMPACTED_PER_BYTE * size)
@@ -322,7 +320,7 @@ class Partition:
             timestamp=now,
         )
         store = self.log.store
-        if store.room < (size := batch.size):
+        if store.room < (size := batch.batch_length + LENGTH_BASE):
             store.shed(size)
         stable = self.last_stable_offset if self.facts is not None else 0
         offset = self.log.append(batch, leader_epoch=self.leader_epoch, now=now, log_append_time=self._log_append_time)

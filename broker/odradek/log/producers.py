@@ -236,7 +236,8 @@ class ProducerState:
         producer.last_sequence = last_sequence
         producer.last_timestamp = batch.max_timestamp
         if batch.attributes & TRANSACTIONAL:
-            self.guards.transaction_opened(batch.producer_id)
+            if self.guards.pending:
+                self.guards.transaction_opened(batch.producer_id)
             if producer.first_offset == NO_OFFSET:
                 producer.first_offset = base_offset
                 self.ongoing[base_offset] = batch.producer_id
@@ -259,7 +260,8 @@ class ProducerState:
         producer.adopt_epoch(batch.producer_epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = batch.max_timestamp
-        self.guards.marker_passed(batch.producer_id, producer_epoch=batch.producer_epoch)
+        if self.guards.pending:
+            self.guards.marker_passed(batch.producer_id, producer_epoch=batch.producer_epoch)
         first_offset = producer.first_offset
         if first_offset == NO_OFFSET:
             return None

@@ -64,13 +64,14 @@ def plain_batch(
     compression: Compression = Compression.NONE,
 ) -> Batch:
     """One batch with these records at offset 0, none of them earlier or later than `timestamp` (ms)."""
-    payload = payload_of(records)
+    count = len(records)
+    payload = record_of(records[0]) if count == 1 else payload_of(records)
     if compression:
         attributes |= compression
         payload = compress(compression, payload)
     return batch_of(
         payload,
-        len(records),
+        count,
         timestamp=timestamp,
         attributes=attributes,
         producer_id=producer_id,
@@ -80,25 +81,27 @@ def plain_batch(
 
 def payload_of(records: Sequence[KeyValue]) -> bytes:
     """The records as they lie in a batch."""
-    pieces: list[bytes] = []
-    for delta, record in enumerate(records):
-        key, value = record.key, record.value
-        if key is None:
-            key_length, key = _NULL, b""
-        else:
-            size = len(key)
-            key_length = _VARINTS[size] if size < _SMALL else _varint(size)
-        if value is None:
-            value_length, value = _NULL, b""
-        else:
-            size = len(value)
-            value_length = _VARINTS[size] if size < _SMALL else _varint(size)
-        place = _VARINTS[delta] if delta < _SMALL else _varint(delta)
-        # Attributes and timestamp delta in front, the number of headers behind, are each one byte of zero.
-        body = b"".join((b"\0\0", place, key_length, key, value_length, value, b"\0"))
-        size = len(body)
-        pieces += ((_VARINTS[size] if size < _SMALL else _varint(size)) + body,)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return b"".join([record_of(record, delta) for delta, record in enumerate(records)])
+
+
+def record_of(record: KeyValue, delta: int = 0) -> bytes:
+    """A record as it lies in a batch, at this offset in it."""
+    key, value = record.key, record.value
+    if key is None:
+        key_length, key = _NULL, b""
+    else:
+        size = len(key)
+        key_length = _VARINTS[size] if size < _SMALL else _varint(size)
+    if value is None:
+        value_length, value = _NULL, b""
+    else:
+        size = len(value)
+        value_length = _VARINTS[size] if size < _SMALL else _varint(size)
+    place = _VARINTS[delta] if delta < _SMALL else _varint(delta)
+    # Attributes and timestamp delta in front, the number of headers behind, are each one byte of zero.
+    body = b"\0\0" + place + key_length + key + value_length + value + b"\0"
+    size = len(body)
+    return (_VARINTS[size] if size < _SMALL else _varint(size)) + body
 
 
 def batch_of(

@@ -1,8 +1,8 @@
-"""Writes what is derived from the endpoints: `odradek/host/served.py`.
+"""Writes what is derived from the endpoints: `odradek/host/served.py` and `docs/apis.md`.
 
     python -m odradek.tools.apis
 
-A test fails while the file differs from the endpoints.
+A test fails while one of them differs from the endpoints.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from pathlib import Path
 import odradek
 from odradek.broker import Families
 from odradek.host.endpoint import Endpoint, endpoints_of
+from odradek.releases import RELEASES
 from odradek.sim import World
 from odradek.wire.registry import APIS
 
-__all__ = ["families", "main", "served_source"]
+__all__ = ["PAGE", "SERVED", "apis_page", "families", "main", "served_source"]
 
 SERVED = Path(odradek.__file__).parent / "host" / "served.py"
+PAGE = Path(odradek.__file__).parents[2] / "docs" / "apis.md"
 _MARK = "# ---- derived from the endpoints: python -m odradek.tools.apis\n"
 
 
@@ -60,9 +62,60 @@ def _exceptions(endpoint: Endpoint) -> Iterator[str]:
         yield "in_parts=True"
 
 
+_INTRODUCTION = """\
+# The APIs
+
+Every API of the Kafka protocol that Odradek serves. This page is written by `python -m odradek.tools.apis` from the
+endpoints ([contributing.md](contributing.md#an-api)); a test compares the two.
+
+- **versions**: all that are served; a release of Kafka offers fewer ([releases.md](releases.md)). An API that only
+  brokers ask of one another is _internal_; an _unstable_ version needs `unstable.api.versions.enable`.
+- **a client needs**: permissions, where the broker has an authorizer ([security.md](security.md)).
+- **since**: the first of the releases that Odradek knows which has it.
+- **where**: file and method below `broker/odradek`.
+
+"""
+
+
+def apis_page() -> str:
+    """The whole of `docs/apis.md`."""
+    found = endpoints_of(*families().values())
+    rows = (_line(found[api_key]) for api_key in sorted(found))
+    header = ("key", "API", "versions", "a client needs", "since", "where", "left out")
+    table = [header, ("---",) * len(header), *rows]
+    return _INTRODUCTION + "".join(f"| {' | '.join(cells)} |\n" for cells in table)
+
+
+def _line(endpoint: Endpoint) -> tuple[str, ...]:
+    spec = APIS[endpoint.api_key]
+    versions = f"{endpoint.lowest}–{spec.highest}" if endpoint.lowest < spec.highest else str(spec.highest)
+    notes = [
+        note
+        for applies, note in (
+            ("broker" not in spec.listeners, "internal"),
+            (spec.unstable, f"{spec.highest} unstable"),
+            (not endpoint.is_told, "told with `odradek.telemetry`"),
+        )
+        if applies
+    ]
+    since = next((name for name, release in RELEASES.items() if endpoint.api_key.name in (release.apis or {})), "–")
+    file, _, method = endpoint.place.partition(" ")
+    where = f"`{file.partition(':')[0]}` `{method}`"
+    return (
+        str(int(endpoint.api_key)),
+        spec.stem.title().replace("_", ""),
+        f"{versions} ({', '.join(notes)})" if notes else versions,
+        endpoint.needs.text,
+        since,
+        where,
+        endpoint.left_out,
+    )
+
+
 def main() -> None:
-    """Bring the file up to date."""
+    """Bring both up to date."""
     SERVED.write_text(served_source(), encoding="utf-8")
+    PAGE.write_text(apis_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ class Applicant(Struct):
     refused: Refused | None = None
 
 
+_TRANSACTIONS = CoordinatorKind.TRANSACTION.topic
 Judge = Callable[["TransactionOperation", ErrorCode], Refused]
 """How a verdict of the coordinator is put to the client."""
 
@@ -242,11 +243,12 @@ class Admission:
 
     def _coordinator(self, transactional_id: str) -> int | None:
         image = self._metadata.image
-        topic = image.topic(CoordinatorKind.TRANSACTION.topic)
+        topic = image.topics.get(_TRANSACTIONS)
         if topic is None:
             return None
         leader = topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
-        return leader if image.is_alive(leader) else None
+        broker = image.brokers.get(leader)
+        return None if broker is None or broker.fenced else leader
 
     def _tell(self, kind: str, fields: dict[str, object], partitions: Sequence[TopicPartition]) -> None:
         self._facts.emit([Fact(kind, {**fields, "topic": topic, "partition": index}) for topic, index in partitions])

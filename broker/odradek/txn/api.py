@@ -8,13 +8,13 @@ EndTxn: 5 bumps the epoch and answers with the id and epoch to go on with (KIP-8
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.needs import DENIED, allowed, allowed_on_each, asks, denied, in_series, part_of, refused
 from odradek.core.internal_topics import INTERNAL_TOPICS, CoordinatorKind, partition_for
-from odradek.core.machine import Decision, Refused
+from odradek.core.machine import Refused
 from odradek.host.endpoint import Serve, Since, endpoint
 from odradek.txn.checks import Claim
 from odradek.txn.init_table import request_refusal
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from odradek.host.coordinators import Coordinators
     from odradek.host.metadata import Metadata
     from odradek.host.settings import Settings
-    from odradek.txn.coordinator import TxnCoordinator
     from odradek.txn.partitions import TopicPartition
     from odradek.txn.producer_id_supply import ProducerIdSupply
     from odradek.txn.rules import Rules
@@ -66,8 +65,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TransactionApi"]
 
-T = TypeVar("T")
-
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
 GROUP, TOPIC, TRANSACTIONAL_ID = AclResource.GROUP, AclResource.TOPIC, AclResource.TRANSACTIONAL_ID
 FORBIDDEN = DENIED[TRANSACTIONAL_ID]
@@ -76,6 +73,7 @@ BROKER_FORM_SINCE = 4
 CLIENT_STYLE = 0
 BROKER_STYLE = 2
 """The client's transaction version that an add records: 2 where a broker adds on behalf of its client."""
+_INVALID = Refused(ErrorCode.INVALID_REQUEST)
 _BEFORE_ABORTABLE = {ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
 
 
@@ -211,13 +209,15 @@ class TransactionApi:
         refusal = request_refusal(request, self._settings.config, self._rules.request_checks)
         if refusal is not None:
             return _init_refused(refusal.error)
-        outcome = await self._ask(
-            request.transactional_id,
-            lambda coordinator: coordinator.init_producer_id(
-                request, now=self._clock.now, tv=self._metadata.image.transaction_version, ids=self._producer_ids
-            ),
+        shard = self._shard(request.transactional_id)
+        if isinstance(shard, Refused):
+            return _init_refused(shard.error)
+        outcome = await shard.carry_out(
+            shard.machine.init_producer_id(
+                request, now=self._clock.now, tv=self._metadata.transaction_version, ids=self._producer_ids
+            )
         )
-        return _init_refused(outcome.error) if isinstance(outcome, Refused) else outcome
+        return _init_refused(_as_answered(outcome).error) if isinstance(outcome, Refused) else outcome
 
     @endpoint(ADD_PARTITIONS_TO_TXN, needs=_may_add, errors=_fenced_since(2))
     async def add_partitions_to_txn(self, call: Call[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse:
@@ -280,8 +280,11 @@ class TransactionApi:
         self, claim: Claim, partitions: Sequence[TopicPartition], *, by_client: bool, verify_only: bool
     ) -> Mapping[TopicPartition, ErrorCode] | Refused:
         if verify_only:
-            verified = await self._ask(
-                claim.transactional_id, lambda coordinator: coordinator.verify_partitions(claim, partitions)
+            shard = self._shard(claim.transactional_id)
+            verified = (
+                shard
+                if isinstance(shard, Refused)
+                else await shard.carry_out(shard.machine.verify_partitions(claim, partitions))
             )
             results = dict.fromkeys(partitions, verified.error) if isinstance(verified, Refused) else verified
             if not self._answers_abortable:
@@ -299,19 +302,21 @@ class TransactionApi:
         self, claim: Claim, partitions: Sequence[TopicPartition], *, client_version: int
     ) -> ErrorCode | Refused:
         while True:
-            added = await self._ask(
-                claim.transactional_id,
-                lambda coordinator: coordinator.add_partitions(
+            shard = self._shard(claim.transactional_id)
+            if isinstance(shard, Refused):
+                return shard
+            added = await shard.carry_out(
+                shard.machine.add_partitions(
                     claim,
                     partitions,
                     client_version=client_version,
                     now=self._clock.now,
-                    tv=self._metadata.image.transaction_version,
-                ),
+                    tv=self._metadata.transaction_version,
+                )
             )
             # None: it has waited for an end of the transaction before, and is judged again.
             if added is not None:
-                return added
+                return _as_answered(added) if isinstance(added, Refused) else added
 
     def _not_addable(self, partitions: Sequence[TopicPartition], *, by_client: bool) -> dict[TopicPartition, ErrorCode]:
         """Errors by partition if one of them cannot be added, which keeps all the others from being added."""
@@ -355,18 +360,20 @@ class TransactionApi:
         Up to version 4 a transaction ends in its own epoch, from 5 on its end bumps the epoch (KIP-890).
         """
         request = call.request
-        outcome = await self._ask(
-            request.transactional_id,
-            lambda coordinator: coordinator.end_txn(
+        shard = self._shard(request.transactional_id)
+        if isinstance(shard, Refused):
+            return EndTxnResponse(error_code=shard.error, producer_id=-1, producer_epoch=-1)
+        outcome = await shard.carry_out(
+            shard.machine.end_txn(
                 request,
                 call.version,
                 now=self._clock.now,
-                tv=self._metadata.image.transaction_version,
+                tv=self._metadata.transaction_version,
                 ids=self._producer_ids,
-            ),
+            )
         )
         if isinstance(outcome, Refused):
-            return EndTxnResponse(error_code=outcome.error, producer_id=-1, producer_epoch=-1)
+            return EndTxnResponse(error_code=_as_answered(outcome).error, producer_id=-1, producer_epoch=-1)
         return outcome
 
     @endpoint(
@@ -418,17 +425,12 @@ class TransactionApi:
 
     def _shard(self, transactional_id: str) -> TransactionShard | Refused:
         # An empty id is refused before anybody looks for its coordinator.
-        if not transactional_id:
-            return Refused(ErrorCode.INVALID_REQUEST)
-        return self._coordinators.transactional(transactional_id)
+        return self._coordinators.transactional(transactional_id) if transactional_id else _INVALID
 
-    async def _ask(self, transactional_id: str, decide: Callable[[TxnCoordinator], Decision[T]]) -> T | Refused:
-        """Ask the coordinator of an id; a failed append of its log is answered as Kafka calls it."""
-        shard = self._shard(transactional_id)
-        if isinstance(shard, Refused):
-            return shard
-        outcome = await shard.carry_out(decide(shard.machine))
-        return Refused(transaction_log_error(outcome.error)) if isinstance(outcome, Refused) else outcome
+
+def _as_answered(refused: Refused) -> Refused:
+    """A refusal of the coordinator; a failed append of its log is answered as Kafka calls it."""
+    return Refused(transaction_log_error(refused.error))
 
 
 def _init_refused(error: ErrorCode) -> InitProducerIdResponse:

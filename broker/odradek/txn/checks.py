@@ -12,7 +12,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from odradek.core.machine import Refused
-from odradek.txn.entry import EPOCH_LAST_USABLE, Entry
+from odradek.txn.entry import EPOCH_LAST_USABLE, NONE, Entry
 from odradek.txn.states import PREPARED, EpochRelation
 from odradek.wire.errors import ErrorCode
 
@@ -111,7 +111,7 @@ def refusal(judges: Iterable[Judge], claim: Claim, entry: Entry | None, *, pendi
 def epoch_relation(claim: Claim, entry: Entry) -> EpochRelation:
     """How the claim of an EndTxn lies to the entry (KIP-890, "Bump Epoch on Each Transaction for New Clients")."""
     epoch, present = claim.producer_epoch, entry.owner_epoch
-    if _is_overflow_retry(claim, entry):
+    if epoch == EPOCH_LAST_USABLE and _is_overflow_retry(claim, entry):
         return EpochRelation.OVERFLOW_RETRY
     if present == epoch:
         return EpochRelation.CURRENT
@@ -137,7 +137,9 @@ def _is_known(claim: Claim, entry: Entry | None) -> bool:
 
 
 def _is_same_producer(claim: Claim, entry: Entry | None) -> bool:
-    return entry is not None and claim.producer_id == entry.owner_id
+    return entry is not None and claim.producer_id == (
+        entry.producer_id if entry.next_producer_epoch == NONE else entry.owner_id
+    )
 
 
 def _is_same_or_rotated_producer(claim: Claim, entry: Entry | None) -> bool:
@@ -145,7 +147,9 @@ def _is_same_or_rotated_producer(claim: Claim, entry: Entry | None) -> bool:
 
 
 def _is_same_epoch(claim: Claim, entry: Entry | None) -> bool:
-    return entry is not None and claim.producer_epoch == entry.owner_epoch
+    return entry is not None and claim.producer_epoch == (
+        entry.producer_epoch if entry.next_producer_epoch == NONE else entry.owner_epoch
+    )
 
 
 def _is_not_prepared(claim: Claim, entry: Entry | None) -> bool:

@@ -14,13 +14,13 @@ from odradek.core.machine import Answered, Decision, Fact, Proposed, Refused
 from odradek.txn import transitions
 from odradek.txn.checks import Claim, Operation, epoch_relation, refusal
 from odradek.txn.end_table import EndAction
-from odradek.txn.entry import EPOCH_MAX, NONE, Entry, value_version
+from odradek.txn.entry import EPOCH_MAX, NONE, VALUE_VERSIONS, Entry
 from odradek.txn.init_table import InitAction, init_relation, init_timeout, request_refusal
 from odradek.txn.ledger import MARKER_RETRY_BACKOFF_MS, AbortTimedOut, ExpireId, Ledger, producer_fields
 from odradek.txn.listing import TransactionFilter, described
-from odradek.txn.markers import MarkerFate, WriteMarkers, marker_fate
+from odradek.txn.markers import MARKED, WriteMarkers
 from odradek.txn.partitions import TopicPartition
-from odradek.txn.states import PREPARED, Outcome, TxnState, outcome_of
+from odradek.txn.states import OUTCOMES, PREPARED, Outcome, TxnState
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.end_txn_response import EndTxnResponse
 from odradek.wire.messages.init_producer_id_response import InitProducerIdResponse
@@ -140,7 +140,7 @@ class TxnCoordinator(Ledger):
         )
         fact = Fact("init_producer_id", producer_fields(after) | {"tv": tv})
         # A value of version 0 cannot say how the last transaction ended, and need not: Kafka fails here for ever.
-        return self._propose(after.fitting(value_version(tv)), reply, tv=tv, facts=(fact,))
+        return self._propose(after.fitting(VALUE_VERSIONS[tv]), reply, tv=tv, facts=(fact,))
 
     # ------------------------------------------------------------------ partitions
 
@@ -157,7 +157,8 @@ class TxnCoordinator(Ledger):
 
         Where the rules have it wait, the reply None says that what it waited for is over: ask again.
         """
-        entry = self.entry(claim.transactional_id)
+        held = self._held.get(claim.transactional_id)
+        entry = None if held is None else held.entry
         refused = refusal(self._adding, claim, entry, pending=claim.transactional_id in self._pending)
         if refused is not None:
             waits = self._adding_waits and refused.error is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -177,7 +178,8 @@ class TxnCoordinator(Ledger):
         self, claim: Claim, partitions: Iterable[TopicPartition]
     ) -> Decision[dict[TopicPartition, ErrorCode]]:
         """AddPartitionsToTxn, verify only (KIP-890, "Ensure Ongoing Transaction for Older Clients"): adds nothing."""
-        entry = self.entry(claim.transactional_id)
+        held = self._held.get(claim.transactional_id)
+        entry = None if held is None else held.entry
         refused = refusal(self._verifying, claim, entry)
         if refused is not None:
             return refused
@@ -197,14 +199,16 @@ class TxnCoordinator(Ledger):
     ) -> Decision[EndTxnResponse]:
         """EndTxn: the reply holds as soon as the outcome is in the log; markers follow."""
         claim = Claim(request.transactional_id, request.producer_id, request.producer_epoch)
-        protocol = self._rules.end_protocol(version)
-        entry = self.entry(claim.transactional_id)
+        rules = self._rules
+        protocol = rules.bumping if version >= rules.since.end_bumps else rules.keeping
+        held = self._held.get(claim.transactional_id)
+        entry = None if held is None else held.entry
         pending = claim.transactional_id in self._pending
         refused = refusal(protocol.judges, claim, entry, pending=pending)
         if refused is not None:
             return refused
         assert entry is not None
-        outcome = outcome_of(committed=request.committed)
+        outcome = OUTCOMES[request.committed]
         answer = protocol.table[entry.state, outcome, epoch_relation(claim, entry)]
         if isinstance(answer, ErrorCode):
             return Refused(answer)
@@ -268,11 +272,7 @@ class TxnCoordinator(Ledger):
         held = self._held.get(work.transactional_id)
         if held is None or held.offset != work.offset:
             return Answered(None)
-        done = [
-            partition
-            for partition in work.partitions
-            if work.leader is None or marker_fate(results.get(partition)) is MarkerFate.DONE
-        ]
+        done = [partition for partition in work.partitions if work.leader is None or results.get(partition) in MARKED]
         for partition in done:
             if partition in held.owing:
                 del held.owing[partition]
@@ -285,7 +285,7 @@ class TxnCoordinator(Ledger):
         completed = self._rules.transitions.completed(held.entry, now=now)
         # In Kafka none are left; where the next transaction is open at once, it has some from its beginning.
         facts = _added_facts(completed, completed.partitions, tv) if self.tells else ()
-        return self._propose(completed.fitting(value_version(tv)), None, tv=tv, facts=facts)
+        return self._propose(completed.fitting(VALUE_VERSIONS[tv]), None, tv=tv, facts=facts)
 
     def abort_timed_out(self, work: AbortTimedOut, *, now: int, tv: int, ids: ProducerIds) -> Decision[None]:
         """Abort a transaction whose time is over; whatever keeps it from being done, it is tried again later."""

@@ -72,6 +72,14 @@ class Deadlines:
         self._listed.update(listed)
         return listed
 
+    def owed(self, now: int) -> tuple[list[str], int | None]:
+        """The keys that are `due`, and when `due` lists something next."""
+        heap, held = self._heap, self._at
+        listed = self.due(now) if heap and heap[0][0] <= now else []
+        while heap and held.get(heap[0][2]) != heap[0][:2]:
+            heappop(heap)
+        return listed, heap[0][0] if heap else None
+
     def wake_at(self) -> int | None:
         """When `due` lists something next, or None."""
         heap, held = self._heap, self._at

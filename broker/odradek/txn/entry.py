@@ -24,6 +24,7 @@ from odradek.wire.messages.transaction_log_key import TransactionLogKey
 from odradek.wire.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 
 __all__ = [
+    "VALUE_VERSIONS",
     "EPOCH_LAST_USABLE",
     "EPOCH_MAX",
     "EPOCH_USED_TAG",
@@ -36,9 +37,10 @@ __all__ = [
     "encode_entry",
     "encode_id",
     "log_value",
-    "value_version",
 ]
 
+VALUE_VERSIONS = (0, 1, 1)
+"""The version of the values that are written, by the level of transaction.version."""
 NONE = -1
 """No producer id, no epoch, no timestamp."""
 EPOCH_MAX = 2**15 - 1
@@ -134,11 +136,6 @@ class Entry(Struct, frozen=True, gc=False):
         if version >= 1:
             return self
         return replace(self.fitting(version), previous_producer_id=NONE, last_producer_epoch=NONE, epoch_used=False)
-
-
-def value_version(transaction_version: int) -> int:
-    """The version of values written at this level of the feature."""
-    return 1 if transaction_version >= 1 else 0
 
 
 @lru_cache(maxsize=IDS_REMEMBERED)

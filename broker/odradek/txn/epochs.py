@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from odradek.core.machine import LogRecord, Refused
-from odradek.txn.entry import NONE, encode_id, value_version
+from odradek.txn.entry import NONE, VALUE_VERSIONS, encode_id
 from odradek.txn.rules import rules_of
 from odradek.txn.shard import TransactionShard
 from odradek.txn.states import EXPIRABLE
@@ -25,10 +25,10 @@ def force_epoch(shard: TransactionShard, transactional_id: str, epoch: int) -> N
     if entry.state not in EXPIRABLE:
         raise ValueError(f"the transactional id {transactional_id} is in state {entry.state.title}")
     parts = shard.parts
-    version = value_version(shard.metadata.image.transaction_version)
+    version = VALUE_VERSIONS[shard.metadata.transaction_version]
     forced = replace(entry, producer_epoch=epoch, last_producer_epoch=NONE)
     value = rules_of(parts.settings.release).value.encode(forced.fitting(version), version)
     appended = shard.partition.append_coordinator([LogRecord(encode_id(transactional_id), value)], now=parts.clock.now)
     if isinstance(appended, Refused):
         raise RuntimeError(f"the coordinator of {transactional_id} cannot write to its log: {appended.error.name}")
-    parts.appended(shard.partition)
+    parts.appended(shard.partition, shard)

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 from odradek.core.machine import Fact, LogRecord, Machine, Parked, Proposed
 from odradek.records.record import iterate_records
 from odradek.txn.deadlines import Deadlines, next_tick
-from odradek.txn.entry import NONE, Entry, decode_id, encode_id, value_version
-from odradek.txn.markers import NO_LEADER, WriteMarkers, write_markers
+from odradek.txn.entry import NONE, VALUE_VERSIONS, Entry, decode_id, encode_id
+from odradek.txn.markers import NO_LEADER, WriteMarkers
 from odradek.txn.partitions import TopicPartition
 from odradek.txn.rules import rules_of
-from odradek.txn.states import EXPIRABLE, PREPARED, TxnState, completed_state
+from odradek.txn.states import COMPLETED_STATES, EXPIRABLE, PREPARED, TxnState
 
 if TYPE_CHECKING:
     from odradek.config.table import Config
@@ -154,7 +154,7 @@ class Ledger(Machine["TxnWork"]):
     # ------------------------------------------------------------------ proposing and folding
 
     def _propose(self, after: Entry, reply: T, *, tv: int, facts: tuple[Fact, ...] = ()) -> Proposed[T]:
-        value = self._rules.value.encode(after, value_version(tv))
+        value = self._rules.value.encode(after, VALUE_VERSIONS[tv])
         transactional_id = after.transactional_id
         record = LogRecord(encode_id(transactional_id), value)
         return ProposedEntry((record,), reply, None, transactional_id, after, tv, facts)
@@ -164,9 +164,15 @@ class Ledger(Machine["TxnWork"]):
 
     def fold_own(self, proposed: Proposed[object], base_offset: int) -> bool:
         """Adopt what was proposed, which need not be read back from the log."""
-        if not isinstance(proposed, ProposedEntry):
+        if type(proposed) is not ProposedEntry:
             return False
-        self._adopt(proposed, base_offset)
+        transactional_id = proposed.transactional_id
+        held, after = self._held.get(transactional_id), proposed.entry
+        if after is not None:
+            self._rules.transitions.check(None if held is None else held.entry, after)
+        self._hold(transactional_id, after, base_offset)
+        if self.tells:
+            self._tell(proposed, None if held is None else held.entry)
         return True
 
     def awaits(self, proposed: Proposed[object], base_offset: int) -> None:
@@ -187,7 +193,7 @@ class Ledger(Machine["TxnWork"]):
         pending = self._pending.get(transactional_id)
         if pending is not None and pending.offset == offset:
             del self._pending[transactional_id]
-            self._adopt(pending.proposed, offset)
+            self.fold_own(pending.proposed, offset)
         elif value is None:
             self._hold(transactional_id, None, offset)
         else:
@@ -196,15 +202,8 @@ class Ledger(Machine["TxnWork"]):
             if entry is not None:
                 self._hold(transactional_id, entry, offset)
 
-    def _adopt(self, proposal: ProposedEntry[object], offset: int) -> None:
-        transactional_id = proposal.transactional_id
-        held, after = self._held.get(transactional_id), proposal.entry
-        before = None if held is None else held.entry
-        if after is not None:
-            self._rules.transitions.check(before, after)
-        self._hold(transactional_id, after, offset)
-        if not self.tells:
-            return
+    def _tell(self, proposal: ProposedEntry[object], before: Entry | None) -> None:
+        after = proposal.entry
         shown = after or before
         assert shown is not None
         state_from = None if before is None else before.state
@@ -268,10 +267,21 @@ class Ledger(Machine["TxnWork"]):
 
     # ------------------------------------------------------------------ what is owed
 
+    def owed(self, now: int) -> tuple[Sequence[TxnWork], int | None]:
+        """What is `due`, and when something more is."""
+        listed, wakes_at = self._deadlines.owed(now)
+        if not listed:
+            return (), wakes_at
+        works = self._works(listed, now)
+        return works, self._deadlines.wake_at()
+
     def due(self, now: int) -> Sequence[TxnWork]:
         """Markers of prepared transactions, aborts of those that are open for too long, ids to forget."""
+        return self._works(self._deadlines.due(now), now)
+
+    def _works(self, listed: Sequence[str], now: int) -> list[TxnWork]:
         works: list[TxnWork] = []
-        for transactional_id in self._deadlines.due(now):
+        for transactional_id in listed:
             held = self._held[transactional_id]
             state, offset = held.entry.state, held.offset
             if state in PREPARED:
@@ -304,15 +314,21 @@ class Ledger(Machine["TxnWork"]):
         elif not by_leader and not under_way:
             by_leader[None] = []
         works: list[WriteMarkers] = []
+        entry = held.entry
         for leader, partitions in by_leader.items():
             if leader not in under_way:
                 under_way[leader] = sending = tuple(partitions)
                 works += (
-                    write_markers(
-                        held.entry,
-                        offset=held.offset,
+                    WriteMarkers(
+                        key=("markers", entry.transactional_id, held.offset, leader),
                         leader=leader,
+                        transactional_id=entry.transactional_id,
+                        offset=held.offset,
+                        producer_id=entry.producer_id,
+                        producer_epoch=entry.producer_epoch,
                         coordinator_epoch=self._coordinator_epoch,
+                        commit=entry.state is TxnState.PREPARE_COMMIT,
+                        transaction_version=entry.client_transaction_version,
                         partitions=sending,
                     ),
                 )
@@ -337,8 +353,8 @@ def _steps(before: TxnState | None, after: TxnState) -> Iterator[tuple[TxnState 
         return
     if before in PREPARED and after is TxnState.ONGOING:
         assert before is not None
-        yield before, completed_state(before)
-        before = completed_state(before)
+        yield before, COMPLETED_STATES[before]
+        before = COMPLETED_STATES[before]
     yield before, after
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from odradek.txn.partitions import by_topic
-from odradek.txn.states import TxnState
 from odradek.wire.error_maps import error_of
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.write_txn_markers_request import (
@@ -23,19 +22,17 @@ from odradek.wire.messages.write_txn_markers_request import (
 )
 
 if TYPE_CHECKING:
-    from odradek.txn.entry import Entry
     from odradek.txn.partitions import TopicPartition
     from odradek.wire.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
 __all__ = [
+    "MARKED",
     "MARKER_FATES",
     "NO_LEADER",
     "MarkerFate",
     "WriteMarkers",
-    "marker_fate",
     "marker_results",
     "markers_request",
-    "write_markers",
 ]
 
 NO_LEADER = -1
@@ -59,29 +56,6 @@ class WriteMarkers(Struct, frozen=True):
     commit: bool
     transaction_version: int
     partitions: tuple[TopicPartition, ...]
-
-
-def write_markers(
-    entry: Entry,
-    *,
-    offset: int,
-    leader: int | None,
-    coordinator_epoch: int,
-    partitions: tuple[TopicPartition, ...],
-) -> WriteMarkers:
-    """What a prepared transaction owes to one leader."""
-    return WriteMarkers(
-        key=("markers", entry.transactional_id, offset, leader),
-        leader=leader,
-        transactional_id=entry.transactional_id,
-        offset=offset,
-        producer_id=entry.producer_id,
-        producer_epoch=entry.producer_epoch,
-        coordinator_epoch=coordinator_epoch,
-        commit=entry.state is TxnState.PREPARE_COMMIT,
-        transaction_version=entry.client_transaction_version,
-        partitions=partitions,
-    )
 
 
 def markers_request(works: Iterable[WriteMarkers]) -> WriteTxnMarkersRequest:
@@ -142,7 +116,5 @@ MARKER_FATES: Mapping[ErrorCode, MarkerFate] = MappingProxyType(
     }
 )
 
-
-def marker_fate(error: ErrorCode | None) -> MarkerFate:
-    """The fate of a partition; no answer, or one that nobody expects, leaves the marker owed."""
-    return MarkerFate.AGAIN if error is None else MARKER_FATES.get(error, MarkerFate.AGAIN)
+MARKED = frozenset(error for error, fate in MARKER_FATES.items() if fate is MarkerFate.DONE)
+"""Answers after which a partition owes no marker; no answer, or one that nobody expects, leaves it owed."""

@@ -100,11 +100,13 @@ class Rules(Struct, frozen=True, kw_only=True, dict=True):
         return MappingProxyType({operation: judges(checks) for operation, checks in self.checks.items()})
 
     @cached_property
-    def _keeping(self) -> EndProtocol:
+    def keeping(self) -> EndProtocol:
+        """How EndTxn ends a transaction up to the version before `since.end_bumps`."""
         return EndProtocol(self.judges[Operation.END], self.end_txn, bumps=False)
 
     @cached_property
-    def _bumping(self) -> EndProtocol:
+    def bumping(self) -> EndProtocol:
+        """How it does from `since.end_bumps` on."""
         return EndProtocol(self.judges[Operation.END_BUMPING], self.end_txn_bumping, bumps=True)
 
     def verdict(self, operation: TransactionOperation, error: ErrorCode) -> ErrorCode:
@@ -122,10 +124,6 @@ class Rules(Struct, frozen=True, kw_only=True, dict=True):
     def offset_commit_error(self, operation: TransactionOperation, error: ErrorCode) -> ErrorCode:
         """A verdict as a TxnOffsetCommit puts it, before it is put like an error of the group's own log."""
         return self.offset_commit_errors.get((operation, error), error)
-
-    def end_protocol(self, version: int) -> EndProtocol:
-        """How a version of EndTxn ends a transaction."""
-        return self._bumping if version >= self.since.end_bumps else self._keeping
 
 
 SHIPPED = Rules()

@@ -60,7 +60,7 @@ class TransactionShard(Shard[TxnWork]):
             results = await self._write_markers(work, work.leader)
             if self.resigned:
                 return
-        tv = self.metadata.image.transaction_version
+        tv = self.metadata.transaction_version
         match work:
             case WriteMarkers():
                 await self.carry_out(machine.complete(work, results, now=clock.now, tv=tv))
@@ -70,11 +70,12 @@ class TransactionShard(Shard[TxnWork]):
                 await self.carry_out(machine.expire(work, now=clock.now))
 
     async def _write_markers(self, work: WriteMarkers, leader: int) -> Mapping[TopicPartition, ErrorCode]:
-        if self._peers.is_here(leader):
-            # The client hears of its outcome first; on its way to another broker a marker is later than that anyway.
-            await self._turns.behind_answers()
+        # The client hears of its outcome first; on its way to another broker a marker is later than that anyway.
         if self._peers.asks_itself(leader, ApiKey.WRITE_TXN_MARKERS):
+            await self._turns.behind_answers()
             return await self._write_here(work)
+        if self._peers.is_here(leader):
+            await self._turns.behind_answers()
         response = await self._peers.call(
             leader,
             ApiKey.WRITE_TXN_MARKERS,
@@ -87,7 +88,9 @@ class TransactionShard(Shard[TxnWork]):
 
     def _leader_of(self, topic: str, index: int) -> int | None:
         image = self.metadata.image
-        registered = image.partition(topic, index)
-        if registered is None:
+        known = image.topics.get(topic)
+        if known is None or index not in known.partitions:
             return None
-        return registered.leader if image.is_alive(registered.leader) else NO_LEADER
+        leader = known.partitions[index].leader
+        broker = image.brokers.get(leader)
+        return NO_LEADER if broker is None or broker.fenced else leader

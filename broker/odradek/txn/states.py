@@ -17,9 +17,9 @@ __all__ = [
     "EpochRelation",
     "Outcome",
     "TxnState",
-    "completed_state",
-    "outcome_of",
-    "prepared_state",
+    "COMPLETED_STATES",
+    "OUTCOMES",
+    "PREPARED_STATES",
 ]
 
 
@@ -112,23 +112,13 @@ ALLOWED = MappingProxyType(
 )
 """For each state those that may come before it (Kafka's valid previous states)."""
 
-_PREPARED_BY = {Outcome.COMMIT: TxnState.PREPARE_COMMIT, Outcome.ABORT: TxnState.PREPARE_ABORT}
-_COMPLETED = {
-    TxnState.PREPARE_COMMIT: TxnState.COMPLETE_COMMIT,
-    TxnState.PREPARE_ABORT: TxnState.COMPLETE_ABORT,
-}
+PREPARED_STATES = MappingProxyType({Outcome.COMMIT: TxnState.PREPARE_COMMIT, Outcome.ABORT: TxnState.PREPARE_ABORT})
+"""The state in which markers of an outcome are owed."""
 
+COMPLETED_STATES = MappingProxyType(
+    {TxnState.PREPARE_COMMIT: TxnState.COMPLETE_COMMIT, TxnState.PREPARE_ABORT: TxnState.COMPLETE_ABORT}
+)
+"""Where a prepared transaction goes when its markers are written."""
 
-def prepared_state(outcome: Outcome) -> TxnState:
-    """The state in which markers of this outcome are owed."""
-    return _PREPARED_BY[outcome]
-
-
-def completed_state(state: TxnState) -> TxnState:
-    """Where a prepared transaction goes when its markers are written."""
-    return _COMPLETED[state]
-
-
-def outcome_of(*, committed: bool) -> Outcome:
-    """The outcome that a request's flag stands for."""
-    return Outcome.COMMIT if committed else Outcome.ABORT
+OUTCOMES = (Outcome.ABORT, Outcome.COMMIT)
+"""The outcome that a request's flag `committed` stands for."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from odradek.txn.entry import EPOCH_MAX, NONE, Entry
-from odradek.txn.partitions import ManyPartitions, TopicPartition, includes, sorted_partitions
-from odradek.txn.states import ALLOWED, PREPARED, RESTING, Outcome, TxnState, completed_state, prepared_state
+from odradek.txn.partitions import ManyPartitions, Partitions, TopicPartition, includes, sorted_partitions
+from odradek.txn.states import ALLOWED, COMPLETED_STATES, PREPARED, PREPARED_STATES, RESTING, Outcome, TxnState
 
 __all__ = [
     "BUMPING",
@@ -92,12 +92,16 @@ def kept(entry: Entry, *, next_producer_id: int, now: int) -> Entry:
 def added(entry: Entry, partitions: Iterable[TopicPartition], *, client_version: int, now: int) -> Entry:
     """Partitions join the transaction; the first ones open it."""
     present = entry.partitions
+    if type(present) is ManyPartitions:
+        joined: Partitions = present.grow(partitions)
+    else:
+        joined = (*present, *partitions)
+        if len(joined) > 1:
+            joined = sorted_partitions(joined)
     return replace(
         entry,
         state=TxnState.ONGOING,
-        partitions=(
-            present.grow(partitions) if type(present) is ManyPartitions else sorted_partitions((*present, *partitions))
-        ),
+        partitions=joined,
         start_timestamp=now if entry.state in RESTING else entry.start_timestamp,
         last_update_timestamp=now,
         previous_producer_id=entry.producer_id,
@@ -110,7 +114,7 @@ def prepared(entry: Entry, outcome: Outcome, *, client_version: int = 0, now: in
     """The end of a transaction, decided with the epoch it was made in (EndTxn up to v4)."""
     return replace(
         entry,
-        state=prepared_state(outcome),
+        state=PREPARED_STATES[outcome],
         last_update_timestamp=now,
         previous_producer_id=entry.producer_id,
         next_producer_id=NONE,
@@ -134,7 +138,7 @@ def prepared_bumping(
         next_producer_id = next_producer_id if next_producer_id != NONE else entry.owner_id
     return replace(
         entry,
-        state=prepared_state(outcome),
+        state=PREPARED_STATES[outcome],
         # Beyond the very last epoch, which only a broken client can have reached, an abort still goes through.
         producer_epoch=min(entry.producer_epoch + 1, EPOCH_MAX),
         last_producer_epoch=entry.producer_epoch,
@@ -165,7 +169,7 @@ def completed(entry: Entry, *, now: int) -> Entry:
         entry,
         producer_id=entry.next_producer_id if moves_on else entry.producer_id,
         producer_epoch=max(entry.next_producer_epoch, 0) if moves_on else entry.producer_epoch,
-        state=completed_state(entry.state),
+        state=COMPLETED_STATES[entry.state],
         partitions=(),
         last_update_timestamp=now,
         # That of a kept transaction is its owner's, who may retry.

@@ -187,7 +187,7 @@ class Verifier(Machine["VerificationRequest"]):
         asked = self._returned(request)
         if asked is None:
             return
-        for question in asked.questions.values():
+        for question in request.questions:
             self._release(question, self._failures(results[question.transactional_id], asked.operation), now)
 
     def refused(self, request: VerificationRequest, error: ErrorCode, now: int) -> None:
@@ -230,8 +230,13 @@ class Verifier(Machine["VerificationRequest"]):
         self.released.append((question.token, failures))
 
     def _judged(self, question: Question, failures: Failures, now: int) -> None:
-        duration_ms = now - question.asked_at
-        self.metrics.record(duration_ms=duration_ms, failures=len(failures))
+        duration_ms, metrics = now - question.asked_at, self.metrics
+        metrics.verifications += 1
+        metrics.failures += len(failures)
+        if duration_ms:
+            metrics.took(duration_ms)
+        else:
+            metrics.counts[0] += 1
         if self.tells:
             self._fact(question, "verify_end", failures=failures, duration_ms=duration_ms)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from types import MappingProxyType
 
@@ -72,6 +72,7 @@ class Since(Struct, frozen=True, kw_only=True):
 SINCE = Since()
 
 
+@cache
 def produce_operation(version: int, since: Since = SINCE) -> TransactionOperation:
     """The operation behind a Produce of this version."""
     if version >= since.produce_adds:
@@ -79,6 +80,7 @@ def produce_operation(version: int, since: Since = SINCE) -> TransactionOperatio
     return _GENERIC if version >= since.produce_aborts else _DEFAULT
 
 
+@cache
 def offset_commit_operation(version: int, since: Since = SINCE) -> TransactionOperation:
     """The operation behind a TxnOffsetCommit of this version."""
     if version >= since.offsets_add:

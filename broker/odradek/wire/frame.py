@@ -58,7 +58,11 @@ class FrameBuffer:
         if size - self._pos < self._wanted:
             size = self._join()
         if self._wanted == _LENGTH.size:
-            self._wanted += self._length()
+            length: int
+            (length,) = _LENGTH.unpack_from(self._data, self._pos)
+            if not 0 <= length <= self.limit:
+                raise self._too_long(length)
+            self._wanted += length
             if self.held < self._wanted:
                 raise StopIteration
             if size - self._pos < self._wanted:
@@ -74,17 +78,10 @@ class FrameBuffer:
                 self._join()
         return memoryview(data)[start:end]
 
-    def _length(self) -> int:
-        length: int
-        (length,) = _LENGTH.unpack_from(self._data, self._pos)
-        if not 0 <= length <= self.limit:
-            raise DecodeError(
-                f"a frame of {length} bytes; the limit is {self.limit}",
-                field="length",
-                offset=self._pos,
-                message="frame",
-            )
-        return length
+    def _too_long(self, length: int) -> DecodeError:
+        return DecodeError(
+            f"a frame of {length} bytes; the limit is {self.limit}", field="length", offset=self._pos, message="frame"
+        )
 
     def _join(self) -> int:
         """Make one chunk of all; its size."""

@@ -66,6 +66,7 @@ def test_two_endpoints_of_one_api_are_refused_with_their_places() -> None:
 
 def test_what_is_derived_from_the_endpoints_is_up_to_date() -> None:
     assert apis.SERVED.read_text(encoding="utf-8") == apis.served_source(), "run python -m odradek.tools.apis"
+    assert apis.PAGE.read_text(encoding="utf-8") == apis.apis_page(), "run python -m odradek.tools.apis"
 
 
 def test_every_family_is_made_from_parts_of_its_broker() -> None:

@@ -10,7 +10,7 @@ from tests.kips.styles import NEW, OLD
 
 from odradek.core.machine import Refused
 from odradek.txn.coordinator import TxnCoordinator
-from odradek.txn.entry import Entry, value_version
+from odradek.txn.entry import VALUE_VERSIONS, Entry
 from odradek.txn.shard import TransactionShard
 
 
@@ -42,8 +42,8 @@ def test_a_replay_leads_to_the_same(level: int, calls_itself: bool) -> None:
     producer.begin(P)
     assert OK is producer.send(P)
     shard = shard_of(cluster, "x")
-    held = {entry.transactional_id: entry.as_stored(value_version(level)) for entry in shard.machine.entries()}
-    assert held == {key: entry.as_stored(value_version(level)) for key, entry in replayed(shard).items()}
+    held = {entry.transactional_id: entry.as_stored(VALUE_VERSIONS[level]) for entry in shard.machine.entries()}
+    assert held == {key: entry.as_stored(VALUE_VERSIONS[level]) for key, entry in replayed(shard).items()}
     assert held
 
 

@@ -13,7 +13,7 @@ from odradek.records.batch import parse_batch
 from odradek.records.record import Record, build_batch
 from odradek.txn.checks import Claim
 from odradek.txn.coordinator import TxnCoordinator
-from odradek.txn.entry import Entry, encode_entry, encode_id, value_version
+from odradek.txn.entry import VALUE_VERSIONS, Entry, encode_entry, encode_id
 from odradek.txn.ledger import AbortTimedOut, ExpireId, TxnWork
 from odradek.txn.markers import WriteMarkers
 from odradek.txn.partitions import TopicPartition
@@ -80,7 +80,7 @@ class Shard:
 
     def plant(self, entry: Entry) -> None:
         """Have the log say this of an id, whoever wrote it."""
-        version = value_version(self.tv)
+        version = VALUE_VERSIONS[self.tv]
         value = encode_entry(entry.fitting(version), version)
         self.append([LogRecord(encode_id(entry.transactional_id), value)])
 

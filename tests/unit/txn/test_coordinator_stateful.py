@@ -15,7 +15,7 @@ from tests.unit.txn.helpers import P, Pair, Q, Shard
 from odradek.records.batch import parse_batch
 from odradek.records.record import iterate_records
 from odradek.txn.entry import Entry, decode_entry, decode_id
-from odradek.txn.markers import MarkerFate, WriteMarkers, marker_fate
+from odradek.txn.markers import MARKED, WriteMarkers
 from odradek.txn.partitions import TopicPartition
 from odradek.txn.states import ALLOWED, PREPARED, TxnState
 from odradek.wire.errors import ErrorCode
@@ -148,7 +148,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     def deliver(self, work: WriteMarkers, code: int) -> None:
         results = {} if work.leader is None else dict.fromkeys(work.partitions, ErrorCode(code))
-        if marker_fate(ErrorCode(code)) is MarkerFate.DONE:
+        if ErrorCode(code) in MARKED:
             self.acknowledged[work.offset] |= set(work.partitions)
         self.shard.report(work, results)
 

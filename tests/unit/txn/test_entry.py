@@ -13,13 +13,13 @@ from odradek.txn.entry import (
     LAST_PRODUCER_EPOCH_TAG,
     NONE,
     TIMEOUT_NEVER,
+    VALUE_VERSIONS,
     Entry,
     decode_entry,
     decode_id,
     encode_entry,
     encode_id,
     log_value,
-    value_version,
 )
 from odradek.txn.partitions import sorted_partitions
 from odradek.txn.states import TxnState
@@ -162,5 +162,5 @@ def test_the_tags_of_ours_are_none_that_kafka_uses() -> None:
 
 
 @pytest.mark.parametrize(("tv", "version"), [(0, 0), (1, 1), (2, 1)])
-def test_value_version_follows_the_level(tv: int, version: int) -> None:
-    assert version == value_version(tv)
+def test_VALUE_VERSIONS_follows_the_level(tv: int, version: int) -> None:
+    assert version == VALUE_VERSIONS[tv]

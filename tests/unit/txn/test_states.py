@@ -1,6 +1,6 @@
 """The states, and which may follow which."""
 
-from odradek.txn.states import ALLOWED, STATE_NAMES, Outcome, TxnState, completed_state, outcome_of, prepared_state
+from odradek.txn.states import ALLOWED, COMPLETED_STATES, OUTCOMES, PREPARED_STATES, STATE_NAMES, Outcome, TxnState
 
 KAFKA = {
     "Empty": {"Empty", "CompleteCommit", "CompleteAbort"},
@@ -26,5 +26,5 @@ def test_ids_and_names_are_those_of_the_log_and_the_apis() -> None:
 
 
 def test_an_outcome_leads_through_its_prepared_to_its_completed_state() -> None:
-    assert TxnState.COMPLETE_COMMIT is completed_state(prepared_state(outcome_of(committed=True)))
-    assert TxnState.COMPLETE_ABORT is completed_state(prepared_state(Outcome.ABORT))
+    assert TxnState.COMPLETE_COMMIT is COMPLETED_STATES[PREPARED_STATES[OUTCOMES[True]]]
+    assert TxnState.COMPLETE_ABORT is COMPLETED_STATES[PREPARED_STATES[Outcome.ABORT]]

@@ -1,12 +1,28 @@
 """The numbers behind VerificationTimeMs and VerificationFailureRate."""
 
-from odradek.txn.verification_metrics import BUCKETS_MS, VerificationMetrics
+from odradek.txn.verification import Verifier
+from odradek.txn.verification_errors import TransactionOperation
+from odradek.txn.verification_metrics import BUCKETS_MS
+from odradek.wire.errors import ErrorCode
 
 
 def test_numbers() -> None:
-    metrics = VerificationMetrics()
+    verifier = Verifier(request_timeout_ms=100_000)
     for duration_ms, failures in ((0, 0), (2, 3), (3, 0), (60_000, 1)):
-        metrics.record(duration_ms=duration_ms, failures=failures)
+        partitions = [("t", index) for index in range(3)]
+        verifier.ask(
+            coordinator=1,
+            transactional_id="x",
+            producer_id=1,
+            producer_epoch=0,
+            partitions=partitions,
+            operation=TransactionOperation.GENERIC_ERROR_SUPPORTED,
+            now=0,
+        )
+        [request] = verifier.due(0)
+        failed = dict.fromkeys(partitions[:failures], ErrorCode.INVALID_TXN_STATE)
+        verifier.decided(request, {"x": dict.fromkeys(partitions, ErrorCode.NONE) | failed}, duration_ms)
+    metrics = verifier.metrics
     assert (4, 4, 60_005, 60_000) == (
         metrics.verifications,
         metrics.failures,

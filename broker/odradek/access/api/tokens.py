@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from odradek.access.acls import AclOperation, AclResource
 from odradek.access.principal import ANONYMOUS, USER, parse_principal
 from odradek.access.tokens import Token, token_hmac
-from odradek.host.endpoint import EVERYBODY, endpoint
+from odradek.host.endpoint import Everybody, endpoint
 from odradek.metadata.features import METADATA_VERSION
 from odradek.metadata.tokens import TOKENS_SINCE, owner_of
 from odradek.wire.errors import ErrorCode
@@ -79,7 +79,7 @@ class TokenApi:
         self._settings = settings
         self._clock = clock
 
-    @endpoint(CREATE_DELEGATION_TOKEN, needs=EVERYBODY)
+    @endpoint(CREATE_DELEGATION_TOKEN, needs=Everybody("a login"))
     async def create_delegation_token(self, call: Call[CreateDelegationTokenRequest]) -> CreateDelegationTokenResponse:
         """CreateDelegationToken (key 38), versions 0 to 3: 2 is flexible, 3 is for somebody else as well."""
         request = call.request
@@ -119,7 +119,7 @@ class TokenApi:
         )
         return _told_as(call.version, response)
 
-    @endpoint(RENEW_DELEGATION_TOKEN, needs=EVERYBODY)
+    @endpoint(RENEW_DELEGATION_TOKEN, needs=Everybody("a login"))
     async def renew_delegation_token(self, call: Call[RenewDelegationTokenRequest]) -> RenewDelegationTokenResponse:
         """RenewDelegationToken (key 39), versions 0 to 2."""
         request = call.request
@@ -128,7 +128,7 @@ class TokenApi:
             call, lambda controller: controller.renew_token(request, who, self._clock.now), RenewDelegationTokenResponse
         )
 
-    @endpoint(EXPIRE_DELEGATION_TOKEN, needs=EVERYBODY)
+    @endpoint(EXPIRE_DELEGATION_TOKEN, needs=Everybody("a login"))
     async def expire_delegation_token(self, call: Call[ExpireDelegationTokenRequest]) -> ExpireDelegationTokenResponse:
         """ExpireDelegationToken (key 40), versions 0 to 2."""
         request = call.request
@@ -153,7 +153,7 @@ class TokenApi:
             return refuse(ErrorCode.UNSUPPORTED_VERSION)
         return await self._forwarding.ask(call, decide, refuse, kind)
 
-    @endpoint(DESCRIBE_DELEGATION_TOKEN, needs=EVERYBODY)
+    @endpoint(DESCRIBE_DELEGATION_TOKEN, needs=Everybody("a login; DESCRIBE on a token of another user"))
     async def describe_delegation_token(
         self, call: Call[DescribeDelegationTokenRequest]
     ) -> DescribeDelegationTokenResponse:

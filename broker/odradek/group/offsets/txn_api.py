@@ -126,7 +126,7 @@ class TxnOffsetApi:
         by_id: bool,
     ) -> list[TxnOffsetCommitRequestTopic]:
         image = self._metadata.image
-        images = [image.topic_by_id(each.topic_id) if by_id else image.topic(each.name) for each in topics]
+        images = [image.topics_by_id.get(each.topic_id) if by_id else image.topics.get(each.name) for each in topics]
         return _split(topics, images, answers, by_id=by_id)
 
     async def _begin(
@@ -143,7 +143,8 @@ class TxnOffsetApi:
         if isinstance(guard, Refused):
             return guard
         # While the request was parked topics may have been deleted, by when others may have their names.
-        images = [self._metadata.image.topic_by_id(topic.topic_id) for topic in request.topics]
+        by_id = self._metadata.image.topics_by_id
+        images = [by_id.get(topic.topic_id) for topic in request.topics]
         request.topics = _split(request.topics, images, answers, by_id=call.version >= BY_TOPIC_ID_SINCE)
         return shard, guard
 
@@ -167,7 +168,7 @@ class TxnOffsetApi:
         """The partition of the offsets is a partition of the transaction like any other (KIP-890)."""
         rules = self._rules
         operation = offset_commit_operation(version, rules.since)
-        if operation.verifies_only and not self._settings.config.verifies_offsets:
+        if operation.verifies_only and not self._settings.verifies_offsets:
             return None
         applicant = Applicant(shard.partition, request.producer_id, request.producer_epoch, NO_SEQUENCE)
         await self._admission.admit(
