@@ -1,4 +1,4 @@
-"""Everything that the view shows, as the director last heard it."""
+"""The data of the view, as of the last message to the director."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Board:
         self._hear_trouble(line)
 
     def trouble(self, text: str) -> None:
-        """Something that should not have happened, in words."""
+        """Note an unexpected event, as a sentence."""
         self.errors += 1
         self.troubles.append(text)
 
@@ -81,7 +81,7 @@ class Board:
         self.parked_max = max(self.parked_max, int(metrics.get("purgatory_size", 0)))
 
     def note_marks(self, marks: Mapping[int, Marks]) -> None:
-        """How far each partition reaches."""
+        """High watermark and last stable offset of each partition."""
         self.marks = dict(marks)
         self.behind_max = max([self.behind_max, *map(_behind, marks.values())])
 
@@ -95,12 +95,12 @@ class Board:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the start."""
         return self._clock() - self._began
 
     @property
     def rates(self) -> tuple[float, float]:
-        """Transactions committed and records read, a second, of late."""
+        """Recent rates: committed transactions and read records per second."""
         (t0, committed0, records0), (t1, committed1, records1) = self._samples[0], self._samples[-1]
         span = max(t1 - t0, 0.001)
         return (committed1 - committed0) / span, (records1 - records0) / span
@@ -112,7 +112,7 @@ class Board:
 
     @property
     def behind(self) -> int:
-        """The longest way from a last stable offset to its high watermark, in offsets."""
+        """The largest distance from a last stable offset to its high watermark, in offsets."""
         return max(map(_behind, self.marks.values()), default=0)
 
 

@@ -21,14 +21,14 @@ VIOLATED = 1
 
 
 class Isolation(StrEnum):
-    """What a consumer may see."""
+    """The isolation level of a consumer."""
 
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
 
 
 class GroupProtocol(StrEnum):
-    """How consumers come by their partitions."""
+    """How consumers get their partitions."""
 
     NONE = "none"
     CLASSIC = "classic"
@@ -49,7 +49,7 @@ Lines = Annotated[bool, Option(help="Tell everything as JSON lines instead of co
 
 
 def add_commands(commands: Commands) -> None:
-    """Put the demo beside the commands of the broker."""
+    """Add the demo to the commands."""
     commands.add("demo", play)
     commands.add("demo produce", produce_command)
     commands.add("demo consume", consume_command)
@@ -164,9 +164,9 @@ def consume_command(
     lines: Lines = False,
     until_stdin_ends: UntilStdinEnds = False,
 ) -> None:
-    """Read the transfers from the beginning, and watch for what must not be; exit code 1 if anything was.
+    """Read the transfers from the beginning, and check them; exit code 1 if a check failed.
 
-    In a group it shares the partitions with the other members, and begins where the one before has committed.
+    In a group it shares the partitions with the other members, and begins at the committed offsets.
     """
     need("confluent_kafka", extra="demo")
     from odradek.demo.consumer import ConsumeOptions, consume

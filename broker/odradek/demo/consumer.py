@@ -1,7 +1,7 @@
-"""`odradek demo consume`: reads every partition from the beginning, and notices what must not be.
+"""`odradek demo consume`: reads every partition from the beginning, and notices wrong records.
 
-By itself it is in no group and has all partitions. In a group it shares them with others: who gives a partition up
-commits how far it has told what it read, and whoever gets it goes on there.
+By default it is in no group and has all partitions. In a group it shares them: a member that gives a partition up
+commits the offset up to which it has reported, and the next owner continues there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATIENCE_S = 30.0
 
 
 class ConsumeOptions(Struct, frozen=True, kw_only=True):
-    """What the command line says.
+    """The options of the command line.
 
     `isolation` is read_committed or read_uncommitted; `group_protocol` is none, classic or consumer (KIP-848).
     """
@@ -39,12 +39,12 @@ class ConsumeOptions(Struct, frozen=True, kw_only=True):
 
 
 def consume(options: ConsumeOptions, *, tell: Tell, stopped: threading.Event) -> int:
-    """Read until it is time to stop; the exit code, 1 if anything was wrong."""
+    """Read until it is time to stop; returns the exit code, 1 if a check failed."""
     alone = options.group_protocol == ALONE
     settings = {
         "bootstrap.servers": options.bootstrap,
         "client.id": "watcher",
-        "group.id": GROUP,  # the library asks for one; without subscription and commits nobody is in it
+        "group.id": GROUP,  # the library requires one; without subscription and commits it has no members
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
@@ -82,7 +82,7 @@ def _batch(consumer: Consumer) -> list[Message]:
 
 
 def _one_by_one(consumer: Consumer) -> list[Message]:
-    """What one `consume` gives may be of partitions that it gave up meanwhile; what a `poll` gives is not."""
+    """Read with `poll`: unlike `consume` it never returns messages of partitions that were given up meanwhile."""
     messages: list[Message] = []
     message = consumer.poll(POLL_S)
     while message is not None:
@@ -92,7 +92,7 @@ def _one_by_one(consumer: Consumer) -> list[Message]:
 
 
 def _hand_over(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-    """Commit how far these have been read: all of that is told before anything else is read."""
+    """Commit the positions of these partitions: all their messages were reported before."""
     read = [each for each in consumer.position(partitions) if each.offset >= 0]
     if read:
         consumer.commit(offsets=read, asynchronous=False)

@@ -1,4 +1,4 @@
-"""`odradek demo`: brokers, producers that crash, a consumer that watches, and in the end a verdict."""
+"""`odradek demo`: brokers, producers that crash, a consumer that checks, and a verdict in the end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class DemoOptions(Struct, frozen=True, kw_only=True):
-    """What the command line says; rates are in transactions a second and producer."""
+    """The options of the command line; rates are in transactions per second and producer."""
 
     seconds: float = 30
     brokers: int = 3
@@ -57,7 +57,7 @@ class DemoOptions(Struct, frozen=True, kw_only=True):
 
 
 def produce_command(options: DemoOptions, bootstrap: str, *, number: int, life: int) -> list[str]:
-    """One life of a producer."""
+    """The command of a producer."""
     seeded = () if options.seed is None else ("--seed", (options.seed * 1000 + number) * 1000 + life)
     return command(
         *("demo", "produce", "--lines", "--bootstrap", bootstrap, "--topic", TOPIC),
@@ -67,7 +67,7 @@ def produce_command(options: DemoOptions, bootstrap: str, *, number: int, life: 
 
 
 def consume_command(options: DemoOptions, bootstrap: str) -> list[str]:
-    """A consumer."""
+    """The command of a consumer."""
     return command(
         *("demo", "consume", "--lines", "--bootstrap", bootstrap, "--topic", TOPIC),
         *("--isolation", options.isolation, "--group-protocol", options.group_protocol),
@@ -167,7 +167,7 @@ class _Director:
         """Events, metrics and offsets, every quarter of a second."""
         with await run_sync(LogReader, self._bootstrap, TOPIC) as reader:
             while True:
-                with suppress(OSError):  # while the brokers are going
+                with suppress(OSError):  # while the brokers shut down
                     self._board.note_marks(await run_sync(reader.marks))
                     url = f"http://127.0.0.1:{self._metrics_port}/metrics"
                     self._board.note_metrics(await run_sync(read_metrics, url))
@@ -189,7 +189,7 @@ class _Director:
         self._curtain.set()
 
     async def _supervise(self, number: int) -> None:
-        """Start a producer whenever it has died; the last one only ends what the one before has left open."""
+        """Start a producer whenever it has died; the last start only ends the open transaction of the one before."""
         life = 0
         while not self._last_call.is_set():
             if life:
@@ -208,7 +208,7 @@ class _Director:
         board.ledger.producer_is_gone(number)
         if code == CRASHED:
             board.crashes += 1
-        elif code and not (stop.is_set() and code == -signal.SIGTERM):  # told to end before it could listen
+        elif code and not (stop.is_set() and code == -signal.SIGTERM):  # the signal came before the handler
             board.trouble(f"till-{number} ended with exit code {code}: {_last_line(log)}")
 
     async def _consumer(self, number: int) -> None:
@@ -219,7 +219,7 @@ class _Director:
             raise DemoFailed(f"A consumer ended by itself, with exit code {code}: {_last_line(log)}")
 
     async def _drain(self) -> None:
-        """Until every transaction has ended and the consumer is at the end, or for so long that it never will be."""
+        """Wait until every transaction has ended and the consumer is at the end, or for too long."""
         with anyio.move_on_after(DRAIN_S), await run_sync(LogReader, self._bootstrap, TOPIC) as reader:
             while True:
                 self._board.note_marks(await run_sync(reader.marks))
@@ -267,7 +267,7 @@ class _Director:
 
 
 def _signals() -> tuple[signal.Signals, ...]:
-    """What the director listens to: also that its terminal went away, unless it was started to outlive it (nohup)."""
+    """The signals that end the demo: SIGHUP is one of them, unless it was started with nohup."""
     hangup = signal.Signals.__members__.get("SIGHUP")  # Windows has none
     return STOPS if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN else (*STOPS, hangup)
 

@@ -1,4 +1,4 @@
-"""Did exactly-once hold? What producers said, what lies in the log and what the consumer read, side by side."""
+"""Did exactly-once hold? Compares the reports of producers, the log, and the reads of the consumer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = {"s": "s", "were": "were", "are": "are"}
 
 
 class Kind(StrEnum):
-    """What can go wrong, as the end of a sentence that begins with a number; `told` fits it to the number."""
+    """Kinds of violations, each as the end of a sentence that begins with a number; `told` fits it to the number."""
 
     BROKEN_COMMIT = "transaction{s} {were} confirmed as committed, but {are} not committed whole in the log"
     BROKEN_ABORT = "transaction{s} {were} aborted, or never asked to commit, but {are} committed in the log"
@@ -40,13 +40,13 @@ class Kind(StrEnum):
     NOTHING = "transaction{s} {were} committed, so nothing was shown"
 
     def told(self, count: int) -> str:
-        """The sentence about so many."""
+        """The sentence about this number of violations."""
         words = ONE if count == 1 else MANY
         return f"{count} {self.format(**words)}"
 
 
 class Verdict(Struct, frozen=True):
-    """Violations by their kind, with how many and a few examples; and the numbers of a good run."""
+    """Violations by kind, with their number and a few examples; and the counts of a good run."""
 
     violations: dict[Kind, tuple[int, list[str]]]
     committed: int
@@ -59,7 +59,7 @@ class Verdict(Struct, frozen=True):
 
     @property
     def held(self) -> bool:
-        """Every committed transaction was read once and whole, and nothing else was."""
+        """Whether every committed transaction, and nothing else, was read once and whole."""
         return not self.violations
 
 
@@ -71,7 +71,7 @@ def judge(
     noticed: Iterable[str] = (),
     stuck: Iterable[str] = (),
 ) -> Verdict:
-    """Compare. `noticed` and `stuck` are what the consumer said and where it stopped, in words."""
+    """Compare. `noticed` has sentences of the consumer, and `stuck` the places where it stopped."""
     written, read = list(log), list(seen)
     transfers = _Transfers(written)
     found: defaultdict[Kind, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What the producers said of their transactions, line by line."""
+"""The transactions of the producers, by their reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Ledger", "Promise", "Stage"]
 
 
 class Stage(StrEnum):
-    """How far a transaction has come, as its producer knows."""
+    """The progress of a transaction, as its producer knows it."""
 
     BEGAN = "began"
     COMMITTING = "committing"
@@ -25,14 +25,14 @@ ENDED = frozenset({Stage.COMMITTED, Stage.ABORTED})
 
 
 class Promise(Struct):
-    """A transaction; one that stays in `BEGAN` was cut off by a crash before its producer asked for a commit."""
+    """A transaction; it stays in `BEGAN` if its producer crashed before it asked for a commit."""
 
     parts: int
     stage: Stage = Stage.BEGAN
 
     @property
     def may_be_committed(self) -> bool:
-        """A commit was at least asked for."""
+        """Whether a commit was asked for."""
         return self.stage in (Stage.COMMITTING, Stage.COMMITTED)
 
 
@@ -59,7 +59,7 @@ class Ledger:
                 self._open.pop(producer, None)
 
     def producer_is_gone(self, producer: int) -> None:
-        """Its process has ended; a transaction that it had open is left to the coordinator."""
+        """The process of a producer has ended; its open transaction is left to the coordinator."""
         if self._open.pop(producer, None) is not None:
             self.cut_off += 1
 

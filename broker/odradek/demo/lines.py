@@ -1,4 +1,4 @@
-"""What producers and consumer tell: JSON lines for the director, a few words a second for people."""
+"""Reports of producers and consumers: JSON lines for the director, a few words a second for people."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPEAK_EVERY_S = 2.0
 
 
 class Started(Struct, frozen=True, tag="started"):
-    """A producer has initialised its transactional id: nothing of its former life is open."""
+    """A producer has initialised its transactional id: no earlier transaction is open."""
 
     transactional_id: str
 
@@ -47,7 +47,7 @@ class Began(Struct, frozen=True, tag="began"):
 
 
 class Committing(Struct, frozen=True, tag="committing"):
-    """Its commit is asked for: from here on a crash leaves the producer ignorant of the outcome."""
+    """A commit is asked for: after a crash from here on the producer does not know the outcome."""
 
     transfer: str
 
@@ -67,7 +67,7 @@ class Trouble(Struct, frozen=True, tag="trouble"):
 
 
 class Seen(Struct, frozen=True, array_like=True):
-    """A record as the consumer got it."""
+    """A record that the consumer got."""
 
     partition: int
     offset: int
@@ -75,20 +75,20 @@ class Seen(Struct, frozen=True, array_like=True):
 
 
 class Read(Struct, frozen=True, tag="read"):
-    """What one poll gave."""
+    """The records of one poll."""
 
     records: list[Seen]
 
 
 class AtEnd(Struct, frozen=True, tag="at_end"):
-    """There is nothing more to read in a partition, for now; `offset` is the next one."""
+    """The end of a partition is reached; `offset` is the next one."""
 
     partition: int
     offset: int
 
 
 class Violated(Struct, frozen=True, tag="violated"):
-    """What the consumer itself noticed."""
+    """A violation that the consumer itself noticed."""
 
     what: str
 
@@ -100,10 +100,10 @@ decode_line = msgspec.json.Decoder(Line).decode
 
 
 class Tell(Protocol):
-    """Where the lines go."""
+    """Takes the reports."""
 
     def __call__(self, line: Line) -> None:
-        """Tell at once: the process may not live to tell it later."""
+        """Report at once: the process may die before later."""
         ...
 
 
@@ -111,7 +111,7 @@ class JsonLines:
     """One JSON object a line, on standard output."""
 
     def __call__(self, line: Line) -> None:
-        """Tell."""
+        """Write the line."""
         print(_encode(line).decode(), flush=True)
 
 
@@ -130,7 +130,7 @@ class Spoken:
         self._spoke = time.monotonic()
 
     def __call__(self, line: Line) -> None:
-        """Tell, if it is time."""
+        """Count the line; print the counts if it is time."""
         self._count(line)
         match line:
             case Trouble(error=text) | Violated(what=text):
@@ -141,7 +141,7 @@ class Spoken:
             self.speak()
 
     def speak(self) -> None:
-        """Say the counts."""
+        """Print the counts."""
         print(
             ", ".join(counted(count, *what) for what, count in sorted(self._counts.items())) or "nothing yet",
             flush=True,

@@ -1,7 +1,7 @@
-"""A topic as it lies in the logs of its leaders: every record, and by its marker what became of it.
+"""A topic in the logs of its leaders: every record, and its outcome by the marker.
 
-Read with Fetch requests at isolation level read_uncommitted and folded here, so that the verdict rests neither on the
-broker's idea of what a read_committed consumer may see nor on a client's filter.
+It is read with Fetch requests at isolation level read_uncommitted and folded here, so that the verdict does not depend
+on the filters of the broker and of a client for read_committed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.wire.messages.metadata_request import MetadataRequest, MetadataRequ
 
 __all__ = ["LogReader", "Marks", "Outcome", "Written", "fold"]
 
-FETCH_VERSION = 12  # the last that names topics by name
+FETCH_VERSION = 12  # the last version with topic names
 LIST_OFFSETS_VERSION = 7
 METADATA_VERSION = 9
 FETCH_BYTES_MAX = 8 << 20
@@ -34,7 +34,7 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 class Outcome(StrEnum):
-    """What the log says of a record."""
+    """The outcome of a record, by the log."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -51,14 +51,14 @@ class Written(Struct, frozen=True):
 
 
 class Marks(Struct, frozen=True):
-    """How far a partition reaches, and how far a read_committed consumer gets in it."""
+    """The high watermark and the last stable offset of a partition."""
 
     high_watermark: int
     last_stable_offset: int
 
 
 def fold(partition: int, log: Iterable[Batch]) -> Iterator[Written]:
-    """The records of one partition: those of each transaction when its marker comes, open ones at the end."""
+    """The records of one partition: those of each transaction at its marker, open ones at the end."""
     open_: defaultdict[int, list[tuple[int, Posting]]] = defaultdict(list)
     for batch in log:
         marker = read_marker(batch)
@@ -83,7 +83,7 @@ def _written(partition: int, records: list[tuple[int, Posting]], outcome: Outcom
 
 
 class LogReader:
-    """Connections to the leaders of a topic's partitions. Raises OSError where one is gone."""
+    """Connections to the leaders of a topic's partitions. Raises OSError if one is lost."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
@@ -111,7 +111,7 @@ class LogReader:
         return {partition: Marks(high, stable[partition]) for partition, high in sorted(self._latest(READ_UNCOMMITTED))}
 
     def read(self) -> list[Written]:
-        """Everything in the topic, partition after partition."""
+        """All records of the topic, partition after partition."""
         return [
             written
             for leader, partitions in self._led.items()

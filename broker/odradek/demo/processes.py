@@ -26,7 +26,7 @@ def command(*arguments: str | float | Path) -> list[str]:
 
 @asynccontextmanager
 async def spawned(arguments: Sequence[str], *, stderr: int | IO[bytes]) -> AsyncIterator[Process]:
-    """A process, ended with SIGTERM, and with SIGKILL where that does not help.
+    """A process, ended with SIGTERM, and with SIGKILL if that does not help.
 
     It has a session of its own, so that Ctrl-C reaches the director alone; its standard input is a pipe that ends with
     the director, so that it does not outlive one that was killed.
@@ -52,7 +52,7 @@ async def _end(process: Process) -> None:
 
 
 async def lines(stream: ByteReceiveStream | None) -> AsyncIterator[bytes]:
-    """Whole lines; the rest of a line that a crash has cut off is dropped."""
+    """Whole lines; a line that a crash has cut off is dropped."""
     assert stream is not None
     held = b""
     async for chunk in stream:
@@ -62,7 +62,7 @@ async def lines(stream: ByteReceiveStream | None) -> AsyncIterator[bytes]:
 
 
 async def run_until(stop: anyio.Event, arguments: Sequence[str], hear: Callable[[bytes], None], log: Path) -> int:
-    """Run a process and hear its lines, ask it to end at `stop`; its exit code."""
+    """Run a process, pass its lines to `hear`, and end it at `stop`; returns its exit code."""
 
     async def ask_to_end(process: Process) -> None:
         await stop.wait()

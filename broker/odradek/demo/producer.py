@@ -1,7 +1,6 @@
 """`odradek demo produce`: one transaction after the other; some abort, and in some the process dies.
 
-Whoever starts it again with the same transactional id plays the supervisor: the director, or the restart policy of a
-container.
+The director, or the restart policy of a container, starts it again with the same transactional id.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from odradek.demo.transfers import Fate, Plan, encode_posting, plans
 
 __all__ = ["CRASHED", "ProduceOptions", "produce"]
 
-CRASHED = 137  # the exit code of a process that was killed with SIGKILL, as a shell or a container tells it
+CRASHED = 137  # the exit code of a process that was killed with SIGKILL, as a shell or a container reports it
 PATIENCE_S = 30.0
 COMMIT_S = 0.02  # how long a commit takes, until one has been measured
 
 
 class ProduceOptions(Struct, frozen=True, kw_only=True):
-    """What the command line says. `rate` is in transactions a second; `transactions` None means until it is stopped."""
+    """The options of the command line. `rate`: transactions per second; `transactions`: None for no limit."""
 
     bootstrap: str
     topic: str
@@ -41,19 +40,19 @@ class ProduceOptions(Struct, frozen=True, kw_only=True):
 
 
 def produce(options: ProduceOptions, *, tell: Tell, stopped: threading.Event) -> int:
-    """Write transactions until it is time to stop, or to crash; the exit code."""
+    """Write transactions until it is time to stop or to crash; returns the exit code."""
     try:
         life = _Life(options, tell)
         life.start()
         life.run(stopped)
-    except KafkaException as failure:  # fatal, or out of patience: a new life begins with a new epoch
+    except KafkaException as failure:  # a fatal error, or too many retries: a new instance begins with a new epoch
         tell(Trouble(f"{options.transactional_id}: {failure.args[0].str()}", fatal=True))
         return 1
     return 0
 
 
 class _Life:
-    """One life of a producer, between two crashes."""
+    """One instance of a producer, between two crashes."""
 
     def __init__(self, options: ProduceOptions, tell: Tell) -> None:
         self._options = options
@@ -71,7 +70,7 @@ class _Life:
         )
 
     def start(self) -> None:
-        """Fence the former life, and end what it has left open."""
+        """Fence the last instance, and end its open transaction."""
         self._insist(lambda: self._producer.init_transactions(PATIENCE_S))
         self._tell(Started(self._options.transactional_id))
 
@@ -104,11 +103,11 @@ class _Life:
         self._tell(Ended(plan.transfer, committed))
 
     def _commit(self, plan: Plan) -> bool:
-        """Whether it is committed; else it has to be aborted."""
+        """Commit; False if the transaction must be aborted."""
         self._tell(Committing(plan.transfer))
         bomb: threading.Timer | None = None
         if plan.fate is Fate.CRASH_COMMITTING:
-            # Before the request leaves, while it is under way, or after the answer; cubed, because it leaves at once.
+            # Before the request is sent, in flight, or after the response; cubed, because it is sent at once.
             bomb = threading.Timer(1.5 * self._commit_s * self._random.random() ** 3, _crash)
             bomb.start()
         began = time.monotonic()
@@ -126,7 +125,7 @@ class _Life:
         return True
 
     def _insist(self, call: Callable[[], None]) -> None:
-        """Again after errors that the client calls retriable."""
+        """Call again after errors that the client calls retriable."""
         end = time.monotonic() + PATIENCE_S
         while True:
             try:

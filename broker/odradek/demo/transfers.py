@@ -1,4 +1,4 @@
-"""What the producers write: transfers of money between accounts, one record for each account that takes part."""
+"""The records of the producers: transfers of money between accounts, one record for each account of a transfer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AMOUNT_MAX = 100
 
 
 class Fate(StrEnum):
-    """What its producer has planned for a transaction; every record of it says so."""
+    """The planned outcome of a transaction, which each of its records holds."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -32,7 +32,7 @@ NEVER_COMMITTED = frozenset({Fate.ABORT, Fate.CRASH_SENDING, Fate.CRASH_OPEN})
 
 
 class Posting(Struct, frozen=True):
-    """One record: what a transfer does to one account. The amounts of a transfer add up to 0."""
+    """One record: the change of one account in a transfer. The amounts of a transfer add up to 0."""
 
     transfer: str
     part: int
@@ -55,9 +55,9 @@ decode_posting = msgspec.json.Decoder(Posting).decode
 
 
 def plans(run: str, random: Random, *, abort_every: int, crash_every: int) -> Iterator[Plan]:
-    """The transactions of one life of a producer, without end.
+    """An endless iterator over the transactions of one instance of a producer.
 
-    On average each `abort_every`-th aborts and each `crash_every`-th crashes; 0 is never.
+    On average every `abort_every`-th aborts and every `crash_every`-th crashes; 0: never.
     """
     number = 0
     while True:

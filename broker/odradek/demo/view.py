@@ -1,4 +1,4 @@
-"""The board on a terminal, as lines where there is none, and the summary."""
+"""The board on a terminal, or as lines without one, and the summary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Show = Callable[[Board, str], None]
 
 
 class Screen(Console):
-    """A console that leaves it to the command how it ends when nobody reads any longer."""
+    """A console that leaves a closed output pipe to the command."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -34,7 +34,7 @@ class Screen(Console):
 
 @contextmanager
 def live_view(console: Console, *, seconds: float) -> Iterator[Show]:
-    """What shows the board: a picture that is drawn again and again, or one line each second."""
+    """The function that shows the board: as a picture that is redrawn, or as a line each second."""
     if not console.is_terminal:
         yield _Lines(console)
         return
@@ -149,13 +149,13 @@ def _metric(board: Board, name: str) -> int:
 
 
 def _unheard(transactions: int) -> str:
-    """Aborted transactions of which no broker has heard: they ended before their first record was sent."""
+    """A note about aborted transactions that no broker has seen: they ended before their first record was sent."""
     them = "it" if transactions == 1 else "them"
     return f" ({transactions} aborted before a broker heard of {them})" if transactions > 0 else ""
 
 
 def summary(board: Board, verdict: Verdict) -> Iterator[str]:
-    """What happened, and whether exactly-once held, as lines."""
+    """The summary as lines: the counts, and whether exactly-once held."""
     ledger = board.ledger
     crashes = counted(board.crashes, "crash", "crashes")
     yield f"{board.seconds:.1f} s, {crashes}, {counted(board.restarts, 'restart')}, {counted(board.errors, 'error')}"

@@ -1,4 +1,4 @@
-"""What a consumer can notice by itself, with nobody to tell it what was committed."""
+"""Checks of a consumer that do not need to know which transactions were committed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Transfer(Struct):
 
 
 class Watch:
-    """Looks at every record that a consumer gets; remembers the last `TRANSFERS_MAX` transfers."""
+    """Checks every record of a consumer; keeps the last `TRANSFERS_MAX` transfers."""
 
     def __init__(self) -> None:
         self._next: dict[int, int] = {}
@@ -29,11 +29,11 @@ class Watch:
 
     @property
     def incomplete(self) -> int:
-        """Transfers of which a part has not been read: more of it may still come."""
+        """Transfers of which a part was not read yet."""
         return sum(1 for transfer in self._transfers.values() if transfer.missing)
 
     def see(self, seen: Seen) -> Iterator[str]:
-        """What is wrong with a record, in words."""
+        """Sentences about faults of a record."""
         posting = seen.posting
         name = f"part {posting.part} of transfer {posting.transfer} ({seen.partition}@{seen.offset})"
         if seen.offset < self._next.get(seen.partition, 0):

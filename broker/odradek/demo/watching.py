@@ -1,4 +1,4 @@
-"""What the broker tells of itself: its metrics page, its event file, its log lines."""
+"""Observation of the broker: its metrics page, its event file, its log lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_S = 5.0
 
 
 def read_metrics(url: str) -> dict[str, float]:
-    """The numbers of a metrics page by name, without prefix, summed over the brokers. Raises OSError."""
+    """The values of a metrics page by name, without prefix, summed over the brokers. Raises OSError."""
     with urlopen(url, timeout=TIMEOUT_S) as answer:
         return sums(answer.read().decode())
 
@@ -41,7 +41,7 @@ class EventTail:
         self._decode = msgspec.json.Decoder().decode
 
     def read(self) -> list[dict[str, Any]]:
-        """The events since the last time; a line that is not whole yet comes the next time."""
+        """The events since the last call; an incomplete line comes with the next call."""
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:

@@ -1,7 +1,7 @@
-"""Which transactional id and producer id each event is about, and which request a response answers.
+"""The transactional id and the producer id of each event, and the request of each response.
 
-An event says so itself, or its body does, or its producer id belongs to a transactional id. A request without a body
-is about what follows it at the same broker: the state of a coordinator that it changed, the batch that was parked.
+The ids stand in the event or in its body, or follow from the producer id. For a request without a body they follow from
+the next event at the same broker: the state of a coordinator that it changed, the batch that was parked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STATE_CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "PrepareEpochFence": ("INIT_PRODUCER_ID",),
     }
 )
-"""Which requests bring an id into a state; into the others it comes by itself."""
+"""The requests that bring an id into a state; it comes into other states without a request."""
 CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "init_producer_id": ("INIT_PRODUCER_ID",),
@@ -35,7 +35,7 @@ CAUSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "marker_written": ("WRITE_TXN_MARKERS",),
     }
 )
-"""Which requests bring about an event of another kind."""
+"""The requests that cause an event of another kind."""
 OFFSETS_TOPIC = "__consumer_offsets"
 BATCHES = frozenset({"parked", "verify_start", "transaction_opened"})
 """The first of these for a partition shows the request that brought the batch."""
@@ -43,9 +43,9 @@ TRANSACTIONAL = frozenset(
     {"PRODUCE", "TXN_OFFSET_COMMIT", *(api for apis in (*STATE_CAUSES.values(), *CAUSES.values()) for api in apis)}
 )
 BATCHED = frozenset({"WRITE_TXN_MARKERS", "ADD_PARTITIONS_TO_TXN"})
-"""Requests of brokers about several transactions: such a one is told with the first that it changes."""
+"""Requests of brokers about several transactions: such a request belongs to the first one that it changes."""
 WAITING_MAX = 100
-"""So many requests of an API may wait at a broker: some are never answered, such as those with acks=0."""
+"""Maximum of waiting requests of an API at a broker: some have no response, such as those with acks=0."""
 Named = tuple[str | None, int | None]
 MESSAGES = frozenset({"request", "response"})
 
@@ -56,7 +56,7 @@ class Attribution(Struct, frozen=True):
     transactional_ids: list[str | None]
     producer_ids: list[int | None]
     requests: list[int | None]
-    """For a response the index of its request, and for a verdict that of the question."""
+    """For a response the index of its request, and for a verdict that of its verification."""
 
 
 def attributed(events: Sequence[Event]) -> Attribution:
@@ -70,7 +70,7 @@ def attributed(events: Sequence[Event]) -> Attribution:
 
 
 def _owners(events: Sequence[Event], attribution: Attribution) -> dict[int, str]:
-    """Note what each event says; the transactional id of each producer id that any event tells."""
+    """Note the ids in each event; returns the transactional id of each producer id."""
     owners: dict[int, str] = {}
     tids, pids, requests = attribution.transactional_ids, attribution.producer_ids, attribution.requests
     unanswered: dict[tuple[int, Value, Value], int] = {}
@@ -139,16 +139,16 @@ def _gather(body: Fields, tids: set[str], pids: set[int]) -> None:
 
 
 class _Waiting:
-    """The requests of each broker of which it is not known yet what they are about, by API, the oldest first."""
+    """The requests of each broker without a known transactional id, by API, the oldest first."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[int, str], list[int]] = {}
         self._batches: set[tuple[Value, ...]] = set()
         self._asked: dict[tuple[Value, ...], int] = {}
-        """The questions of leaders that have no verdict yet."""
+        """The verifications of leaders without a verdict."""
 
     def add(self, event: Event, index: int) -> None:
-        """A request was read. One without a connection will not be seen answered: it stands for those before it."""
+        """A request was read. One without a connection has no visible response, and stands for those before it."""
         key = (event.node, event.fields["api"])
         waiting = self._of.setdefault(key, [])
         if "connection" not in event.fields:
@@ -157,15 +157,15 @@ class _Waiting:
         waiting.append(index)
 
     def answered(self, event: Event, index: int) -> None:
-        """A request is answered: what follows is not about it."""
+        """A request is answered: later events do not belong to it."""
         waiting = self._of.get((event.node, event.fields["api"]))
         if waiting and index in waiting:
             waiting.remove(index)
 
     def cause(self, event: Event, pid: int | None) -> int | None:
-        """The request that brought this about, which waits no longer.
+        """The request that caused this event, which waits no longer.
 
-        A batch is looked at when its request is read, so it is of the newest one: a rule may hold those before it.
+        A batch is checked when its request is read, so it belongs to the newest one: a rule may hold earlier ones.
         A record of a coordinator's log is committed later, in the order of the requests.
         """
         at = 0
@@ -193,11 +193,11 @@ class _Waiting:
         return ("TXN_OFFSET_COMMIT",) if topic == OFFSETS_TOPIC else ("PRODUCE",)
 
     def asks(self, event: Event, pid: int | None, index: int) -> None:
-        """A leader asks whether a partition is in the transaction."""
+        """A leader verifies that a partition is in the transaction."""
         self._asked[_batch_key(event, pid)] = index
 
     def verdict(self, event: Event, pid: int | None) -> int | None:
-        """The question that has its answer. After a refusal another batch may come."""
+        """The verification with this verdict. After a refusal another batch may come."""
         key = _batch_key(event, pid)
         if event.fields.get("verdict") != "accepted":
             self._batches.discard(key)
@@ -209,7 +209,7 @@ def _batch_key(event: Event, pid: int | None) -> tuple[Value, ...]:
 
 
 def _say(events: Sequence[Event], attribution: Attribution, owners: Mapping[int, str]) -> None:
-    """Attribute what does not say it itself."""
+    """Attribute the events that hold no ids."""
     tids, pids, requests = attribution.transactional_ids, attribution.producer_ids, attribution.requests
     waiting = _Waiting()
     for index, event in enumerate(events):
@@ -236,13 +236,13 @@ def _say(events: Sequence[Event], attribution: Attribution, owners: Mapping[int,
 
 
 def _may_be_about_more(fields: Fields) -> bool:
-    """Whether a request that names nobody is about a transaction: without a body, or with several of them in it."""
+    """Whether a request without an id may belong to a transaction: it has no body, or names several."""
     api = fields.get("api")
     return api in TRANSACTIONAL and ("body" not in fields or api in BATCHED)
 
 
 def _share(attribution: Attribution, request: int, response: int) -> None:
-    """A request and its response are about the same."""
+    """Give a request and its response the same ids."""
     tids, pids = attribution.transactional_ids, attribution.producer_ids
     tids[request] = tids[response] = tids[response] if tids[request] is None else tids[request]
     pids[request] = pids[response] = pids[response] if pids[request] is None else pids[request]

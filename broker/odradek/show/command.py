@@ -25,15 +25,15 @@ __all__ = ["FORMS", "Shown", "add_commands"]
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown of one event file, or of two; as JSON these are the data of the page."""
+    """The data of the page, from one event file or from two."""
 
     histories: tuple[History, ...]
     difference: Difference | None = None
-    """Of two histories."""
+    """The first difference, if there are two histories."""
     why: Fields | None = None
-    """What was stuck when the file was written (a WhyView), where it says so."""
+    """What was stuck when the file was written (a WhyView), if the file has it."""
     transaction: str | None = None
-    """The transactional id that was asked for."""
+    """The transactional id of the option."""
 
 
 def _page(shown: Shown) -> str:
@@ -49,7 +49,7 @@ def _export(form: Form) -> Callable[[Shown], str | bytes]:
 FORMS: Mapping[str, Callable[[Shown], str | bytes]] = MappingProxyType(
     {".html": _page} | {form.ending: _export(form) for form in EXPORTS.values()}
 )
-"""What writes a file, by the end of its name."""
+"""The function that writes a file, by the suffix of its name."""
 
 
 def _story_names() -> Sequence[str]:
@@ -98,7 +98,7 @@ def show(
 ) -> None:
     """Show what happened from an event file: a page for a browser, or a transaction as a picture.
 
-    The page is one file, which needs no network. Of a large file it has a window, and says what is left out.
+    The page is one file, which needs no network. For a large event file it has a window, and says what is left out.
     """
     if story is not None:
         path = _lesson(story, file, out)
@@ -139,7 +139,7 @@ def _lesson(story: str, file: Path | None, out: Path | None) -> Path:
 
 
 def _shown(files: list[Path], transaction: str | None, first: int | None, most: int) -> Shown:
-    """Of two files the beginnings are compared: the newest events of both may be of different times."""
+    """Read the files. Two files are compared from their beginnings: their newest events may be of different times."""
     if len(files) > 1 and first is None and transaction is None:
         first = 1
     windows = [read_window(file, first=first, most=most, transactional_id=transaction) for file in files]
@@ -152,7 +152,7 @@ def _shown(files: list[Path], transaction: str | None, first: int | None, most: 
 
 
 def _difference(histories: tuple[History, ...], transaction: str | None) -> Difference:
-    """Of one transaction only its own steps are compared, not those near them."""
+    """The first difference; for one transaction only its own steps are compared."""
     if transaction is not None:
         histories = tuple(replace(only(history, transaction), left_out=0) for history in histories)
     left, right = histories
@@ -168,7 +168,7 @@ def _written(path: Path, content: str | bytes) -> Path:
 
 
 def _beside(file: Path, content: str | bytes) -> Path:
-    """Write FILE.html beside a file; where that cannot be, in a folder for temporary files."""
+    """Write FILE.html beside a file, or in a temporary folder if that fails."""
     try:
         if file.is_file():
             return _written(file.with_name(f"{file.name}.html"), content)

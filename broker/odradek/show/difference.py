@@ -1,9 +1,8 @@
 """Where two runs differ first.
 
-Two runs of one test never have the same times, correlation ids, producer ids and topic ids, and brokers that do not
-wait for each other act in any order; which broker leads a partition may be drawn as well. So events are compared in
-strands: what happens to a transactional id at its coordinator, or in one partition, is in order. Ids that are drawn are
-numbered as they appear.
+Two runs of one test have different times, correlation ids, producer ids and topic ids, brokers that do not wait for
+each other act in any order, and the leader of a partition may be random. So events are compared in strands: the events
+of a transactional id at its coordinator, or of one partition, are in order. Random ids are numbered as they appear.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ __all__ = ["Difference", "difference"]
 IGNORED = frozenset(
     {"correlation", "connection", "duration_ns", "topic_id", "body", "body_bytes", "from_broker", "why"}
 )
-"""Fields that say nothing about what happened, or another thing in every run."""
+"""Fields without meaning for the comparison, or with another value in every run."""
 COMPARED_IN_BODIES = frozenset({"producerEpoch", "committed", "isolationLevel", "verifyOnly", "acks", "groupId"})
-"""What of a request or response is compared beside its error: what a client decides."""
+"""Fields of requests and responses that are compared beside the error: the decisions of clients."""
 BY_THE_CLOCK = frozenset(
     {
         "API_VERSIONS",
@@ -48,9 +47,9 @@ BY_THE_CLOCK = frozenset(
         "ALLOCATE_PRODUCER_IDS",
     }
 )
-"""Requests that are repeated as time passes: how many there are is of no interest."""
+"""Requests that are repeated periodically: their number does not matter."""
 UNTIL_IT_IS_READY = frozenset({"CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"})
-"""A request with this answer is sent again, as often as it takes."""
+"""Errors after which a request is sent again until it succeeds."""
 IGNORED_KINDS = frozenset({"telemetry_pushed", "why"})
 RANDOM = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -58,26 +57,26 @@ RANDOM = re.compile(
     r"|[0-9]{6,}",
     re.I,
 )
-"""The part of a name that is another one in every run: a UUID, hexadecimal digits, a time or port behind a name."""
+"""The part of a name that differs in every run: a UUID, hexadecimal digits, a time or port behind a name."""
 Token = dict[str, Hashable]
 Strand = tuple[str, str]
-"""Whom and what an event is about: `("x", "t-0")`."""
+"""The subject of an event: `("x", "t-0")`."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """The first step in which two histories differ. Both are None where they do not."""
+    """The first step in which two histories differ. Both are None if they do not."""
 
     sentence: str
     left: int | None = None
-    """The `seq` of the step in the first history; None where it has nothing there."""
+    """The `seq` of the step in the first history; None if it has no step there."""
     right: int | None = None
-    """The same in the second."""
+    """The same in the second history."""
     pairs: tuple[tuple[int, int], ...] = ()
     """The `seq`s of steps that are the same, in the order of the first history."""
 
 
 class _Told(Struct, frozen=True):
-    """A step, what is compared of it, and its place among those that are compared."""
+    """A step, its compared values, and its place among the compared steps."""
 
     step: Step
     token: Token
@@ -95,7 +94,7 @@ def difference(left: History, right: History) -> Difference:
                 pairs.append((mine.step.seq, other.step.seq))
                 continue
             if (mine is None and left.left_out) or (other is None and right.left_out):
-                break  # what follows is not in the window
+                break  # later steps are not in the window
             found.append((min(each.place for each in (mine, other) if each), strand, mine, other))
             break
     pairs.sort()
@@ -114,7 +113,7 @@ def difference(left: History, right: History) -> Difference:
 
 
 class _Names:
-    """Numbers what is drawn anew in every run, as it appears."""
+    """Numbers the random ids of a run in the order of their appearance."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, Value], int] = {}

@@ -1,4 +1,4 @@
-"""Events of brokers, as an event file and the memory of a cluster have them (docs/events.md)."""
+"""Events of brokers, from an event file or from the memory of a cluster (docs/events.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 __all__ = ["Event", "Fields", "Value", "event_of", "is_like_an_event"]
 
 Value = Any
-"""What JSON can say. A newer Odradek may say more of an event than this one knows."""
+"""A value of JSON. An event of a newer Odradek may have fields that this one does not know."""
 Fields = Mapping[str, Value]
 
 
@@ -26,11 +26,11 @@ class Event(Struct, frozen=True, kw_only=True, gc=False):
     """The broker."""
     kind: str
     fields: Fields
-    """What the event says beside this, as it stands in the file."""
+    """The other fields of the event, as they stand in the file."""
 
 
 HEAD = frozenset({"seq", "ts_ns", "wall_ns", "node", "kind"})
-"""What every line has."""
+"""Fields of every line."""
 _DECODER = msgspec.json.Decoder(dict[str, Value])
 TYPES = {
     **dict.fromkeys(("api", "client_id", "error", "group_id", "state_from", "state_to", "topic", "verdict"), str),
@@ -39,7 +39,7 @@ TYPES = {
     "transactional_id": str,
     "metrics": list,
 }
-"""What is read of events. A line in which one of these is something else cannot be understood."""
+"""Types of the fields that are used. A line with another type in one of them is no event."""
 
 
 def event_of(line: bytes) -> Event | None:
@@ -62,7 +62,7 @@ def event_of(line: bytes) -> Event | None:
 
 
 def is_like_an_event(line: bytes) -> bool:
-    """Whether a line that is no event has some of what events have, as those of another version might."""
+    """Whether a line that is no event has some fields of events, as one of another version might."""
     try:
         fields = _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a history is written as, to be read elsewhere."""
+"""Formats in which a history can be exported."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["FORMS", "Form"]
 
 
 class Form(Struct, frozen=True):
-    """A form of histories."""
+    """A format for histories."""
 
     ending: str
-    """Of the name of a file that has it."""
+    """Suffix of file names."""
     media_type: str
     write: Callable[[Sequence[History], str | None], str | bytes]
-    """Of a transactional id, or of what the form shows without one. Raises UsageError where there is nothing of it."""
+    """Writes a transactional id, or the default of the format without one. Raises UsageError if there is no such id."""
 
 
 def _all(history: History, transactional_id: str | None) -> History:

@@ -1,6 +1,6 @@
-"""What happened in a cluster, ready to be drawn: lanes, and steps between them.
+"""The history of a cluster, ready to be drawn: lanes, and steps between them.
 
-The page, its files and the exports read this one model. `history_of` makes it from events (docs/events.md).
+The page, its files and the exports use this model. `history_of` makes it from events (docs/events.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["ANSWERS", "History", "Lane", "LaneKind", "Step", "history_of", "wind
 
 NS_PER_MS = 1_000_000
 ANSWERS = frozenset({"response", "verify_end"})
-"""The kinds of events that answer another one."""
+"""The kinds of events that answer another event."""
 NO_ERROR = ("", "NONE", None)
 
 
@@ -38,7 +38,7 @@ class HistoryStep(Struct, frozen=True, kw_only=True, gc=False):
     """Indexes of lanes; the same twice for a mark."""
     text: str
     node: int = 0
-    """The broker that told the event."""
+    """The broker that emitted the event."""
     answer_to: int | None = None
     """The `seq` of the request that this step answers."""
     error: str = ""
@@ -56,7 +56,7 @@ Step = HistoryStep
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """A window of what happened."""
+    """A window of a history."""
 
     title: str
     """The name of the file, or of the cluster."""
@@ -66,17 +66,17 @@ class History(Struct, frozen=True, kw_only=True):
     transactions: tuple[str, ...]
     """The transactional ids in it, as they appear."""
     events: int
-    """So many events are in the window."""
+    """Number of events in the window."""
     start_ms: float = 0.0
-    """When the first step was: milliseconds since 1970, by the wall clock; in a hub by the brokers' clock."""
+    """Time of the first step: milliseconds since 1970, by the wall clock; in a hub by the brokers' clock."""
     left_out: int = 0
-    """So many events are in the file or ring, and not in the window."""
+    """Number of events in the file or ring that are not in the window."""
     note: str = ""
-    """A sentence for the reader: what is sampled, or where a file breaks off."""
+    """A sentence for the reader about sampling, or about the end of a truncated file."""
 
 
 def history_of(events: Iterable[Event], *, title: str = "", left_out: int = 0, note: str = "") -> History:
-    """The history of events that are in the order in which they happened."""
+    """The history of events, which are in the order of time."""
     told = tuple(events)
     attribution = attributed(told)
     tids = attribution.transactional_ids

@@ -1,4 +1,4 @@
-"""Which KIP defines a step of a transaction, by API and version, or by the kind of the event (docs/kips.md)."""
+"""The KIP that defines a step of a transaction, by API and version, or by the kind of the event (docs/kips.md)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ APIS: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType(
         "PUSH_TELEMETRY": ((0, "KIP-714"),),
     }
 )
-"""For each API the lowest versions that a KIP brought, the highest first."""
+"""For each API the first version of each KIP, the highest first."""
 KINDS: Mapping[str, str] = MappingProxyType(
     {
         "init_producer_id": "KIP-98",
@@ -63,13 +63,13 @@ KINDS: Mapping[str, str] = MappingProxyType(
 )
 LEVEL_2 = "KIP-890"
 SINCE_LEVEL_2 = frozenset({"init_producer_id", "partitions_added", "state_change", "fenced"})
-"""What a coordinator does in another way from level 2 of transaction.version on."""
+"""Kinds of events that have another KIP from level 2 of transaction.version on."""
 OF_TRANSACTIONS = frozenset({"PRODUCE"})
-"""Requests that a KIP of the table defines only where they are part of a transaction."""
+"""Requests that belong to a KIP of the table only as part of a transaction."""
 
 
 def kip_of_api(api: str, version: int, *, transactional: bool) -> str | None:
-    """The KIP of a request or response, such as `KIP-890`; None where the table has none."""
+    """The KIP of a request or response, such as `KIP-890`; None if the table has none."""
     if not transactional and api in OF_TRANSACTIONS:
         return None
     for lowest, kip in APIS.get(api, ()):

@@ -1,4 +1,4 @@
-"""A transaction as a sequence diagram of Mermaid, which code hosts draw in Markdown."""
+"""A transaction as a sequence diagram in Mermaid, which code hosts draw in Markdown."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["mermaid"]
 UNSAFE = str.maketrans({";": ",", "#": " ", "<": "‹", ">": "›", '"': "'"})
 """A semicolon ends a statement, a number sign begins an entity, and some viewers read tags."""
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
-"""Among them is all that ends a line."""
+"""They include all characters that end a line."""
 WORDS = re.compile(r"(?<=%)(?=%)|(?<=wrap)(?=:)", re.IGNORECASE)
-"""Within `%%{` a text could configure the viewer, and `wrap:` before a text is a setting: a space takes them apart."""
+"""`%%{` would configure the viewer, and `wrap:` before a text is a setting: a space breaks them up."""
 
 
 def mermaid(history: History) -> str:

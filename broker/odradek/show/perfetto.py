@@ -1,6 +1,6 @@
 """A history as a trace for Perfetto (https://ui.perfetto.dev): TrackEvents in Protocol Buffers.
 
-Clients, brokers and coordinators have a slice from each request to its response, with an arrow from who sends it.
+Clients, brokers and coordinators have a slice from each request to its response, with an arrow from its sender.
 Transactions and their states are slices on tracks of their own, as are the transactions that are open in a partition;
 its last stable offset and its high watermark are counters. Everything else is an instant.
 
@@ -24,17 +24,17 @@ GROUPS: Mapping[LaneKind, str] = MappingProxyType(
 )
 TRANSACTIONS = "transactions"
 PAIRS: Mapping[str, str] = MappingProxyType({"response": "request", "verify_end": "verify_start"})
-"""What ends a slice, and what begins it."""
+"""The event that ends a slice, and the one that begins it."""
 RESTING = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 """TrackEvent.Type"""
 CHRONOLOGICAL, EXPLICIT = 2, 3
 """TrackDescriptor.ChildTracksOrdering"""
 BOOTTIME, REALTIME = 6, 1
-"""Clocks: that of a trace, and the wall clock."""
+"""Clocks: the clock of a trace, and the wall clock."""
 INCREMENTAL_STATE_CLEARED = 1
 NESTED_MAX = 8
-"""Bodies of requests are told so deep."""
+"""Depth to which bodies of requests are shown."""
 
 Place = tuple[object, ...]
 
@@ -45,7 +45,7 @@ def perfetto(history: History) -> bytes:
 
 
 class _Tracks:
-    """Tracks by what they are of, each described when it is first used."""
+    """Tracks by their subject, each described at its first use."""
 
     def __init__(self) -> None:
         self.uuids: dict[Place, int] = {}
@@ -62,7 +62,7 @@ class _Tracks:
 
 
 class _Slots:
-    """Slices of one track must not overlap unless one holds the other: those that do have tracks side by side."""
+    """Puts overlapping slices on tracks side by side; on one track a slice may only lie inside another one."""
 
     def __init__(self) -> None:
         self.used: dict[Place, set[int]] = {}
@@ -86,7 +86,7 @@ class _Trace:
         self.answered = {step.answer_to for step in history.steps if step.answer_to is not None}
         self.tells_answers = any(step.kind == "response" for step in history.steps)
         self.open: dict[int, list[tuple[Place, int, int]]] = {}
-        """By the number of what began them: place, slot and track of each open slice."""
+        """Place, slot and track of each open slice, by the number of its first event."""
         self.transactions: dict[str, int] = {}
         """The track of each transactional id that has a transaction open, or is in a state that ends."""
         self.counts: dict[str, int] = {}
@@ -119,7 +119,7 @@ class _Trace:
         return self.tracks.of(("lane", index), name, varint(11, CHRONOLOGICAL), varint(12, index), parent=parent)
 
     def begin_slot(self, place: Place, name: str, lane: int) -> tuple[Place, int, int]:
-        """A track on which nothing is open; those of one name are drawn as one."""
+        """A track without an open slice; tracks of one name are drawn together."""
         slot = self.slots.take(place)
         return place, slot, self.tracks.of((*place, slot), name, parent=self.lane(lane))
 
@@ -129,7 +129,7 @@ class _Trace:
         return varint(8, self.now_ns) + varint(10, SEQUENCE) + message(11, varint(9, kind), varint(11, track), *parts)
 
     def of_step(self, step: Step) -> Iterator[bytes]:
-        # A clock that was set back must not make a slice end before it begins.
+        # If a clock was set back, a slice must not end before it begins.
         self.now_ns = max(self.now_ns, self.start_ns + round(step.at_ms * NS_PER_MS))
         if step.kind in PAIRS and step.answer_to in self.open:
             yield from self.end_slices(step, self.open.pop(step.answer_to))
@@ -143,7 +143,7 @@ class _Trace:
             yield from self.of_partition(step)
 
     def begin_slices(self, step: Step) -> Iterator[bytes]:
-        """One where a message comes from, and one where it goes to, which the arrow leads to."""
+        """A slice at the sender of a message and one at its receiver, with an arrow between them."""
         slices = self.open[step.seq] = []
         ends = (step.source,) if step.kind == "verify_start" else dict.fromkeys((step.source, step.target))
         for field, lane in zip((47, 48), ends, strict=False):
@@ -158,7 +158,7 @@ class _Trace:
             yield self.event(END, track, answer, *_errors(step))
 
     def of_state(self, step: Step, transactional_id: str) -> Iterator[bytes]:
-        """A slice for a transaction, and within it one for each of its states."""
+        """A slice for a transaction, and one inside it for each of its states."""
         state = str(step.fields.get("state_to"))
         parent = self.group(TRANSACTIONS)
         track = self.tracks.of(("transaction", transactional_id), transactional_id, parent=parent)
@@ -208,7 +208,7 @@ def _told(step: Step, *, name: str | None = None) -> Iterator[bytes]:
 
 
 def _errors(step: Step) -> Iterator[bytes]:
-    """An error is a category, so that all of them are found at once."""
+    """An error is a category, so that a search finds all of them."""
     if step.error:
         yield text(22, "error")
         yield message(4, text(10, "error"), text(6, step.error))

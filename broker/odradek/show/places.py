@@ -1,4 +1,4 @@
-"""Where an event is drawn: the lane of a client, a broker, a coordinator or a partition; two of them for a message."""
+"""The lane of an event: a client, a broker, a coordinator or a partition; a message has two lanes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["INTERNAL_TOPICS", "VERIFICATION", "Lane", "LaneKind", "lanes_of", "p
 
 LaneKind = Literal["client", "broker", "coordinator", "partition"]
 BROKER_CLIENT = "broker-"
-"""The client id of a broker that asks another one begins so, and ends in its node id."""
+"""Prefix of the client id of a broker that asks another one; its node id follows."""
 VERIFICATION = "ADD_PARTITIONS_TO_TXN"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 COORDINATOR_APIS = frozenset(
@@ -56,9 +56,9 @@ COORDINATOR_KINDS = frozenset(
         "group_record_skipped",
     }
 )
-"""What happens at a coordinator."""
+"""Kinds of events at a coordinator."""
 BOOKKEEPING = frozenset({"lso_moved", "leadership_taken", "leadership_given_up"})
-"""Of an internal topic this is about its coordinator: who leads the partition is the coordinator."""
+"""In an internal topic these belong to the coordinator, which is the leader of the partition."""
 OF_TRANSACTIONS = frozenset({"state_change", "partitions_added", "fenced", "init_producer_id", "transaction_kept"})
 ABOUT_MAX = 3
 Key = tuple[LaneKind, str | int | tuple[str, int]]
@@ -66,24 +66,24 @@ ORDER: dict[LaneKind, int] = {"client": 0, "coordinator": 1, "broker": 2, "parti
 
 
 class Lane(Struct, frozen=True, kw_only=True):
-    """Somebody who sends, receives or keeps something; a column of the picture."""
+    """A sender, receiver or owner of data; a column of the picture."""
 
     key: str
-    """The same in two histories: `client:till`, `broker:1`, `coordinator:1`, `partition:orders-2`."""
+    """A key that is the same in two histories: `client:till`, `broker:1`, `coordinator:1`, `partition:orders-2`."""
     kind: LaneKind
     name: str
     about: str = ""
-    """One line more, such as the broker that leads a partition."""
+    """A second line, such as the broker that leads a partition."""
 
 
 def places_of(events: Sequence[Event], attribution: Attribution) -> list[tuple[Key, Key]]:
-    """For each event the lanes that it goes from and to; the same twice for a mark."""
+    """For each event its first and its last lane; they are equal for a mark."""
     places = _Places(events, attribution)
     return [places.of(event, tid) for event, tid in zip(events, attribution.transactional_ids, strict=True)]
 
 
 class _Places:
-    """Knows where the coordinator of each transactional id is: where it was last seen, else where it is seen first."""
+    """Knows the coordinator of each transactional id: the last one seen, else the first one that will be seen."""
 
     def __init__(self, events: Sequence[Event], attribution: Attribution) -> None:
         self._coordinators: dict[str | None, int] = {}
@@ -147,7 +147,7 @@ def _rank(key: Key) -> tuple[int, str, int]:
 
 
 def _about(places: Sequence[tuple[Key, Key]], events: Sequence[Event], attribution: Attribution) -> dict[Key, str]:
-    """For a client its transactional ids, for a partition the broker that led it last."""
+    """For a client its transactional ids, for a partition its last leader."""
     used: dict[Key, dict[str, None]] = {}
     leaders: dict[Key, str] = {}
     for (source, _), event, tid in zip(places, events, attribution.transactional_ids, strict=True):

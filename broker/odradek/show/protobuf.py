@@ -1,4 +1,4 @@
-"""The few forms of Protocol Buffers' wire format that a trace needs: numbers, texts and messages within messages."""
+"""The parts of Protocol Buffers' wire format that a trace needs: numbers, texts and nested messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIXED = struct.Struct("<Q")
 
 
 def varint(field: int, value: int) -> bytes:
-    """An integer, a boolean or an enum; a negative one has ten bytes, as int32 and int64 have it."""
+    """An integer, a boolean or an enum; a negative one has ten bytes, as in int32 and int64."""
     return _tag(field, VARINT) + _number(value & (1 << 64) - 1)
 
 
@@ -23,7 +23,7 @@ def fixed64(field: int, value: int | float) -> bytes:
 
 
 def text(field: int, value: str) -> bytes:
-    """A string; what UTF-8 has no form for (half of a surrogate pair) becomes a question mark."""
+    """A string; characters that UTF-8 cannot encode (half of a surrogate pair) become question marks."""
     return message(field, value.encode("utf-8", "replace"))
 
 

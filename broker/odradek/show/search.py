@@ -1,4 +1,4 @@
-"""Finds the lines about a transactional id in a large event file: it looks for bytes, from the end of the file on."""
+"""Finds the lines about a transactional id in a large event file, by a search for bytes from the end of the file."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["lines_about"]
 
 CHUNK_BYTES = 16 << 20
 MARGIN_BYTES = 1 << 16
-"""Lines that are near one are looked for in so many bytes beside it."""
+"""Number of bytes around a line in which near lines are searched."""
 AHEAD_BYTES = 1 << 20
-"""An answer is looked for in so many bytes behind its request."""
+"""Number of bytes behind a request in which its response is searched."""
 NEAR = 12
-"""So many lines before and behind a line are told with it: the request before, what else the broker did."""
+"""Number of lines before and behind a line that are kept with it: its request, other events of the broker."""
 NAMES = ("producer_id", "producerId")
-"""The names of a producer id in an event, and in a request or response."""
+"""The field names of a producer id: in an event, and in a request or response."""
 Span = tuple[int, int]
 
 
 def lines_about(file: BinaryIO, size: int, transactional_id: str, most: int) -> list[bytes]:
-    """The newest lines about a transactional id and those near them, about so many; none if it is not in the file."""
+    """The newest lines about a transactional id and near lines, about `most`; none if the id is not in the file."""
     search = _Search(file, transactional_id, most)
     end = size
     while end > 0 and len(search) < most:
@@ -36,7 +36,7 @@ def lines_about(file: BinaryIO, size: int, transactional_id: str, most: int) -> 
 
 
 class _Search:
-    """What has been found so far. A producer id that an older line tells may be in newer ones: these are read again."""
+    """The lines found so far. A producer id from an older line may stand in newer ones, which are searched again."""
 
     def __init__(self, file: BinaryIO, transactional_id: str, most: int) -> None:
         self._file = file
@@ -45,7 +45,7 @@ class _Search:
         self._needles = (msgspec.json.encode(transactional_id),)
         self._producer_ids: set[int] = set()
         self._looked_at: list[tuple[Span, frozenset[int]]] = []
-        """Chunks, and the producer ids that were looked for in them."""
+        """Chunks, and the producer ids that were searched in them."""
         self._found: dict[int, bytes] = {}
         """Lines by their offset."""
 
@@ -53,7 +53,7 @@ class _Search:
         return len(self._found)
 
     def look_before(self, end: int) -> int:
-        """Look through the chunk of whole lines that ends here; return where it begins."""
+        """Search the chunk of whole lines that ends here; returns its first offset."""
         begin = max(0, end - CHUNK_BYTES)
         chunk = self._chunk((begin, end))
         if begin > 0:
@@ -67,7 +67,7 @@ class _Search:
         return begin
 
     def look_again(self) -> None:
-        """Look for producer ids where they were not known yet."""
+        """Search again for producer ids that were found later."""
         for span, known in self._looked_at:
             missing = self._producer_ids - known
             if missing:
@@ -75,7 +75,7 @@ class _Search:
                 self._keep(span[0], self._of_producers(chunk, missing))
 
     def look_for_answers(self) -> None:
-        """A request may be answered much later, with no word of the id."""
+        """Search for the responses to requests: they may come much later, and without the id."""
         offsets = sorted(self._found)
         read = [(offset, event) for offset in offsets if (event := event_of(self._found[offset])) is not None]
         attribution = attributed([event for _, event in read])
@@ -99,7 +99,7 @@ class _Search:
                 return
 
     def lines(self) -> list[bytes]:
-        """What was found, in the order of the file."""
+        """The lines found, in the order of the file."""
         return [self._found[offset] for offset in sorted(self._found)]
 
     def _chunk(self, span: Span) -> bytes:
@@ -124,7 +124,7 @@ class _Search:
         return [span for span in _spans(chunk, needles) if _producer_id(chunk[slice(*span)]) in wanted]
 
     def _keep(self, begin: int, spans: list[Span]) -> None:
-        """Lines of a chunk that begins here, and those near them, which may be in the chunks beside it."""
+        """Keep lines of a chunk that begins here, and near lines, which may be in other chunks."""
         if not spans:
             return
         first = max(0, begin + spans[0][0] - MARGIN_BYTES)
@@ -138,7 +138,7 @@ class _Search:
 
 
 def _exchange(event: Event) -> tuple[Value, ...]:
-    """What a request and its response have in common."""
+    """The values that a request and its response have in common."""
     return event.node, event.fields.get("connection"), event.fields.get("correlation")
 
 
@@ -148,7 +148,7 @@ def _producer_id(line: bytes) -> int | None:
 
 
 def _spans(chunk: bytes, needles: Iterable[bytes]) -> list[Span]:
-    """Where the lines with one of these are, the newest last."""
+    """The places of lines with one of these byte strings, the newest last."""
     found: set[Span] = set()
     for needle in needles:
         at = chunk.find(needle)
@@ -162,7 +162,7 @@ def _spans(chunk: bytes, needles: Iterable[bytes]) -> list[Span]:
 
 
 def _near(chunk: bytes, whole: int, start: int, end: int) -> Iterator[Span]:
-    """A line, and those near it; before `whole` and at the end of the chunk a line may be cut."""
+    """A line and near lines; before `whole` and at the end of the chunk a line may be cut."""
     yield start, end
     at = start
     for _ in range(NEAR):

@@ -1,11 +1,11 @@
-"""A history as a log for ShiViz (https://bestchai.bitbucket.io/shiviz/), which draws who can have known of what.
+"""A history as a log for ShiViz (https://bestchai.bitbucket.io/shiviz/), which draws causal order.
 
-The file is as ShiViz documents it for an upload: a line with the regular expression of an event, a line with that of
-what stands between two executions (empty for one), then two lines for each event. Its hosts are what runs: clients and
-brokers. What happens at a coordinator or in a partition happens at the broker that told it.
+The file has the form that ShiViz documents for an upload: a line with the regular expression of an event, a line with
+that of the delimiter between executions (empty for one), then two lines for each event. The hosts are clients and
+brokers. An event at a coordinator or in a partition is one of the broker that emitted it.
 
-Only brokers tell events, so a client's send stands directly before its receipt, and its receipt of an answer directly
-behind the answer.
+Only brokers emit events, so a client's send stands directly before its receipt, and its receipt of a response directly
+behind that response.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from odradek.stuck.words import plain
 __all__ = ["DELIMITER", "EXPRESSION", "shiviz"]
 
 EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
-"""The one that ShiViz takes where a log names none."""
+"""The default of ShiViz."""
 DELIMITER = r"=== (?<trace>.*) ==="
-"""What stands before each of several executions, with its name; two of one name would be one."""
+"""The delimiter before each of several executions, with its name; two of one name would be one execution."""
 UNSAFE = re.compile(r'[\s"\\{}]')
 """A host ends at a space, and its name is a key of JSON."""
 BRACES = str.maketrans("{}", "()")
@@ -53,7 +53,7 @@ def _line(text: str) -> str:
 
 
 class _Telling:
-    """The clocks as they are now."""
+    """The vector clocks, as they are after the last event."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -72,7 +72,7 @@ class _Telling:
             yield f"receives {step.text}", receiver, self.tick(receiver, sent)
 
     def ends(self, step: Step) -> tuple[str, str]:
-        """Which host sends, and which one receives; the same twice for what no message brings about."""
+        """The sending and the receiving host; they are equal for an event without a message."""
         if step.kind not in MESSAGES:
             here = f"broker:{step.node}"
             return here, here
@@ -88,7 +88,7 @@ class _Telling:
 
 
 def _hosts(lanes: tuple[Lane, ...]) -> list[str]:
-    """For each lane the host that it is, or is at; two clients whose names differ in spaces alone stay two hosts."""
+    """The host of each lane; two clients whose names differ only in spaces stay two hosts."""
     hosts: list[str] = []
     for lane in lanes:
         if lane.kind != "client":

@@ -1,4 +1,4 @@
-"""A transaction as an SVG that needs nothing else: no script, no font, no network. It is dark where its reader is."""
+"""A transaction as an SVG without scripts, fonts and network. It follows the dark mode of its viewer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ text{fill:#e4e9f0}.small{fill:#9aa7b8}.arrow{stroke:#6db3f2}.tip{fill:#6db3f2}
 
 
 def drawn(history: History) -> str:
-    """The picture of a history. Every text of a client is text in it, never markup."""
+    """The picture of a history. Texts of clients are escaped."""
     width = 2 * MARGIN + LANE_WIDTH * len(history.lanes)
     height = TOP + ROW_HEIGHT * (len(history.steps) + 1) + MARGIN
     title = _text(f"The transaction of {history.transactions[0]}", TITLE_MAX)
@@ -56,7 +56,7 @@ def _heads(history: History, height: int) -> Iterator[str]:
 
 
 def _text(text: str, most: int) -> str:
-    """A text without what XML has no form for, such as a zero byte."""
+    """A text without characters that XML cannot hold, such as a zero byte."""
     return escape(plain(text, most))
 
 

@@ -1,4 +1,4 @@
-"""One transaction out of a history: what a picture of it shows, with a lane for each broker and what it is to it."""
+"""One transaction out of a history, as a picture shows it: a lane for each broker, with its role."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["of_transaction", "only"]
 
 ENDED = ("CompleteCommit", "CompleteAbort")
 TOLD_BY_OTHERS = frozenset({"resumed", "init_producer_id"})
-"""The verdict before it, and the state of the coordinator, say the same."""
+"""Kinds that are left out: a verdict or a state of the coordinator says the same."""
 
 
 def only(history: History, transactional_id: str) -> History:
@@ -25,10 +25,10 @@ def only(history: History, transactional_id: str) -> History:
 
 
 def of_transaction(history: History, transactional_id: str | None = None) -> History:
-    """The picture of a transactional id, else of the one whose transaction ended last, or was heard of last.
+    """The picture of a transactional id; by default of the one whose transaction ended last, or was seen last.
 
-    What happens in a partition stands at the broker that leads it. What two events say is told once.
-    UsageError if there is no such id.
+    Events of a partition stand at its leader. Two events with the same content are shown once.
+    Raises UsageError if there is no such id.
     """
     chosen = transactional_id or _last_ended(history) or next(iter(history.transactions[-1:]), None)
     if chosen is None:
@@ -47,7 +47,7 @@ def _last_ended(history: History) -> str | None:
 
 
 def _is_shown(step: Step, *, asked: bool) -> bool:
-    """Requests that change a transaction, without the question of a leader that `verify_start` tells."""
+    """Whether a step is shown: requests that change a transaction, but no verification that `verify_start` shows."""
     if step.kind not in MESSAGES:
         return True
     api = step.fields.get("api")
@@ -55,7 +55,7 @@ def _is_shown(step: Step, *, asked: bool) -> bool:
 
 
 def _at_leaders(steps: Sequence[Step], lanes: tuple[Lane, ...]) -> tuple[list[Step], list[Lane]]:
-    """The steps with those of a partition at its broker; the lanes, those of the brokers with what they lead."""
+    """The steps, those of a partition at its broker; and the lanes, those of brokers with their partitions."""
     leads: dict[int, dict[str, None]] = {}
     for step in steps:
         if lanes[step.source].kind == "partition":
@@ -85,7 +85,7 @@ def _at_leader(step: Step, lanes: Sequence[Lane], brokers: dict[str, int], leads
 
 
 def _with(history: History, steps: Sequence[Step], lanes: Sequence[Lane], transactional_id: str) -> History:
-    """A history of these steps alone, from the first of them on."""
+    """A history of these steps only, which starts at the first one."""
     used = sorted({lane for step in steps for lane in (step.source, step.target)})
     index_of = {lane: index for index, lane in enumerate(used)}
     first_ms = steps[0].at_ms if steps else 0.0
@@ -104,5 +104,5 @@ def _with(history: History, steps: Sequence[Step], lanes: Sequence[Lane], transa
 
 
 def _of_one(lane: Lane, transactional_id: str) -> Lane:
-    """A client may have several ids: here it is about one."""
+    """The lane of a client, with this id only."""
     return msgspec.structs.replace(lane, about=transactional_id) if lane.kind == "client" else lane

@@ -1,7 +1,7 @@
 """A window of an event file: its newest events, those from a number on, or those about a transactional id.
 
-It is found by seeking and by looking for bytes; only the lines of the window are decoded. So a large file opens as
-fast as a small one, except that a search for a transactional id may have to read all of it.
+It is found by seeking and by a search for bytes; only the lines of the window are decoded. So a large file opens as
+fast as a small one, except that a search for a transactional id may have to read the whole file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["EVENTS_MAX", "WHY", "Window", "read_window"]
 EVENTS_MAX = 20_000
 BLOCK_BYTES = 1 << 20
 WINDOW_BYTES_MAX = 256 << 20
-"""A window never has more bytes, however long its lines are."""
+"""Maximum of bytes in a window, even with very long lines."""
 WHY = "why"
 """The kind of the line that says what was stuck when the file was written, as a WhyView (docs/hub.md): its `why`."""
 MANY_RUNS = "The file has the events of several runs; these are of the last one."
@@ -34,19 +34,19 @@ CUT = "The file ends in the middle of an event."
 
 
 class Window(Struct, frozen=True, kw_only=True):
-    """What was read of a file."""
+    """The part of a file that was read."""
 
     events: tuple[Event, ...]
     left_out: int
-    """So many events are in the file, and not in the window, as far as their numbers tell."""
+    """Number of events in the file that are not in the window, by their numbers."""
     note: str
-    """Sentences for the reader; empty where there is nothing to say."""
+    """Sentences for the reader, or empty."""
     why: Fields | None = None
     """What was stuck when the file was written, if it says so."""
 
 
 class _Lines(Struct):
-    """Lines of the file that a window is made of."""
+    """The lines of a window."""
 
     lines: Sequence[bytes]
     is_cut: bool = False
@@ -56,16 +56,16 @@ class _Lines(Struct):
 def read_window(
     path: Path, *, first: int | None = None, most: int = EVENTS_MAX, transactional_id: str | None = None
 ) -> Window:
-    """The newest events of a file, at most so many.
+    """The newest events of a file, at most `most`.
 
-    With `first` the oldest of those whose number is not below it; with a transactional id those about it, and what
-    happened around them. UsageError, one sentence, for a file that cannot be read or has no such events.
+    With `first` the oldest ones from this number on; with a transactional id those about it, and near events.
+    Raises UsageError, one sentence, for a file that cannot be read or has no such events.
     """
     try:
         with path.open("rb") as opened:
             if stat.S_ISREG(path.stat().st_mode):
                 return _read(opened, path, first, most, transactional_id)
-            with tempfile.TemporaryFile() as copy:  # such as a pipe, in which nobody can seek
+            with tempfile.TemporaryFile() as copy:  # such as a pipe, which cannot seek
                 shutil.copyfileobj(opened, copy)
                 return _read(copy, path, first, most, transactional_id)
     except OSError as error:
@@ -100,7 +100,7 @@ def _read(file: BinaryIO, path: Path, first: int | None, most: int, transactiona
 
 
 def _left_out(file: BinaryIO, last: int, events: Sequence[Event], *, has_gaps: bool) -> int:
-    """So many numbers of the file are before and behind the events, and between them where it is a choice of events."""
+    """Number of events before and behind the window, and between its events if some were selected."""
     file.seek(0)
     beginning = map(event_of, file.read(BLOCK_BYTES).split(b"\n"))
     first = next((event.seq for event in beginning if event is not None and event.kind != WHY), 1)
@@ -113,7 +113,7 @@ def _left_out(file: BinaryIO, last: int, events: Sequence[Event], *, has_gaps: b
 
 
 def _newest(file: BinaryIO, size: int, most: int) -> _Lines:
-    """So many of the last lines, and one more that may say why."""
+    """The last lines, and one more that may be the `why` line."""
     wanted = most + 1
     blocks: list[bytes] = []
     start, count = size, 0
@@ -129,7 +129,7 @@ def _newest(file: BinaryIO, size: int, most: int) -> _Lines:
 
 
 def _from(file: BinaryIO, size: int, first: int, most: int) -> _Lines:
-    """The lines from about this number on: its place is found by halving."""
+    """The lines from about this number on, found by bisection."""
     low, high = 0, size
     while high - low > BLOCK_BYTES:
         middle = (low + high) // 2
@@ -152,7 +152,7 @@ def _from(file: BinaryIO, size: int, first: int, most: int) -> _Lines:
 
 
 def _number_behind(file: BinaryIO, offset: int) -> int | None:
-    """The number of the first event behind an offset, if there is one near."""
+    """The number of the first event behind an offset, if there is a near one."""
     file.seek(offset)
     lines = file.read(BLOCK_BYTES).split(b"\n")[1:]
     return next((event.seq for event in map(event_of, lines) if event is not None), None)
@@ -168,9 +168,9 @@ class _Decoded(Struct):
 
 
 def _decoded(path: Path, read: _Lines) -> _Decoded:
-    """The events of lines, of the last run only; what is no event is left out, and told.
+    """The events of lines, of the last run only; other lines are left out, and a note says so.
 
-    UsageError if none is an event.
+    Raises UsageError if there is no event.
     """
     events: list[Event] = []
     notes: list[str] = []
@@ -203,7 +203,7 @@ def _why(event: Event) -> Fields | None:
 
 
 def _what_it_is(lines: Sequence[bytes]) -> str:
-    """Why there is no event in a file."""
+    """A sentence that explains why a file has no event."""
     if any(map(is_like_an_event, lines)):
         return "this version of Odradek does not know the format of its events (docs/events.md)"
     return "this is no event file (docs/events.md)"

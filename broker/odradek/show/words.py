@@ -1,4 +1,4 @@
-"""What an event is, in plain words."""
+"""Events in plain words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["NO_ANSWER", "api_name", "text_of"]
 
 VALUE_MAX = 60
 NO_ANSWER = "NETWORK_EXCEPTION"
-"""The error of a verification that no coordinator has answered in time; the leader gives it, no coordinator does."""
+"""The error of a verification without an answer of the coordinator in time; only the leader sets it."""
 
 
 @cache
@@ -113,7 +113,7 @@ TEXTS: Mapping[str, Callable[[Fields], str]] = MappingProxyType(
 
 
 def text_of(kind: str, fields: Fields) -> str:
-    """A line about an event. One of a kind that is not known here is told with its fields."""
+    """A line about an event. An event of an unknown kind is shown with its fields."""
     told = TEXTS.get(kind)
     if told is not None:
         return told(fields)

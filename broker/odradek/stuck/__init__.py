@@ -1,1 +1,1 @@
-"""Sentences about what is stuck, made of plain facts: the hub, a failing test and `odradek watch` say the same."""
+"""Sentences about stuck partitions and transactions, shared by the hub, failing tests and `odradek watch`."""

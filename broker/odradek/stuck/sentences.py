@@ -1,6 +1,6 @@
-"""What holds up a partition or a transaction, in words.
+"""Sentences about the cause that holds up a partition or a transaction.
 
-Times are milliseconds since 1970, by the clock of whoever looks.
+Times are milliseconds since 1970, by the clock of the caller.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ __all__ = [
 MARKER_UNREPLICATED = "a marker is written there, and not every replica in sync has it"
 LAST_RECORD = "its last record is being written"
 CLOCKS_APART_MS = 3_600_000
-"""The timestamp of a record is its application's: one that is this much older than the transaction is no time of it."""
+"""A record's timestamp comes from the application: if it is this much older than the transaction it is ignored."""
 
 
 class OpenTransaction(Struct, frozen=True, kw_only=True):
-    """What a coordinator says of a transaction that is open or ending."""
+    """An open or ending transaction, by its coordinator."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     state: str
-    """Kafka's name of it."""
+    """Kafka's name of the state."""
     ends: bool
-    """Whether it is decided, so that only its markers are missing."""
+    """Whether it is decided, so that only markers are missing."""
     since_ms: int
     aborted_at_ms: int | None = None
-    """When the coordinator aborts it; None where it does not."""
+    """When the coordinator aborts it; None if it does not."""
     partitions: tuple[str, ...] = ()
     """As `TOPIC-INDEX`."""
 
 
 def consumers_stop(partition: str, at: int, until: int, why: str) -> str:
-    """Where read_committed consumers of a partition stop; `until` is its high watermark."""
+    """The offset at which read_committed consumers of a partition stop; `until` is the high watermark."""
     return f"Consumers (read_committed) of {plain(partition)} stop at offset {at} of {until}: {why}."
 
 
 def open_there(of: OpenTransaction, now: int, *, newest_ms: int = -1, by_rules: str = "") -> str:
-    """A transaction that is open in a partition, in which its newest record has this timestamp; -1: not known."""
+    """A transaction that is open in a partition; `newest_ms` is the timestamp of its newest record, -1 if unknown."""
     since = f"{plain(of.transactional_id)} is open there since {clock(of.since_ms)} ({ago(now - of.since_ms)})"
     is_of_it = newest_ms >= max(0, of.since_ms - CLOCKS_APART_MS)
     newest = f"its newest record there is {ago(now - newest_ms)} old" if is_of_it else ""
@@ -58,18 +58,18 @@ def open_there(of: OpenTransaction, now: int, *, newest_ms: int = -1, by_rules: 
 
 
 def marker_is_missing(of: OpenTransaction, *, by_rules: str = "") -> str:
-    """A transaction that is decided, whose marker is not in the partition."""
+    """A decided transaction whose marker is not in the partition."""
     why = f"{plain(of.transactional_id)} is {of.state}, and its marker is not written there yet"
     return f"{why}; {by_rules}" if by_rules else why
 
 
 def hangs_there(producer_id: int) -> str:
-    """A transaction that only its partition knows."""
+    """A transaction that is open in a partition, but at no coordinator."""
     return f"producer {producer_id} has a transaction open there that no coordinator knows, so that it hangs"
 
 
 def is_not_at_rest(of: OpenTransaction, broker: int, now: int, *, owed: str = "", by_rules: str = "") -> str:
-    """A transaction at its coordinator; `owed` is what it waits for, such as `markers_in` some partitions."""
+    """A transaction at its coordinator; `owed` is the work that it waits for, such as `markers_in` some partitions."""
     at = f", {listed(list(of.partitions))}" if of.partitions else ", no partition yet"
     what = f"Transaction {plain(of.transactional_id)} is {of.state} for {ago(now - of.since_ms)} at broker {broker}"
     what += f" (producer {of.producer_id}, epoch {of.producer_epoch}{at})"
@@ -79,12 +79,12 @@ def is_not_at_rest(of: OpenTransaction, broker: int, now: int, *, owed: str = ""
 
 
 def markers_in(partitions: list[str]) -> str:
-    """The markers that are missing there; nothing if none is."""
+    """The markers that are missing in these partitions; empty without any."""
     return f"its marker in {listed(partitions)}" if partitions else ""
 
 
 def ends_by_itself(of: OpenTransaction, now: int) -> str:
-    """What ends a transaction if nobody does anything else."""
+    """The event that ends a transaction without further requests."""
     if of.ends:
         return LAST_RECORD
     if of.aborted_at_ms is None:

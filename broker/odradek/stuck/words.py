@@ -1,4 +1,4 @@
-"""Names, times and requests in sentences; whatever a client has called something, it stays on its line."""
+"""Names, times and requests in sentences; names of clients cannot break the line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def plain(text: object, most: int = NAME_MAX) -> str:
-    """A name as it can be printed: one line, without control characters, so many characters at most."""
+    """A printable name: one line, without control characters, at most `most` characters."""
     shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(text)[: most + 1])
     return clipped(shown, most)
 
 
 def clipped(text: str, most: int) -> str:
-    """So many characters of a text at most."""
+    """A text of at most `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -30,7 +30,7 @@ def listed(names: list[str]) -> str:
 
 
 def ago(milliseconds: int) -> str:
-    """How long something took, or has taken: `350 ms`, `2.1 s`, `5 min 3 s`, `7 d 2 h`."""
+    """A duration: `350 ms`, `2.1 s`, `5 min 3 s`, `7 d 2 h`."""
     milliseconds = max(0, milliseconds)
     if milliseconds < 1000:
         return f"{milliseconds} ms"
@@ -45,12 +45,12 @@ def ago(milliseconds: int) -> str:
 
 
 def in_time(at_ms: int, now: int) -> str:
-    """When something will be: `in 12.0 s`, or `now` where that time has come."""
+    """A time in the future: `in 12.0 s`, or `now` if it has come."""
     return f"in {ago(at_ms - now)}" if at_ms > now else "now"
 
 
 def clock(at_ms: int, *, day: bool = False) -> str:
-    """A time of the brokers' clock, in UTC: `18:54:13.120`, with the date where the day is asked for."""
+    """A time of the brokers' clock, in UTC: `18:54:13.120`; with the date if `day`."""
     try:
         at = EPOCH + timedelta(milliseconds=at_ms)
     except OverflowError:  # the brokers' clock goes further than the calendar

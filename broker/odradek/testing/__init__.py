@@ -1,7 +1,7 @@
 """For tests: a cluster in this process, and pytest fixtures (`kafka_cluster`, `kafka_bootstrap`).
 
-The names are imported by the first who asks for one: pytest loads the plugin of this package in every run, whether a
-test uses a cluster or not.
+The names are imported at their first use: pytest loads the plugin of this package in every run, even if no test uses a
+cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ApiKey", "Armed", "Cluster", "Rule", "RuleError", "StartTopic", "rule"]
 
-# A type checker reads the import above, and is to find what is mistyped.
+# A type checker reads the import above, and finds mistyped names.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""What `Cluster` and its methods may be given, checked before anything is done."""
+"""Checks of the arguments of `Cluster` and its methods, before anything else happens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["checked", "checked_topics", "checked_types"]
 
 __tracebackhide__ = True
 __unittest = True
-"""What is wrong is said in a sentence, and around every method: pytest and unittest leave these frames out."""
+"""The check wraps every method, and its error is one sentence: pytest and unittest leave these frames out."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -36,11 +36,11 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyType(
         "Callable[[], object]": (callable, "a function without arguments"),
     }
 )
-"""The types of arguments as they are annotated: who is one, and what one is called."""
+"""By annotation: the types that an argument may have, and their name in a sentence."""
 
 
 def checked(method: Callable[P, R]) -> Callable[P, R]:
-    """The same method, which raises TypeError, one sentence, for an argument that is not what its annotation says.
+    """Wrap a method: it raises TypeError, with one sentence, for an argument that does not fit its annotation.
 
     Annotations that are not in the table are left to the method.
     """
@@ -75,10 +75,10 @@ class _Arguments(Struct, forbid_unknown_fields=True):
 def checked_types(
     *, node_ids: Sequence[int] | None, config: Mapping[str, object] | None, **others: int | str | None
 ) -> None:
-    """See that each argument is what it should be.
+    """Check the type of each argument.
 
     Raises:
-        TypeError: one is not; the text is one sentence that names it.
+        TypeError: one has the wrong type; the text is one sentence that names it.
     """
     if config is not None and not isinstance(config, Mapping):
         raise TypeError(f"The argument config of a cluster takes a mapping of broker keys to values, not {config!r}.")
@@ -95,7 +95,7 @@ def checked_topics(topics: object) -> list[StartTopic]:
     """The topics of a new cluster, from one text or several texts and `StartTopic`s.
 
     Raises:
-        TypeError: it is something else; the text is one sentence.
+        TypeError: an element has another type; the text is one sentence.
         ValueError: a text is not `NAME[:PARTITIONS[:REPLICAS]]`.
     """
     listed = [topics] if isinstance(topics, str | StartTopic) else topics

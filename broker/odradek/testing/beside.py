@@ -26,16 +26,16 @@ class Beside:
         self.loop = self._ready.result()
 
     def call(self, coroutine: Coroutine[object, object, T]) -> T:
-        """What a coroutine returns in this loop; raises what it raises."""
+        """Run a coroutine in this loop, and return its result or raise its exception."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def ends(self, coroutine: Coroutine[object, object, object], *, timeout_s: float) -> bool:
-        """Whether a coroutine has ended, one way or the other, after so many seconds at most."""
+        """Run a coroutine in this loop; False if it has not ended within the timeout."""
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         return bool(wait([future], timeout_s).done)
 
     def close(self) -> None:
-        """End the loop, and whatever still runs in it."""
+        """End the loop and everything that still runs in it."""
         self.loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""A cluster inside the process of a test, over real sockets, with control over what happens in it."""
+"""A cluster inside the process of a test, over real sockets, under the control of the test."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 WAIT_S = 0.005
 LAST_WORDS_S = 5.0
-"""So long Python waits at its exit for a cluster that was never left."""
+"""How long Python waits at its exit for a cluster that was never left."""
 
 
 class Cluster:
@@ -52,16 +52,16 @@ class Cluster:
 
     The synchronous form runs the cluster in a thread of its own; every method can be called from the test's thread.
     There is one broker, or `brokers`, with the ids 1, 2, … or `node_ids`; several give a topic up to three replicas.
-    `bootstrap` is what a client connects to. `config` takes broker keys by Kafka's names.
-    `as_kafka` is the release of Kafka to be, such as "3.6"; without it 4.4, with the versions of older clients beside.
+    `bootstrap` is the address for clients. `config` takes broker keys by Kafka's names.
+    `as_kafka` is the release of Kafka to imitate, such as "3.6"; the default is 4.4 with older API versions as well.
     `dialect` is a name from `odradek dialects`, or the folder of one of your own, in place of a release.
     `transaction_version` is the finalized level of the feature transaction.version at the start, if not the highest.
     `events` is a sink, or the path of a file that gets JSON lines, as from `odradek serve --events`.
-    `security` is what `odradek serve --security` takes, and `access` then says how a client gets in;
-    `users` are passwords by name, where clients log in.
+    `security` takes the values of `odradek serve --security`; `access` then has the settings for clients.
+    `users` are passwords by name, if clients log in.
     `topics` are names, `NAME:PARTITIONS`, `NAME:PARTITIONS:REPLICAS`, or `StartTopic`s.
     `rules` are there from the start: a list of them, or the path of a plan (docs/rules.md).
-    `story` is the name of one (docs/stories/): its rules, and of its cluster what is not said here.
+    `story` is the name of a story (docs/stories/): its rules, and the settings of its cluster that are not given here.
     """
 
     def __init__(
@@ -143,9 +143,9 @@ class Cluster:
             raise RuntimeError("This cluster runs already: it is entered once at a time.")
 
     def _is_forked_away(self, error: BaseException | None) -> bool:
-        """Whether a forked process leaves the cluster with an error of its own, sys.exit included; that one counts.
+        """Whether a forked process leaves the cluster with an error of its own, sys.exit included.
 
-        Raises RuntimeError where it has none.
+        Raises RuntimeError if a forked process leaves it without an error.
         """
         if error is None:
             self._check_process()
@@ -204,7 +204,7 @@ class Cluster:
         exits.close()
 
     def _end_with_python(self) -> None:
-        """End a cluster that was never left; one whose thread does not answer ends with the process."""
+        """End a cluster that was never left; if its thread does not answer, it ends with the process."""
         cluster, self._cluster = self._running, None
         assert self._beside is not None, "a cluster that runs was entered"
         if self._beside.ends(cluster.stop(), timeout_s=LAST_WORDS_S):
@@ -239,12 +239,12 @@ class Cluster:
 
     @checked
     def bootstrap_of(self, listener: str) -> str:
-        """The same for the clients of one listener. Raises LookupError where there is none of this name."""
+        """The bootstrap servers of one listener. Raises LookupError if there is no listener of this name."""
         return self._running.bootstrap_of(listener)
 
     @property
     def access(self) -> Access:
-        """How a client gets in: `access.librdkafka` and `access.java` are settings, where `security` was given."""
+        """Settings for clients of a secured cluster: `access.librdkafka` and `access.java`."""
         if self._prepared is None:
             raise LookupError(
                 "this cluster was made without security, and its listeners are known to who configured them"
@@ -263,9 +263,9 @@ class Cluster:
 
     @checked
     def add_rule(self, rule: Rule) -> Armed:
-        """Apply a rule to the requests that are read from now on; what is given back counts them.
+        """Apply a rule to the requests that are read from now on; the returned object counts them.
 
-        Raises `RuleError` where it does not fit the cluster and the rules that are there.
+        Raises `RuleError` if it does not fit the cluster or the other rules.
         """
         [armed] = self.add_rules([rule])
         return armed
@@ -283,16 +283,16 @@ class Cluster:
 
     @checked
     def remove_rule(self, armed: Armed) -> None:
-        """Apply it no longer; requests that it holds are served. What it expects is still expected."""
+        """Remove a rule; requests that it holds are served. Its expectations stay."""
         self._call(lambda: self._running.rules.remove(armed))
 
     @checked
     def release(self, armed: Armed, count: int | None = None) -> int:
-        """Serve the requests that a rule holds, or so many of them, and keep it; how many those were."""
+        """Serve the requests that a rule holds, or `count` of them, and keep the rule; returns their number."""
         return self._call(lambda: self._running.rules.release(armed, count))
 
     def verify(self) -> None:
-        """Raise AssertionError if a rule has not seen what it expects, or what a function of a rule has raised."""
+        """Raise AssertionError if an expectation of a rule is not met; raise the exception of a rule's function."""
         self._call(lambda: proof.raise_what_rules_say(self._running, None))
 
     @checked
@@ -306,17 +306,17 @@ class Cluster:
         telemetry: Mapping[str, object] | None = None,
         timeout_s: float = 10,
     ) -> list[object]:
-        """Return as soon as all of these are so, and what was found; they are data, as in the hub's `wait`.
+        """Return as soon as all of these conditions hold, with the states found; they are data, as in the hub's `wait`.
 
         `rule`: `name`, and `held` or `hits`; `transaction`: `id` and `state`; `partition`: `topic`, `partition`, and a
-        `last_stable_offset` or `high_watermark` to come to; `group`: `id`, and a `state` or so many `members`;
-        `telemetry`: a push with a `metric` that begins so, of a `client_id`, `terminating` or not, or the `count`-th.
+        `last_stable_offset` or `high_watermark` to reach; `group`: `id`, and a `state` or a number of `members`;
+        `telemetry`: a push with a `metric` of this prefix, of a `client_id`, `terminating` or not, or the `count`-th.
 
         Raises:
-            ValueError: nothing is asked for, or what there is not.
+            ValueError: there is no condition, or an unknown one.
             LookupError: there is no such rule.
-            RuntimeError: no broker takes metrics of clients.
-            TimeoutError: after so long; it says how things stand instead.
+            RuntimeError: no broker accepts metrics of clients.
+            TimeoutError: after `timeout_s`; the text has the present state.
             RuntimeError: the cluster is left meanwhile, by another thread.
         """
         self._refuse_to_block("wait")
@@ -334,14 +334,14 @@ class Cluster:
 
     @checked
     def wait_for(self, condition: Callable[[], object], *, timeout_s: float = 10) -> None:
-        """Return as soon as the condition is true, which is asked in the test's thread; TimeoutError after so long.
+        """Return as soon as the condition is true; it is called in the test's thread. TimeoutError after `timeout_s`.
 
         Not for `async with`, whose brokers do nothing while the test waits.
         """
         self._refuse_to_block("wait_for")
         ends = monotonic() + timeout_s
         while not condition():
-            rules = self._running.rules  # or it has been left meanwhile, and nothing comes any more
+            rules = self._running.rules  # or the cluster has been left, and its state does not change any more
             if monotonic() > ends:
                 unmet = "; ".join(armed.report().unmet or "" for armed in rules)
                 raise TimeoutError(f"The condition is not true after {timeout_s:g} s. {unmet}".strip())
@@ -349,16 +349,16 @@ class Cluster:
 
     @checked
     def advertise(self, broker: int, *, port: int, host: str | None = None, listener: str | None = None) -> None:
-        """Tell clients another address of a broker from now on, as where a container's ports are mapped.
+        """Change the advertised address of a broker, for example if a container's ports are mapped.
 
-        It listens where it did. Without a listener it is the first; without a host, that which was told before.
+        It listens where it did. Defaults: the first listener, and the host that was advertised before.
         """
         self._call(lambda: self._controls.advertise(broker, port=port, host=host, listener=listener))
 
     def reload_certificates(self) -> None:
         """Read the keys and certificates of every listener again; connections that stand keep theirs.
 
-        Raises `odradek.cli.usage.UsageError` where they cannot be used, and goes on with those from before.
+        Raises `odradek.cli.usage.UsageError` if they cannot be used, and keeps the old ones.
         """
         self._call(self._controls.reload_certificates)
 
@@ -366,12 +366,12 @@ class Cluster:
     def move_leader(self, topic: str, partition: int, *, to: int | None = None, unclean: bool = False) -> int:
         """Give a partition to another broker, or to the same one in a new leader epoch; it replays the log.
 
-        Without `to` it is the next broker in sync that runs, or the same if there is no other; the broker it is now.
-        With `unclean` it may be one that is out of sync: what that one lacks is lost, though it be committed and read.
+        Without `to` it is the next running broker in sync, or the same if there is no other. Returns the new leader.
+        With `unclean` it may be out of sync: records that it lacks are lost, even committed ones.
 
         Raises:
             LookupError: there is no such partition or broker.
-            RuntimeError: the broker does not run, or is out of sync and `unclean` is not said.
+            RuntimeError: the broker does not run, or is out of sync without `unclean`.
         """
         return self._call(lambda: self._controls.move_leader(topic, partition, to=to, unclean=unclean))
 
@@ -379,13 +379,13 @@ class Cluster:
     def move_transaction_coordinator(
         self, transactional_id: str, *, to: int | None = None, unclean: bool = False
     ) -> int:
-        """Move the coordinator of a transactional id, or reload it, as `move_leader` does; the broker it is at now."""
+        """Move the coordinator of a transactional id, or reload it, as `move_leader` does; returns its new broker."""
         kind = CoordinatorKind.TRANSACTION
         return self._call(lambda: self._controls.move_coordinator(kind, transactional_id, to=to, unclean=unclean))
 
     @checked
     def move_group_coordinator(self, group_id: str, *, to: int | None = None, unclean: bool = False) -> int:
-        """Move the coordinator of a group, or reload it, as `move_leader` does; the broker it is at now."""
+        """Move the coordinator of a group, or reload it, as `move_leader` does; returns its new broker."""
         kind = CoordinatorKind.GROUP
         return self._call(lambda: self._controls.move_coordinator(kind, group_id, to=to, unclean=unclean))
 
@@ -396,85 +396,85 @@ class Cluster:
 
     @checked
     def set_replica_lag(self, broker: int, milliseconds: int | None) -> None:
-        """From now on the replicas of a broker take so long to acknowledge what their leaders append; None: for ever.
+        """Set how long the replicas of a broker take to acknowledge an append; None: they never do.
 
-        With 0, as at the start, everything is committed as soon as it is appended.
+        With 0, as at the start, records are committed as soon as they are appended.
         """
         self._call(lambda: self._controls.set_replica_lag(broker, milliseconds))
 
     @checked
     def set_producer_epoch(self, transactional_id: str, epoch: int) -> None:
-        """Give an idle transactional id this epoch, as if its producer had been at work for long."""
+        """Give an idle transactional id this epoch, as if its producer had run for long."""
         self._call(lambda: self._controls.set_producer_epoch(transactional_id, epoch))
 
     @checked
     def set_transaction_version(self, level: int) -> None:
         """Finalize another level of transaction.version, up or down, as an operator would (UpdateFeatures).
 
-        Clients look at it when they connect; see `disconnect_clients`.
+        Clients read it when they connect; see `disconnect_clients`.
         """
         self._call(lambda: self._controls.set_feature(TRANSACTION_VERSION, level))
 
     def disconnect_clients(self) -> None:
-        """Close every connection of a client; what a broker is asked meanwhile is served, the answers are lost."""
+        """Close every connection of a client; requests in flight are served, and their responses lost."""
         self._call(lambda: self._controls.disconnect_clients())
 
     @checked
     def stop_broker(self, broker: int, *, cleanly: bool = False, fence_after_ms: int = 0) -> None:
-        """End a broker; others take over what it led. It may be stopped already.
+        """Stop a broker; others take over its partitions. It may be stopped already.
 
-        If not `cleanly`, it is as if its machine were gone: as in Kafka, such a broker is not eligible as a leader any
-        more when it comes back (KIP-966), unless it was the last one.
+        If not `cleanly`, it crashes like a machine: as in Kafka, such a broker is not eligible as a leader when it is
+        back (KIP-966), unless it was the last one.
         With `fence_after_ms` the controller notices the crash so much later, by the brokers' clock. Until then Metadata
         and FindCoordinator name the broker, and it refuses connections. Kafka takes `broker.session.timeout.ms` (9 s).
-        Raises ValueError for a negative number, and for a clean shutdown that is noticed later.
+        Raises ValueError for a negative number, and for a clean shutdown with `fence_after_ms`.
         """
         self._call(lambda: self._controls.stop_broker(broker, cleanly=cleanly, fence_after_ms=fence_after_ms))
 
     @checked
     def start_broker(self, broker: int) -> None:
-        """Start a broker again that was stopped, at the same address. It may run already."""
+        """Start a stopped broker again, at the same address. It may run already."""
         self._call(lambda: self._controls.start_broker(broker))
 
     @checked
     def pause_broker(self, broker: int) -> None:
-        """Have a broker hear nothing of clients or of other brokers, while its connections stay open.
+        """Pause a broker: it reads nothing from clients or other brokers, while its connections stay open.
 
-        What it is told waits for `resume_broker`. Its clock goes on, and so does what it does by itself; after
-        `broker.session.timeout.ms` it is fenced, and others lead what it led.
-        Raises RuntimeError for one that is stopped.
+        Requests to it wait for `resume_broker`. Its clock and its own work go on; after `broker.session.timeout.ms` it
+        is fenced, and other brokers lead its partitions.
+        Raises RuntimeError for a stopped broker.
         """
         self._call(lambda: self._controls.pause_broker(broker))
 
     @checked
     def resume_broker(self, broker: int) -> None:
-        """Let a broker that was paused hear again, what has waited first; it may not be paused at all."""
+        """Resume a paused broker: it reads the waiting requests first. It may run already."""
         self._call(lambda: self._controls.resume_broker(broker))
 
     @checked
     def advance(self, time: timedelta) -> None:
-        """Let so much time pass for the brokers: what is due by then happens before this returns, in its order.
+        """Let time pass for the brokers: everything that becomes due happens in order before this returns.
 
-        Clients keep their own clocks. Raises ValueError for less than no time.
+        Clients keep their own clocks. Raises ValueError for a negative time.
         """
         milliseconds = time // timedelta(milliseconds=1)
         self._call(lambda: self._running.advance(milliseconds))
 
     def freeze(self) -> None:
-        """Let the brokers' clock stand still: nothing is due, until `advance` or `resume`."""
+        """Stop the brokers' clock: nothing becomes due until `advance` or `resume`."""
         self._call(lambda: self._running.freeze())
 
     def resume(self) -> None:
-        """Let the brokers' clock go on from where it stands."""
+        """Let the brokers' clock run again from its present time."""
         self._call(lambda: self._running.resume())
 
     @checked
     def metrics(self, broker: int | None = None) -> dict[str, float]:
-        """The numbers of a broker (if none is named, the controller's), by the names of docs/metrics.md."""
+        """The metrics of a broker (default: the controller), by the names of docs/metrics.md."""
         return self._call(lambda: self._node(broker).metrics.snapshot())
 
     def telemetry(self) -> list[Push]:
-        """What clients have pushed of their metrics, oldest first: the last thousand of each broker (KIP-714).
+        """The metrics that clients have pushed, oldest first: the last thousand pushes to each broker (KIP-714).
 
         Raises RuntimeError without `config={"odradek.telemetry": True}`.
         """
@@ -491,9 +491,9 @@ class Cluster:
         terminating: bool | None = None,
         timeout_s: float = 10,
     ) -> Push:
-        """Return the first push with a metric whose name begins so, as soon as it is there; TimeoutError after so long.
+        """Return the first push with a metric of this prefix as soon as it is there; TimeoutError after `timeout_s`.
 
-        `client_id` and `terminating`, whether it is the last of a client, narrow it down. Not for `async with`.
+        `client_id` and `terminating` (the last push of a client) narrow it down. Not for `async with`.
         """
         from odradek.control.telemetry import matches
 
@@ -527,7 +527,7 @@ class Cluster:
         return self._controls.node(node_id)
 
     def _call(self, function: Callable[[], T]) -> T:
-        """Run in the loop of the cluster, so that nothing happens at the same time."""
+        """Call a function in the loop of the cluster, so that nothing happens at the same time."""
         self._check_process()
         return in_loop(self._running.loop, function)
 
@@ -535,7 +535,7 @@ class Cluster:
 def _prepared(
     security: str, host: str, port: int, certs: str | PathLike[str] | None, users: Mapping[str, str] | None
 ) -> Prepared:
-    from odradek.net.prepared import Prepared  # few tests want it
+    from odradek.net.prepared import Prepared  # few tests use it
 
     return Prepared(security, host=host, port=port, folder=None if certs is None else Path(certs), users=users)
 

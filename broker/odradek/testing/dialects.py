@@ -50,7 +50,7 @@ FIND_COORDINATOR_VERSION = 3
 
 
 class TransactionalProducer:
-    """The same over sockets; `dialect` is a name or a folder, or a release such as "4.4"."""
+    """A producer over sockets; `dialect` is a name or a folder, or a release such as "4.4"."""
 
     def __init__(self, dialect: str | PathLike[str], bootstrap: str, transactional_id: str, **how: Any) -> None:
         name = fspath(dialect)
@@ -83,11 +83,11 @@ class TransactionalProducer:
         self._run(self.core.commit_offsets(group, offsets))
 
     def commit(self) -> Any:
-        """EndTxn; the answer, which a dialect may have given more fields."""
+        """Commit with EndTxn; the response may have more fields in a dialect."""
         return self._run(self.core.end(commit=True))
 
     def abort(self) -> Any:
-        """The same."""
+        """Abort with EndTxn; the response may have more fields in a dialect."""
         return self._run(self.core.end(commit=False))
 
     def prepare(self) -> Pair:
@@ -99,7 +99,7 @@ class TransactionalProducer:
         return self._run(self.core.complete(prepared))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         for client in self._clients.values():
             client.close()
         self._clients.clear()

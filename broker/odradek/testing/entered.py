@@ -1,4 +1,4 @@
-"""Clusters that are entered: what becomes of them when Python exits, and in a process that is forked meanwhile."""
+"""Entered clusters: their end when Python exits, and their protection from forked processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORKED = (
     "neither be driven nor left."
 )
 NOT_THE_TESTS = ("odradek.testing", "contextlib")
-"""Modules that enter a cluster for somebody else."""
+"""Modules that enter a cluster on behalf of a test."""
 
 
 class Entered:
@@ -31,7 +31,7 @@ class Entered:
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the process that has entered it; a forked one has not the thread that it runs in."""
+        """Whether this process has entered it; a forked process lacks the thread of the cluster."""
         return os.getpid() == self._process
 
     def check_process(self) -> None:
@@ -40,7 +40,7 @@ class Entered:
             raise RuntimeError(FORKED)
 
     def left(self) -> None:
-        """It has ended."""
+        """Note that the cluster was left."""
         _TO_END.pop(self, None)
 
 
@@ -48,7 +48,7 @@ _TO_END: dict[Entered, None] = {}
 
 
 def place() -> tuple[str, int]:
-    """The file and the line of the test that enters a cluster, or asks one for something."""
+    """File and line of the test that enters or uses a cluster."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(NOT_THE_TESTS):
         frame = frame.f_back

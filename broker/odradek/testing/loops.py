@@ -11,7 +11,7 @@ from typing import NoReturn, TypeVar
 __all__ = ["in_loop", "runs_here"]
 
 __tracebackhide__ = True
-"""What fails in a cluster is raised in the test, whose traceback ends with the line that asked for it."""
+"""An error in a cluster is raised in the test, whose traceback ends with its own line."""
 T = TypeVar("T")
 
 
@@ -24,13 +24,13 @@ def runs_here(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], T], *, timeout_s: float | None = None) -> T:
-    """Call a function in an event loop, so that nothing happens there at the same time; what it returns or raises.
+    """Call a function in an event loop, so that nothing happens there at the same time; returns or raises as it does.
 
-    Raises TimeoutError where the loop does not come to it in time. A loop that stands still is not waited for.
+    Raises TimeoutError if the loop does not call it in time, and at once if the loop does not run.
     """
     if runs_here(loop) or not loop.is_running():
         return function()
-    # The outcome is a call, because a future that fails adds its own frames to the traceback.
+    # The outcome is passed as a function, because a failed future adds its own frames to the traceback.
     outcome: Future[Callable[[], T]] = Future()
 
     def run() -> None:

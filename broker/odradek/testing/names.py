@@ -1,4 +1,4 @@
-"""What is public in `odradek.testing`, imported by the first who names one of these."""
+"""The public names of `odradek.testing`, each imported at its first use."""
 
 from odradek.faults.armed import Armed
 from odradek.faults.model import Rule, RuleError

@@ -1,4 +1,4 @@
-"""What rules say at the end of a test: that they did not see what they expect, or what a function of theirs raised."""
+"""Checks of rules at the end of a test: expectations that are not met, and exceptions of their functions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["add_rules", "end", "raise_what_rules_say", "rules_of", "story", "unm
 
 __tracebackhide__ = True
 __unittest = True
-"""A rule says what it has to say in a sentence: pytest and unittest leave these frames out of tracebacks."""
+"""The error of a rule is one sentence: pytest and unittest leave these frames out of tracebacks."""
 _heard: WeakSet[RunningCluster] = WeakSet()
-"""Those that were asked at the end of a test: their own end, in a fixture, has nothing to add."""
+"""Clusters that were checked at the end of a test: they are not checked again when a fixture ends them."""
 
 
 def rules_of(rules: Iterable[Rule] | str | PathLike[str]) -> list[Rule]:
@@ -39,21 +39,21 @@ def rules_of(rules: Iterable[Rule] | str | PathLike[str]) -> list[Rule]:
 
 
 def story(name: str) -> Plan:
-    """The plan of a story. Raises LookupError for one that there is not."""
+    """The plan of a story. Raises LookupError for an unknown story."""
     from odradek.control.stories import read_story
 
     return read_story(name)
 
 
 def add_rules(cluster: RunningCluster, rules: list[Rule]) -> list[Armed]:
-    """Apply rules, and what is to follow from them."""
+    """Apply rules, with their follow-ups."""
     from odradek.control import steps  # most tests have no rules
 
     return steps.add_rules(cluster, rules)
 
 
 def unmet(cluster: RunningCluster, error: BaseException | None) -> str | None:
-    """What rules expect in vain, unless the test has failed; raises what a function of a rule has raised."""
+    """A sentence about unmet expectations, unless the test has failed; raises the exception of a rule's function."""
     if not cluster.has_rules:
         return None
     rules = cluster.rules
@@ -63,16 +63,16 @@ def unmet(cluster: RunningCluster, error: BaseException | None) -> str | None:
 
 
 def raise_what_rules_say(cluster: RunningCluster, error: BaseException | None) -> None:
-    """Raise what a function of a rule has raised; else, if the test has not failed, what a rule expects in vain."""
+    """Raise the exception of a rule's function; else, if the test has not failed, an unmet expectation."""
     sentence = unmet(cluster, error)
     if sentence is not None:
         raise AssertionError(sentence)
 
 
 def end(cluster: RunningCluster, error: BaseException | None, note: str | None) -> None:
-    """A cluster has ended, with this error of the test: its rules say what they have to say.
+    """Check the rules of a cluster that has ended, with this error of the test.
 
-    The note goes with the error, or with what is raised here in its place.
+    The note is added to that error, or to the one that is raised here.
     """
     RUNNING.pop(cluster, None)
     try:
@@ -87,9 +87,9 @@ def end(cluster: RunningCluster, error: BaseException | None, note: str | None) 
 
 
 def verify_running(error: BaseException | None) -> str | None:
-    """What the rules of every cluster that runs expect in vain; `error` is how the test has failed.
+    """A sentence about unmet expectations in running clusters; `error` is the failure of the test.
 
-    Raises what a function of a rule has raised.
+    Raises the exception of a rule's function.
     """
     sentences = []
     for cluster in list(RUNNING):

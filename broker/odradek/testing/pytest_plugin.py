@@ -1,7 +1,7 @@
 """Fixtures for tests that need a broker; installed with the package.
 
-A test fails at its end if a rule of a cluster that runs has not seen what it expects; the report of one that has failed
-has a section `odradek` that says what its clusters knew.
+A test fails at its end if an expectation of a rule is not met; the report of a failed test has a section `odradek`
+about the state of its clusters.
 Override `kafka_cluster_options` in a conftest.py to choose brokers, topics or configuration.
 
 pytest imports this module in every run: it imports nothing of odradek itself until a test does.
@@ -24,14 +24,14 @@ __all__ = ["kafka_bootstrap", "kafka_cluster", "kafka_cluster_options"]
 
 
 def _hides(error: pytest.ExceptionInfo[BaseException] | None) -> bool:
-    """Whether these frames are left out of a traceback; pytest remarks on one that is left out as a whole."""
+    """Whether these frames are left out of a traceback; pytest remarks on a traceback without any frame."""
     return error is None or not error.errisinstance(pytest.fail.Exception)
 
 
 __tracebackhide__ = _hides
 SECTION = "odradek"
 playing = False
-"""Whether a test is being played, whose report will say what its clusters knew."""
+"""Whether a test runs, whose report may get a section about its clusters."""
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def kafka_cluster(kafka_cluster_options: dict[str, Any]) -> Iterator[Cluster]:
 
 @pytest.fixture
 def kafka_bootstrap(kafka_cluster: Cluster) -> str:
-    """Where a client of the test connects: `HOST:PORT`, several separated by commas."""
+    """The bootstrap servers: `HOST:PORT`, several separated by commas."""
     return kafka_cluster.bootstrap
 
 
@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_runtest_logstart() -> None:
-    """A test begins: what has ended before has nothing to do with it."""
+    """Forget clusters of earlier tests when a test begins."""
     _play(True)
 
 
@@ -85,7 +85,7 @@ def _play(plays: bool) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """A test ends with what the rules of its clusters say: what they expect in vain, what their functions raise."""
+    """Check the rules of the running clusters at the end of a test."""
     try:
         yield
     except BaseException as error:
@@ -98,13 +98,13 @@ def _verify(error: BaseException | None) -> None:
     module = sys.modules.get("odradek.testing.proof")  # a test that has not imported it has no cluster
     unmet = None if module is None else module.verify_running(error)
     if unmet is not None:
-        pytest.fail(unmet, pytrace=False)  # the sentence alone: there is no line of the test to show
+        pytest.fail(unmet, pytrace=False)  # only the sentence: there is no line of the test to show
 
 
-# Outside of all others, so that what is expected to fail is known as such.
+# Outermost, so that tests that are expected to fail are known as such.
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """The report of a test that has failed, in whatever phase, says what its clusters knew."""
+    """Add the section about clusters to the report of a test that failed, in any phase."""
     report = yield
     witness = sys.modules.get("odradek.testing.witness")
     if witness is not None and report.failed:
@@ -118,7 +118,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _events_folder(config: pytest.Config) -> Path | None:
-    """Where event files go, if somebody has said so, or pytest has a folder for what a run leaves behind."""
+    """The folder for event files, if one was given or pytest has one for output of a run."""
     named = config.getoption("--odradek-events")
     if named:
         return Path(named)

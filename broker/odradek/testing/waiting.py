@@ -1,4 +1,4 @@
-"""Waiting for state that is said as data, in the words of the hub's `wait` (docs/hub.md)."""
+"""Waiting for states that are described as data, as in the hub's `wait` (docs/hub.md)."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ __all__ = ["wait"]
 
 __tracebackhide__ = True
 __unittest = True
-"""What does not come is said in a sentence: pytest and unittest leave these frames out of tracebacks."""
+"""A timeout is reported in one sentence: pytest and unittest leave these frames out of tracebacks."""
 TIMEOUT_MAX_S = 600
 SENTENCES = (LookupError, ValueError, RuntimeError)
-"""What `wait_for` raises itself; what is derived from these is a bug, and keeps its traceback."""
+"""The exceptions of `wait_for` itself; a subclass of them is a bug, and keeps its traceback."""
 
 Condition = Mapping[str, object]
 
 
 def wait(cluster: RunningCluster, timeout_s: float, **conditions: Condition | None) -> list[object]:
-    """What was found, in the order of the conditions, once they are all so; raises what `Cluster.wait` says."""
+    """The states found, in the order of the conditions, as soon as all hold; raises as `Cluster.wait` does."""
     asked = {name: dict(each) for name, each in conditions.items() if each is not None}
     if not asked:
         # The hub can also wait for an event.
         *others, last = (f"a {name}" if name != "telemetry" else name for name in conditions)
         raise ValueError(f"There is nothing to wait for: name {', '.join(others)} or {last}.")
-    if not 0 <= timeout_s <= TIMEOUT_MAX_S:  # nor is it what is no number
+    if not 0 <= timeout_s <= TIMEOUT_MAX_S:  # nor is a value that is no number
         raise ValueError(f"A wait takes 0 to {TIMEOUT_MAX_S} seconds, not {timeout_s:g}.")
     try:
         body = converted({**asked, "timeout_ms": round(timeout_s * 1000)}, WaitBody)
     except PlanError as error:
         raise ValueError(f"This cannot be waited for: {error.path.removeprefix('$.')}: {error.sentence}") from None
-    # No event can be waited for here; those of the test tell of states that are over.
+    # Events cannot be awaited here: they are about states that may be over.
     waiting = wait_for(body, cluster, None, RUNNING.get(cluster))
     try:
         came = asyncio.run_coroutine_threadsafe(waiting, cluster.loop).result()

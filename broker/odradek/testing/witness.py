@@ -1,4 +1,4 @@
-"""What a failed test is told of its clusters: what is stuck in them, their newest events, and a file with all of them.
+"""The section about clusters for a failed test: what is stuck, the newest events, and a file with all events.
 
 Under pytest the plugin shows it as a section of the report; elsewhere it is a note of the exception that leaves
 `with Cluster(…)` (PEP 678), which every framework prints.
@@ -31,14 +31,14 @@ __all__ = ["ENDED", "FOLDER", "RUNNING", "leaves", "named_folder", "section"]
 
 __tracebackhide__ = True
 FOLDER = "ODRADEK_EVENTS_DIR"
-"""The environment variable that says where event files are written; the helpers of other languages take it, too."""
+"""The environment variable with the folder for event files; the helpers of other languages use it, too."""
 RUNNING: WeakKeyDictionary[RunningCluster, Recent] = WeakKeyDictionary()
 """The clusters of tests that run now, and their newest events."""
 if hasattr(os, "register_at_fork"):  # Windows forks nothing
     # The clusters of a parent do not answer in a forked process.
     os.register_at_fork(after_in_child=RUNNING.clear)
 LOOK_S = 5.0
-"""A cluster that is busy for so long is not told of."""
+"""A cluster that does not answer in this time is left out."""
 CLUSTERS_MAX = 5
 SHOWN = "\nIn a browser, with what is stuck: odradek show {path} --open"
 STEM_MAX = 100
@@ -46,13 +46,13 @@ NO_FAILURES = frozenset({"SkipTest", "Skipped", "GeneratorExit", "KeyboardInterr
 
 
 class Told(Struct, frozen=True):
-    """What there is to say of one cluster."""
+    """The report about one cluster."""
 
     bootstrap: str
     recent: Recent
     why: WhyView | None
     lost: str | None = None
-    """A sentence, where nothing else can be said."""
+    """A sentence in place of everything else, if the cluster does not answer."""
 
     @property
     def rank(self) -> int:
@@ -64,25 +64,25 @@ class Told(Struct, frozen=True):
 
     @property
     def sentences(self) -> list[str]:
-        """What is stuck, one line each."""
+        """Sentences about what is stuck, one line each."""
         return [self.lost or ""] if self.why is None else self.why.sentences
 
 
 ENDED: deque[Told] = deque(maxlen=CLUSTERS_MAX)
-"""Clusters that have ended in the test that pytest plays."""
+"""Clusters that ended during the present test of pytest."""
 
 
 def leaves(cluster: RunningCluster, error: BaseException | None) -> str | None:
-    """A cluster is about to end, with this error of the test: look at it for the last time.
+    """Make the report about a cluster that is about to end, with this error of the test.
 
-    What is returned is to be a note of the error with which the test fails; pytest's plugin needs none.
+    Returns a note for the error of the test; pytest's plugin needs none.
     """
     recent = RUNNING.get(cluster)
     if recent is None:
         return None
     plugin = sys.modules.get("odradek.testing.pytest_plugin")
     if plugin is not None and plugin.playing:
-        # Whether the test fails is seen later.
+        # It is not known yet whether the test fails.
         ENDED.append(_look(cluster, recent))
         return None
     fails = cluster.has_rules and bool(cluster.rules.complaints()) if error is None else _is_failure(error)
@@ -94,7 +94,7 @@ def _is_failure(error: BaseException) -> bool:
 
 
 def section(folder: Path | None, test: str) -> str:
-    """What a failed test is told; nothing if it had no cluster. Event files go to the folder, or to a temporary one."""
+    """The section for a failed test, empty without clusters. Event files go to the folder, or to a temporary one."""
     told = [*ENDED, *(_look(cluster, recent) for cluster, recent in list(RUNNING.items()))]
     return _text(told, folder or _folder(), test) if told else ""
 
@@ -104,7 +104,7 @@ def _look(cluster: RunningCluster, recent: Recent) -> Told:
         from odradek.control.why import why  # the hub's words, which a start does not need
 
         told = in_loop(cluster.loop, lambda: why(cluster, recent), timeout_s=LOOK_S)
-    except Exception as error:  # whatever goes wrong here must not hide why the test has failed
+    except Exception as error:  # an error here must not hide the failure of the test
         said = str(error) or f"its event loop is busy for {LOOK_S:g} s"
         return Told(cluster.bootstrap, recent, None, f"What is stuck cannot be told ({type(error).__name__}): {said}.")
     return Told(cluster.bootstrap, recent, told)
@@ -140,7 +140,7 @@ def _lines(told: Told, folder: Path, test: str, *, alone: bool) -> list[str]:
 
 
 def named_folder() -> Path | None:
-    """The folder that the environment names."""
+    """The folder from the environment variable."""
     named = os.environ.get(FOLDER)
     return Path(named) if named else None
 
@@ -155,9 +155,9 @@ def _temporary() -> Path:
 
 
 def _written(told: Told, folder: Path, test: str) -> str:
-    """The path of a new file with the events of a cluster and what to do with it; or why there is none.
+    """A sentence with the path of a new event file and its use, or the reason why there is none.
 
-    Its last line says what is stuck.
+    The last line of the file has the state of stuck partitions and transactions.
     """
     lines = [*told.recent.lines(), *([] if told.why is None else [told.recent.behind("why", {"why": told.why})])]
     stem = re.sub(r"[^A-Za-z0-9._-]+", "_", test).strip("_")[-STEM_MAX:] or "test"
