@@ -1,6 +1,6 @@
 """The header of a record batch, format v2, over a memoryview (KIP-98, "Message Format").
 
-Nothing here looks behind the header: the payload stays opaque on its way through a broker.
+Only the header is read here: the payload stays opaque on its way through a broker.
 Only offset and leader epoch lie outside the checksum, so a leader can stamp them without computing it again.
 """
 
@@ -76,14 +76,14 @@ _SEQUENCE_MAX = 2**31 - 1
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps of a batch: its producer, or the broker that appended it."""
+    """The origin of a batch's timestamps: its producer, or the broker that appended it."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class InvalidBatch(Exception):
-    """Bytes that are no valid record batch, with the error that Kafka answers for them."""
+    """Bytes that are no valid record batch, with Kafka's error code for them."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -135,7 +135,7 @@ class Batch(Struct, gc=False):
 
     @property
     def compression(self) -> Compression:
-        """The codec; raises `InvalidBatch` for an id that no codec has."""
+        """The codec. Raises `InvalidBatch` for an unknown codec id."""
         try:
             return Compression(self.attributes & COMPRESSION_MASK)
         except ValueError:
@@ -164,7 +164,7 @@ class Batch(Struct, gc=False):
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     def payload(self) -> memoryview:
-        """The records, compressed if the batch is."""
+        """The bytes of the records, compressed if the batch is compressed."""
         return self.view[HEADER_BYTES:]
 
     def crc_is_valid(self) -> bool:
@@ -172,7 +172,7 @@ class Batch(Struct, gc=False):
 
 
 def parse_batch(view: memoryview, position: int = 0) -> Batch:
-    """The batch that begins at `position`; `InvalidBatch` if there is no whole one of format v2."""
+    """Parse the batch at `position`. Raises `InvalidBatch` if there is no whole batch of format v2."""
     try:
         header = _unpack_header(view, position)
     except LayoutError:
@@ -233,7 +233,7 @@ def stamp(
     max_timestamp: int | None = None,
     log_append_time: bool = False,
 ) -> None:
-    """Write in place what the leader decides about the batch at `position`.
+    """Write the fields that the leader sets into the batch at `position`.
 
     Without `max_timestamp` the bytes under the checksum stay; with it timestamp type and maximum are set, and the
     checksum is computed again only if they were different.

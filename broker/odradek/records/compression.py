@@ -1,6 +1,6 @@
 """The five compression types of record batches, each decompressed within a limit.
 
-What a client sends may expand a thousandfold, so every codec writes into memory of a given size or stops at it.
+Data of a client may expand a thousandfold, so every codec writes into memory of a given size or stops at it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from odradek.wire.errors import ErrorCode
 __all__ = ["DECOMPRESSED_BYTES_MAX", "Compression", "Data", "DecompressionError", "Payload", "compress", "decompress"]
 
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
-"""What one batch may expand to; Kafka has no such limit, for it never holds a whole batch."""
+"""Limit of the decompressed size of one batch; Kafka has none, because it never holds a whole batch."""
 
 Data = bytes | bytearray | memoryview
 Payload = bytes | mmap
-"""What was decompressed: mapped memory where it is large, because a copy of 100 MB stops every thread for its time."""
+"""Decompressed data: mapped memory if it is large, because a copy of 100 MB stops every thread for its time."""
 
 _GZIP = 31  # zlib's window bits for the gzip container
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -49,7 +49,7 @@ class Compression(IntEnum):
 
 
 class DecompressionError(Exception):
-    """Compressed bytes that are damaged, or that expand beyond the limit."""
+    """Compressed bytes are damaged, or expand beyond the limit."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -57,24 +57,24 @@ class DecompressionError(Exception):
 
 
 def compress(codec: Compression, data: Data) -> bytes:
-    """The data in the container that Kafka's clients expect of this codec."""
+    """Compress data, in the container that Kafka's clients expect for this codec."""
     return _COMPRESS[codec](data)
 
 
 def decompress(codec: Compression, data: Data, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Payload:
-    """The data as it was; `DecompressionError` if it is damaged or longer than `limit`."""
+    """Decompress data. Raises `DecompressionError` if it is damaged or longer than `limit`."""
     return _DECOMPRESS[codec](data, limit)
 
 
 def _damaged(codec: Compression, reason: object) -> DecompressionError:
-    # Kafka's decompressors throw what has no error code of its own.
+    # The exceptions of Kafka's decompressors have no error code of their own.
     return DecompressionError(
         ErrorCode.UNKNOWN_SERVER_ERROR, f"Failed to decompress {codec.name.lower()} records: {reason}"
     )
 
 
 def _too_large(limit: int) -> DecompressionError:
-    # The producers of Kafka split a batch that is refused so, and send the halves.
+    # After this error Kafka's producers split the batch and send the halves.
     return DecompressionError(ErrorCode.MESSAGE_TOO_LARGE, f"The records expand to more than {limit:,} bytes")
 
 
@@ -94,7 +94,7 @@ def _gzip(data: Data) -> bytes:
 
 
 class _Output:
-    """What a codec writes part by part, within a limit: joined if it is small, in mapped memory if it is not."""
+    """The output of a codec within a limit, part by part: small output is joined, large output is mapped memory."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -107,7 +107,7 @@ class _Output:
         return self._limit - self._size
 
     def add(self, part: bytes) -> None:
-        """Take the next part; `DecompressionError` if there is no room for it."""
+        """Add the next part. Raises `DecompressionError` if there is no room for it."""
         if len(part) > self.room:
             raise _too_large(self._limit)
         start, self._size = self._size, self._size + len(part)
@@ -124,14 +124,14 @@ class _Output:
             self._parts.clear()
 
     def whole(self) -> Payload:
-        """All of it, once nothing more comes."""
+        """The whole output, after the last part."""
         if self._pages is not None:
             return _cut(self._pages, self._size)
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
 
 def _cut(pages: mmap, size: int) -> Payload:
-    """The first bytes of mapped memory; many of them without a copy, where the system can shorten a mapping."""
+    """The first bytes of mapped memory; without a copy if they are many and the system can shorten a mapping."""
     if size <= _MAPPED_BYTES:
         with pages:
             return pages[:size]
@@ -148,15 +148,15 @@ def _gunzip(data: Data, limit: int) -> Payload:
     position = 0
     with memoryview(data) as view:
         while True:  # gzip streams may follow one another
-            # All there is for the first, which is mostly the only one.
+            # The whole rest for the first stream, which is mostly the only one.
             window = len(view) if position == 0 else _GZIP_WINDOW_BYTES
             position = _gunzip_member(view, position, window=window, output=output)
-            if view[position : position + len(_GZIP_MAGIC)] != _GZIP_MAGIC:  # Java ignores what else may follow
+            if view[position : position + len(_GZIP_MAGIC)] != _GZIP_MAGIC:  # Java ignores any bytes behind it
                 return output.whole()
 
 
 def _gunzip_member(view: memoryview, position: int, *, window: int, output: _Output) -> int:
-    """Write what the stream at this position expands to; where it ends.
+    """Decompress the stream at this position, and return its end.
 
     zlib copies what it is given behind the end of a stream, so each stream gets as much as it may need and little more:
     windows that double up to a bound, because it copies what it has not consumed, too.
@@ -246,7 +246,7 @@ def _unzstd(data: Data, limit: int) -> Payload:
     return _into(Compression.ZSTD, cramjam.zstd.decompress_into, data, limit)
 
 
-_FULL = "failed to write whole buffer"  # what the library says when the output does not fit
+_FULL = "failed to write whole buffer"  # the text of the library when the output does not fit
 
 
 def _into(

@@ -1,4 +1,4 @@
-"""Control batches: end-transaction markers (KIP-98), and what KRaft writes (KIP-595, KIP-630, KIP-853)."""
+"""Control batches: end-transaction markers (KIP-98), and those of KRaft (KIP-595, KIP-630, KIP-853)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _KEY = Layout(">hh")  # version, type
 _MARKER = Layout(">hi")  # version, coordinator epoch
 _VERSION = 0
 PAYLOADS_REMEMBERED = 256
-"""Of markers: two for each epoch of a coordinator."""
+"""Number of cached payloads of markers: each epoch of a coordinator has two."""
 
 
 class ControlType(IntEnum):
-    """What a control record is about."""
+    """The type of a control record."""
 
     ABORT = 0
     COMMIT = 1
@@ -68,7 +68,7 @@ def end_txn_marker(
 
 @lru_cache(maxsize=PAYLOADS_REMEMBERED)
 def _marker_payload(commit: bool, coordinator_epoch: int) -> bytes:
-    """What the markers of one coordinator have in common."""
+    """The payload of a marker: it is the same for all markers of a coordinator with one outcome."""
     key = _COMMIT_KEY if commit else _ABORT_KEY
     return payload_of((_MarkerRecord(key, _MARKER.pack(_VERSION, coordinator_epoch)),))
 
@@ -83,7 +83,7 @@ def control_type(record: Record) -> ControlType:
 
 
 def read_marker(batch: Batch) -> Marker | None:
-    """The marker that this batch is; None for every other batch, of data or of control."""
+    """The marker in a batch; None for any other batch."""
     if not batch.is_control:
         return None
     try:

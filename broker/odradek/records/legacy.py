@@ -28,7 +28,7 @@ _V2 = 2
 
 
 def entries(view: memoryview) -> Iterator[Batch | Message]:
-    """Everything whole in `view`, whatever its format: batches, and messages of the top level."""
+    """All whole batches, and whole messages of the top level, in `view`."""
     position = 0
     while (size := whole_size_at(view, position)) is not None:
         yield parse_batch(view, position) if view[position + _MAGIC_AT] == _V2 else parse_message(view, position)
@@ -36,7 +36,7 @@ def entries(view: memoryview) -> Iterator[Batch | Message]:
 
 
 def read_messages(view: memoryview, *, limit: int = DECOMPRESSED_BYTES_MAX) -> tuple[list[Message], list[Record]]:
-    """The messages of a set and all records in them, checked as Kafka checks what a producer sends."""
+    """The messages of a set and all their records, with the checks of Kafka for data of producers."""
     messages: list[Message] = []
     records: list[Record] = []
     compressed = False
@@ -64,7 +64,7 @@ def renumbered(records: Sequence[Record]) -> list[Record]:
 def down_convert(view: memoryview, magic: int, *, first_offset: int = 0, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """Batches of a log as a message set of magic 0 or 1.
 
-    Control batches and headers are left out, for such clients know neither; offsets stay. Uncompressed records before
+    Control batches and headers are left out: such clients know neither. Offsets stay. Uncompressed records before
     `first_offset` are left out too, compressed ones come as a whole.
     """
     out = bytearray()

@@ -50,7 +50,7 @@ def write(data: memoryview) -> bytes:
 
 
 def frame(data: memoryview) -> memoryview:
-    """The one frame at the start of `data`; `ValueError` where Kafka's reader would refuse it."""
+    """The frame at the start of `data`. Raises `ValueError` if Kafka's reader would refuse it."""
     header_end = _header_end(data)
     flags = data[_FLAGS_AT]
     trailer = _CHECKSUM_BYTES if flags & _BLOCK_CHECKSUM else 0
@@ -69,12 +69,12 @@ def frame(data: memoryview) -> memoryview:
 
 
 def with_checksum(data: memoryview) -> bytearray:
-    """The frame with the header checksum that the format demands, whatever it was."""
+    """The frame with the correct header checksum."""
     return _with_checksum(data, _FLAGS_AT)
 
 
 def with_old_checksum(data: memoryview) -> bytearray:
-    """The frame with the header checksum of old clients, who do not understand the right one."""
+    """The frame with the header checksum of old clients, which do not accept the correct one."""
     return _with_checksum(data, 0)
 
 

@@ -1,4 +1,4 @@
-"""Message sets: what batches were before format v2 (KIP-31, KIP-32; magic 0 and 1).
+"""Message sets: the format before record batches of format v2 (KIP-31, KIP-32; magic 0 and 1).
 
 A message is one record with an offset of its own. Compressed, a whole set is the value of one wrapper message; the
 wrapper has the offset of its last record. In a wrapper of magic 0 offsets are absolute, of magic 1 they count from 0.
@@ -35,7 +35,7 @@ _CHECKSUM_AT = 12
 _MAGIC_AT = 16  # the checksum covers everything from here on
 _COMPRESSION_MASK = 0x07
 _CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
-"""Those that the old formats know, by their number: zstd came later (KIP-110)."""
+"""The codecs of the old formats, by number: zstd came later (KIP-110)."""
 
 
 class Message(Struct, gc=False):
@@ -56,7 +56,7 @@ class Message(Struct, gc=False):
 
     @property
     def compression(self) -> Compression:
-        """The codec; raises `InvalidBatch` for one that these formats do not have."""
+        """The codec. Raises `InvalidBatch` for one that these formats do not have."""
         number = self.attributes & _COMPRESSION_MASK
         if number >= len(_CODECS):
             reason = f"Unknown compression type id in a message of magic {self.magic}: {number}"
@@ -75,7 +75,7 @@ class Message(Struct, gc=False):
 
 
 def parse_message(view: memoryview, position: int = 0) -> Message:
-    """The message that begins at `position` and is wholly there; `InvalidBatch` if its sizes lie."""
+    """Parse the whole message at `position`. Raises `InvalidBatch` if its sizes are wrong."""
     size = whole_size_at(view, position)
     if size is None:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "The message is cut off")
@@ -107,7 +107,7 @@ def _sized(message: memoryview, at: int) -> tuple[memoryview | None, int]:
 
 
 def iterate_messages(message: Message, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """The records of one message of the top level: itself, or what it wraps."""
+    """The records of one message of the top level: the message itself, or the messages in a wrapper."""
     if message.compression is Compression.NONE:
         yield Record(message.offset, message.timestamp, message.key, _bytes(message.value))
         return
@@ -169,7 +169,7 @@ def message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     log_append_time: int = NO_TIMESTAMP,
 ) -> bytes:
-    """These records, with their offsets, as messages of magic 0 or 1; headers have no place there."""
+    """These records, with their offsets, as messages of magic 0 or 1, which have no headers."""
     assert magic in (0, 1), f"messages have no magic {magic}"
     if compression not in _CODECS:
         reason = f"{compression.name.lower()} cannot be written in messages of magic {magic}"

@@ -43,10 +43,10 @@ Header = tuple[str, bytes | None]
 
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 _NULL = 1
-"""How the length of what is not there is written."""
+"""The length of a null field, as it is written."""
 
 BY_POSITION = -1
-"""Offset of a record to build that follows the one before it."""
+"""In place of an offset: the record follows the one before it."""
 
 
 class Record(Struct, frozen=True):
@@ -61,7 +61,7 @@ class Record(Struct, frozen=True):
 
 
 def record_payload(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Payload:
-    """The records of a batch as bytes, decompressed if need be; `InvalidBatch` if that fails or exceeds the limit."""
+    """The decompressed bytes of a batch's records. Raises `InvalidBatch` if that fails or exceeds the limit."""
     if not batch.attributes & COMPRESSION_MASK:
         return bytes(batch.view[HEADER_BYTES:])
     try:
@@ -71,7 +71,7 @@ def record_payload(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Payl
 
 
 def iterate_records(batch: Batch, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """Every record of the batch; `InvalidBatch` where they are not what the header says."""
+    """All records of the batch. Raises `InvalidBatch` if they do not fit the header."""
     return records_in(batch, record_payload(batch, limit=limit))
 
 
@@ -143,7 +143,7 @@ def _read_record(data: Payload, position: int, batch: Batch) -> tuple[Record, in
 
 
 def _wrapped(timestamp: int) -> int:
-    """Java's arithmetic, for timestamps that nobody means."""
+    """Java's overflow, for extreme timestamps."""
     if _LOWEST <= timestamp <= _HIGHEST:
         return timestamp
     return (timestamp + (1 << 63)) % (1 << 64) - (1 << 63)
@@ -168,7 +168,7 @@ def _read_headers(data: Payload, position: int, end: int) -> tuple[tuple[Header,
     count, position = read_zigzag(data, position)
     if count == 0:
         return (), position
-    # A header takes two bytes at least, so a count that lies costs no memory.
+    # A header takes two bytes at least, so a wrong count costs no memory.
     if count < 0 or count > end - position:
         raise _invalid(f"Found invalid number of record headers {count}")
     headers: list[Header] = []
@@ -200,8 +200,8 @@ def build_batch(
 ) -> bytes:
     """One batch with these records, byte for byte as Kafka's builder writes it.
 
-    Left out, the timestamps come from the records and the last offset is that of the last record; compaction keeps the
-    last offset of the batch it thins out, so a batch may end behind its last record or hold none.
+    By default the timestamps come from the records, and the last offset is that of the last record. Compaction keeps
+    the last offset of a batch that it thins out, so a batch may end behind its last record or hold none.
     """
     if delete_horizon_ms is not None:
         base_timestamp = delete_horizon_ms

@@ -1,8 +1,8 @@
-"""Keys and values of the logs that hold state: how a generated message becomes a record and is found again.
+"""Keys and values of the internal logs: conversion of generated messages to records and back.
 
-A coordinator's key begins with an int16 that says what kind of record it is, its value with an int16 version. A record
-of `__cluster_metadata` has no key; its value begins with three unsigned varints: frame version, kind, version.
-What a later release may have written is a value too (`Unknown`): a log must load all the same.
+A coordinator's key begins with an int16 for the kind of record, its value with an int16 version. A record of
+`__cluster_metadata` has no key; its value begins with three unsigned varints: frame version, kind, version.
+A record of a later release becomes `Unknown`, so that its log still loads.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Unknown(msgspec.Struct, frozen=True):
     """A record of a kind or a version that this release does not know."""
 
     kind: int
-    """-1 where it was not the kind that is unknown."""
+    """-1 if the kind is known and the version is not."""
     version: int
     data: bytes
 
@@ -104,7 +104,7 @@ def encode_value(message: msgspec.Struct, version: int) -> bytes:
 
 
 def kind_of(key: bytes) -> int:
-    """The kind of record that a coordinator's key says."""
+    """The kind of record, from a coordinator's key."""
     return _int16(key, "kind")
 
 
@@ -116,7 +116,7 @@ def decode_key(data: bytes, cls: type[M]) -> M | None:
 
 
 def decode_value(data: bytes, cls: type[M]) -> M | None:
-    """A value of this kind; None for a version that is not known."""
+    """A value of this kind; None for an unknown version."""
     version = _int16(data, "version")
     low, high = valid_versions(cls)
     if not low <= version <= high:
@@ -127,7 +127,7 @@ def decode_value(data: bytes, cls: type[M]) -> M | None:
 def decode_record(
     table: dict[int, str], key: bytes, value: bytes | None
 ) -> tuple[msgspec.Struct | Unknown, msgspec.Struct | Unknown | None]:
-    """Key and value of any record of the log that this table is of; a value of None is a tombstone."""
+    """Key and value of a record of the log with this table of kinds; a value of None is a tombstone."""
     kind = _int16(key, "kind")
     stem = table.get(kind)
     if stem is None:
@@ -160,7 +160,7 @@ def encode_metadata(message: msgspec.Struct, version: int) -> bytes:
 
 
 def decode_metadata(data: bytes) -> msgspec.Struct:
-    """The message in a value of `__cluster_metadata`; `Unknown` for what a later release may have written."""
+    """The message in a value of `__cluster_metadata`; `Unknown` for a record of a later release."""
     buf = memoryview(data)
     try:
         frame_version, position = read_varint(buf, 0)

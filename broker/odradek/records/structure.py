@@ -1,4 +1,4 @@
-"""Is the payload of a batch what its header says? Every record is checked, none is built.
+"""Does the payload of a batch fit its header? Every record is checked, none is built.
 
 Kafka refuses a batch whose count or sizes lie (`LogValidator`, which reads all records), so we look at all of them
 too. In Python that costs 0.6 us a record, too much for 9,000 of them. But records of one size, as a batch mostly has,
@@ -35,7 +35,7 @@ _LOWEST = (-64, -8192)  # zigzag numbers of one and of two bytes
 
 
 class Extent(Struct, gc=False):
-    """What the records of a batch have in common."""
+    """Bounds over all records of a batch."""
 
     max_delta: int | None
     """The largest timestamp delta; None if it is not the one claimed and would have to be looked for."""

@@ -1,4 +1,4 @@
-"""What can be said of records without showing them: the headers of their batches."""
+"""Summary of records without their contents: the headers of their batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader checks about the records of a Produce request, with the error that Kafka answers for each fault.
+"""A leader's checks of the records of a Produce request, with Kafka's error for each fault.
 
 The order is Kafka's: the request (`ProduceRequest.validateRecords`), the log (`UnifiedLog.analyzeAndValidateRecords`),
 the batch and its records (`LogValidator`). The usual batch is proven right by its header and `structure.scan`, and goes
@@ -49,7 +49,7 @@ _SHOWN_ERRORS = 3
 BYTES_AT_ONCE = 4 << 20
 RECORDS_AT_ONCE = 10_000
 MESSAGES_AT_ONCE_BYTES = 64 << 10
-"""What is checked in some 10 ms at most: bytes when decompressed, records, and bytes of messages of an older format."""
+"""Limits of work of about 10 ms: decompressed bytes, records, and bytes of messages of an older format."""
 
 _TARGETS = {
     "producer": None,
@@ -79,7 +79,7 @@ class Validated(Struct):
 
     batch: Batch
     log_append_time: int = NO_TIMESTAMP
-    """What the response says about it: set only if the topic's timestamps are the broker's."""
+    """The log append time in the response: set only if the broker sets the topic's timestamps."""
 
 
 class Rejected(Struct, frozen=True):
@@ -224,7 +224,7 @@ def _validate(batch: Batch, topic: TopicRules, now: int, partition: int, *, at_o
 
 
 def _expand_at_once(expand: Callable[[int], T], limit: int) -> T:
-    """What this expands to within a limit, or `TakesLong`."""
+    """Expand within a limit. Raises `TakesLong` beyond it."""
     if limit <= BYTES_AT_ONCE:
         return expand(limit)
     try:
@@ -299,7 +299,7 @@ def _summary(error: ErrorCode, found: Sequence[RecordError]) -> str:
     )
 
 
-# What is stored instead of what came
+# Records that are stored in place of those that came
 
 
 def _stored(batch: Batch, data: Payload, topic: TopicRules, max_timestamp: int, now: int) -> Validated:

@@ -1,4 +1,4 @@
-"""An API with the types of its messages: whoever names one has the types of request and response with it.
+"""An API with the types of its messages: its name gives mypy the types of request and response.
 
 The APIs of the protocol are made by the generator (`odradek.wire.messages.apis`):
 

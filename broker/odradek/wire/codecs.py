@@ -104,7 +104,7 @@ class Codecs:
         return made
 
     def _hand(self, cls: type[msgspec.Struct], version: int) -> Hand:
-        from odradek.wire.handover import hand, through_bytes  # a broker on its own has nobody to hand it to
+        from odradek.wire.handover import hand, through_bytes  # a single broker hands messages to no other
 
         ordinary = _ordinary(cls) if cls in self._widen else cls
         if ordinary not in self._changed:
@@ -152,7 +152,7 @@ def _same(value: object) -> object:
 
 
 def _widener(module: ModuleType) -> Callable[[Any], Any] | None:
-    """What makes a dialect's structs of ordinary ones; None where they have the same fields, and nobody needs it."""
+    """A function that makes a dialect's structs from ordinary ones; None if they have the same fields."""
     kinds = {_ordinary(cls): cls for cls in vars(module).values() if _is_struct_of(module, cls) and _is_below(cls)}
     if all(set(cls.__struct_fields__) == set(base.__struct_fields__) for base, cls in kinds.items()):
         return None

@@ -1,4 +1,4 @@
-"""What the emitters of readers, writers and classes share: lines with indentation, names, defaults as source.
+"""Shared by the emitters of readers, writers and classes: lines with indentation, names, defaults as source.
 
 Standard library only, as all of the generator.
 """

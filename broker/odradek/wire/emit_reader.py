@@ -152,7 +152,7 @@ class _ReaderEmitter:
             self.source('raise Malformed("length")')
 
     def content(self, field: Field, name: str, length: str) -> None:
-        """What follows a length."""
+        """Emit the reading of the content behind a length."""
         if field.is_array:
             self.array(field, name, length)
             return
@@ -261,7 +261,7 @@ _RESERVED = frozenset(
 
 
 def _rest(field: Field) -> tuple[str, str]:
-    """What reads a compact length that is not in one byte; where null is refused, and where it is allowed."""
+    """The functions that read a compact length of several bytes: without null, and with null."""
     if field.is_array:
         return "long_count", "long_nullable_count"
     return ("long_string", "long_nullable_string") if field.kind == "string" else ("long_length", "long_varint")

@@ -45,7 +45,7 @@ def _finder(cls: type[Struct]) -> Find:
 
 
 def _lines(cls: type[Struct], depth: int) -> Iterator[str]:
-    """What returns the first error in `value_DEPTH`: its own fields come before those of what it holds."""
+    """Code that returns the first error in `value_DEPTH`: its own fields come before those of nested structs."""
     indent, value = "    " * (depth + 1), f"value_{depth}"
     fields = structs.fields(cls)
     for field in fields:

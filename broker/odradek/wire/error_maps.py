@@ -35,7 +35,7 @@ _BY_CODE = {int(error): error for error in ErrorCode}
 TRANSACTION_LOG_ERRORS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
     _LOG_ERRORS | {ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE}
 )
-"""Refusals of `__transaction_state`, as a producer is told of them (Kafka's `appendTransactionToLog`)."""
+"""Append errors of `__transaction_state`, and the errors for producers (Kafka's `appendTransactionToLog`)."""
 
 GROUP_LOG_ERRORS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
     _LOG_ERRORS
@@ -45,7 +45,7 @@ GROUP_LOG_ERRORS: Mapping[ErrorCode, ErrorCode] = MappingProxyType(
         ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     }
 )
-"""Refusals of `__consumer_offsets`, as a member is told of them (Kafka's `CoordinatorOperationExceptionHelper`)."""
+"""Append errors of `__consumer_offsets`, and those for members (Kafka's `CoordinatorOperationExceptionHelper`)."""
 
 
 def transaction_log_error(error: ErrorCode) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""What can go wrong on the wire: Kafka's error codes, and bytes or values that fit no message.
+"""Errors on the wire: Kafka's error codes, and bytes or values that fit no message.
 
     WireError
       DecodeError     their bytes are not a valid message: says where

@@ -1,4 +1,4 @@
-"""What the generated codecs call when they fail: the slow path, imported by the first failure."""
+"""The slow path of the generated codecs, called after a failure: it explains it. Imported by the first failure."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ def _class_default(field: Field) -> str:
 
 
 def _comment(field: Field, struct: StructSpec) -> str:
-    """What a reader of the class wants to know and its type does not say."""
+    """Facts about a field that its type does not show."""
     clipped = field.versions & struct.versions
     parts = [f"versions {clipped}"]
     if field.tagged:
@@ -300,7 +300,7 @@ def _compared(spec: MessageSpec) -> set[str]:
 
 
 def _tables(spec: MessageSpec, readers: dict[int, int], writers: dict[int, int], schema: str) -> list[str]:
-    """What the registry wants to know of a module."""
+    """The tables of a module for the registry."""
     out = Source()
     out("")
     out("")

@@ -28,16 +28,16 @@ def to_json(message: msgspec.Struct, version: int) -> dict[str, Any]:
 
 
 def from_json(cls: type[msgspec.Struct], value: Mapping[str, Any], version: int) -> msgspec.Struct:
-    """The message that has this JSON form. Raises ValueError where there is none."""
+    """The message with this JSON form. Raises ValueError if there is none."""
     spec = registry.spec(cls)
     return _struct_from_json(_Classes(cls, spec), spec.root, value, version)
 
 
 def response_of(cls: type[msgspec.Struct], value: Mapping[str, Any], version: int) -> msgspec.Struct:
-    """The message of this JSON form in which whatever is left out has its default, and error codes may be names.
+    """The message of this JSON form; missing fields have their defaults, and error codes may be names.
 
-    What another version has, and this one does not, is passed over. Raises ValueError for what no version has, and for
-    values that cannot be written.
+    Fields of other versions are ignored. Raises ValueError for fields that no version has, and for values that cannot
+    be written.
     """
     spec = registry.spec(cls)
     message = _filled(_Classes(cls, spec), spec.root, value, version, spec.root.name)

@@ -1,7 +1,7 @@
-"""Readers and writers for long messages: generators that stop after each entry of an array, so that others may go on.
+"""Readers and writers for long messages: generators that pause after each array entry, so that others get a turn.
 
-They are emitted from the schema, by the generator that made the ordinary ones, when the first long message of its kind
-comes by; most processes never see one.
+They are generated from the schema, like the ordinary ones, when the first long message of their kind arrives; most
+processes never see one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The patterns that clients send, in RE2: whatever a client writes, a match takes time in proportion to its input.
+"""Regular expressions of clients, in RE2: for any pattern a match takes time in proportion to its input.
 
-Kafka uses RE2/J, which is the same language but for what `docs/skipped.md` names.
-The library is imported by the first who needs it, because most clusters never see a pattern.
+Kafka uses RE2/J, the same language with the exceptions in `docs/skipped.md`.
+The library is imported at the first pattern, because most clusters never see one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 __all__ = ["PATTERN_BYTES_MAX", "InvalidPattern", "matcher"]
 
 PATTERN_BYTES_MAX = 8 * 1024 * 1024
-"""Memory for a compiled pattern and its matches; RE2 refuses what does not fit, and what is nested too deep."""
+"""Memory for a compiled pattern and its matches; RE2 refuses larger patterns, and those that are nested too deep."""
 
 _REASONS = {
     "missing )": "missing closing )",
@@ -24,31 +24,31 @@ _REASONS = {
     "trailing \\": "trailing backslash at end of expression",
     "pattern too large - compile failed": "expression too large",
 }
-"""What RE2 says, and what RE2/J says of the same mistake, where they differ."""
+"""Error texts of RE2, and of RE2/J for the same mistake, if they differ."""
 _NAMED_GROUPS = ("(?P", "(?<")
 
 
 class InvalidPattern(Struct, frozen=True):
-    """The text is no pattern: why, in the words of RE2/J."""
+    """The text is no valid pattern; the reason is in the words of RE2/J."""
 
     reason: str
 
 
 def matcher(pattern: str) -> Callable[[str], bool] | InvalidPattern:
-    """Whether the pattern matches the whole of a text; or why it is no pattern."""
+    """A function that tells whether the pattern matches a whole text; or the error of the pattern."""
     import re2
 
     options = re2.Options()
     options.log_errors = False
     options.max_mem = PATTERN_BYTES_MAX
-    # Nobody asks what the groups hold, and with thousands of groups to fill each match would be slow.
+    # The contents of groups are not needed, and with thousands of groups each match would be slow.
     options.never_capture = True
     try:
         compiled = re2.compile(pattern, options=options)
     except re2.error as error:
         return InvalidPattern(_reason(error.args[0]))
     finally:
-        re2.purge()  # the library remembers 128 patterns, however large they are
+        re2.purge()  # the library caches 128 patterns of any size
     return lambda text: compiled.fullmatch(text) is not None
 
 

@@ -1,9 +1,9 @@
-"""What generated readers and writers call when a value does not fit their fast path.
+"""Functions for generated readers and writers, for values that do not fit their fast path.
 
-Generated code handles what nearly every value is, a length below 127 in one byte, in line;
-everything longer, and everything wrong, comes here.
-A reader that meets something wrong raises any of `READ_ERRORS` without saying more:
-`odradek.wire.explain` reads the bytes again, slowly, and says where.
+Generated code handles nearly every value, a length below 127 in one byte, in line;
+longer values and invalid ones are handled here.
+For invalid bytes a reader raises any of `READ_ERRORS` without details:
+`odradek.wire.explain` reads the bytes again, slowly, and finds the place.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ Splices: TypeAlias = list[tuple[int, memoryview]]
 
 
 class Malformed(Exception):
-    """Something is wrong; where and what is found out later. Never leaves this package."""
+    """The bytes are invalid; the place is found later. Never leaves this package."""
 
 
 READ_ERRORS = (Malformed, struct.error, IndexError, UnicodeDecodeError)
-"""All that a generated reader can raise on bytes that are not a message."""
+"""All exceptions of a generated reader for bytes that are not a message."""
 
 WRITE_ERRORS = (Malformed, struct.error, AttributeError, TypeError, ValueError)
-"""All that a generated writer can raise on a message it cannot write."""
+"""All exceptions of a generated writer for a message that it cannot write."""
 
 
 def read_varint(buf: memoryview, pos: int) -> tuple[int, int]:

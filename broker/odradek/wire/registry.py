@@ -1,7 +1,7 @@
-"""From an API key or a message class to its versions, readers and writers.
+"""Versions, readers and writers of an API key or a message class.
 
-A module of a message is imported when it is first asked for.
-Callers on the hot path keep what `reader` and `writer` give them; the others use `decode` and `encode`.
+The module of a message is imported at its first use.
+Callers on the hot path keep the results of `reader` and `writer`; others use `decode` and `encode`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Raises `EncodeError`, and then the output ends anywhere.
 """
 
 NAMES: dict[int, str] = {int(api_key): api_key.name for api_key in ApiKey}
-"""The names of the APIs, for who tells one with every request."""
+"""The names of the APIs, for events about every request."""
 
 _readers: dict[tuple[type, int], Callable[[memoryview, int], tuple[Any, int]]] = {}
 _writers: dict[tuple[type, int], Callable[[Any, bytearray, Splices], None]] = {}
@@ -134,7 +134,7 @@ def join(out: bytearray, splices: Splices) -> list[bytes | memoryview]:
 
 
 def message_type(name: str) -> type[msgspec.Struct]:
-    """The class of the message with this schema name. Raises KeyError where there is none."""
+    """The class of the message with this schema name. Raises KeyError if there is none."""
     return cast("type[msgspec.Struct]", import_module(f"odradek.wire.messages.{MODULES[name]}").MESSAGE)
 
 
@@ -180,7 +180,7 @@ def is_flexible(cls: type[msgspec.Struct], version: int) -> bool:
 
 
 def spec(cls: type[msgspec.Struct]) -> MessageSpec:
-    """The schema of a message, for who wants to look at its fields in general."""
+    """The schema of a message, for code that handles all messages."""
     from odradek.wire.diagnosis import spec_of  # parsing schemas is for tools and tests
 
     module = _module(cls)
@@ -214,7 +214,7 @@ def request_header_version(api_key: int, version: int) -> int:
 
 def response_header_version(api_key: int, version: int) -> int:
     """The version of the header in front of a response. Raises KeyError for an unknown API."""
-    # KIP-511: a client that asked for too high a version has to understand the answer.
+    # KIP-511: a client that asked for a version that is too high must understand the response.
     if api_key == ApiKey.API_VERSIONS:
         return 0
     flexible = APIS[api_key].flexible
