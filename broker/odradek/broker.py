@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from odradek.group.share.api import ShareGroupApi
     from odradek.group.streams.api import StreamsGroupApi
     from odradek.group.streams.internal_topics import StreamsTopics
-    from odradek.host.call import Serve
     from odradek.host.cluster_spec import ClusterSpec
     from odradek.host.envelopes import EnvelopeApi
     from odradek.host.forwarding import Forwarding
@@ -179,7 +178,6 @@ class Node:
             node=self,
             authority=self.authority,
             family=self.families.family,
-            guard_old=None if self.authority is None else _guard(self.authority, self),
         )
         self.faults: Faults | None = None
         self.start_refused: StartRefused | None = None
@@ -572,12 +570,6 @@ def _authority(config: Config, metadata: Metadata, settings: Settings) -> Author
     from odradek.access.authority import Authority  # most clusters have none
 
     return Authority(security, metadata=metadata, settings=settings)
-
-
-def _guard(authority: Authority, node: Node) -> Callable[[ApiKey, Serve], Serve]:
-    from odradek.access.guards.guarded import guarded
-
-    return partial(guarded, authority, node)
 
 
 class Families:

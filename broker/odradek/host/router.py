@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from odradek.host.call import Around, Call, CloseConnection, Serve
 from odradek.host.endpoint import Everybody, endpoints_of
-from odradek.host.served import SERVED as SERVED_BY_FAMILIES
-from odradek.host.served import Served
+from odradek.host.served import SERVED, Served
 from odradek.releases import WIDEST, Release
 from odradek.wire import registry
 from odradek.wire.codecs import PLAIN
@@ -40,47 +38,6 @@ class HasRouter(Protocol):
     def router(self) -> Router: ...
 
 
-class Route(Struct, frozen=True):
-    """An API: the versions that are served, and `module:function` below `odradek`."""
-
-    api_key: ApiKey
-    min_version: int
-    max_version: int
-    target: str
-    told: bool = True
-    """Whether ApiVersions names it; Kafka serves what clients push of their metrics, and names it if it has a sink."""
-
-
-ROUTES: tuple[Route, ...] = ()
-"""What a client may ask."""
-
-BROKER_ROUTES: tuple[Route, ...] = ()
-"""What only brokers ask of one another; not advertised."""
-
-_SHARED: frozenset[ApiKey] = frozenset()
-"""What is served a few entries at a time; the others are decided in one go."""
-_OLD = {route.api_key: route for route in (*ROUTES, *BROKER_ROUTES)}
-"""The APIs whose families are not declared by their endpoints yet."""
-
-SERVED: tuple[Served, ...] = tuple(
-    sorted(
-        [
-            *SERVED_BY_FAMILIES,
-            *(
-                Served(
-                    route.api_key,
-                    "",
-                    f"odradek.{route.target.split(':')[0]}",
-                    lowest=route.min_version,
-                    is_told=route.told,
-                    in_parts=route.api_key in _SHARED,
-                )
-                for route in _OLD.values()
-            ),
-        ]
-    )
-)
-"""Every API that a broker serves, by its key."""
 SHARED_ENTRIES_MAX = 20_000
 ENTRIES_MAX = 10_000
 """How many entries a request of more than 32 KiB may have, in all its arrays. Kafka takes a million in each."""
@@ -125,9 +82,7 @@ class Router:
         node: Any = None,
         authority: Authority | None = None,
         family: Callable[[str], object] | None = None,
-        guard_old: Callable[[ApiKey, Serve], Serve] | None = None,
     ) -> None:
-        self._guard_old = guard_old
         self._node = node
         self._authority = authority
         self._make_family = family
@@ -190,10 +145,7 @@ class Router:
             return None
         served = _BY_KEY[api_key]
         key, codecs = served.api_key, self._codecs
-        module = import_module(served.module)
-        serve: Serve = _not_made
-        if self._make_family is not None:
-            serve = self._serve_old(module, served) if served.family == "" else self._serve(served, version)
+        serve = _not_made if self._make_family is None else self._serve(served, version)
         return Handler(
             api_key=key,
             version=version,
@@ -222,12 +174,6 @@ class Router:
         if self._authority is None or isinstance(endpoint.needs, Everybody):
             return serve
         return partial(_guarded, self._authority, endpoint.needs.guard, serve)
-
-    def _serve_old(self, module: object, served: Served) -> Serve:
-        api_key, node = served.api_key, self._node
-        serve: Serve = partial(getattr(module, _OLD[api_key].target.split(":")[1]), node)
-        serve = self._with_around(api_key, serve)
-        return serve if self._guard_old is None else self._guard_old(api_key, serve)
 
     def _with_around(self, api_key: ApiKey, serve: Serve) -> Serve:
         around = self._around.get(api_key)

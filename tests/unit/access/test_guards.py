@@ -7,11 +7,12 @@ from tests.security.asked import ASKED
 from tests.security.permissions import ALLOW, DENY, LITERAL, READ, TOPIC, acl
 from tests.unit.host.helpers import batch, fetch_request, only, only_fetched, produce_request
 
-from odradek.access.guards.table import GUARDS
 from odradek.access.principal import RulesError
+from odradek.host.endpoint import Everybody, endpoints_of
 from odradek.host.events import Command
 from odradek.host.router import SERVED
 from odradek.sim import World
+from odradek.tools.apis import families
 from odradek.txn.api import TransactionApi
 from odradek.wire.errors import ErrorCode
 from odradek.wire.messages.create_acls_request import CreateAclsRequest
@@ -45,7 +46,21 @@ def everybody_may(made: World, operation: int, *, permission: int = ALLOW) -> No
 
 
 def test_every_api_says_what_it_asks_for() -> None:
-    assert {served.api_key for served in SERVED if not served.family} == GUARDS.keys()
+    """Of everybody, or of brokers and users themselves: no other API is served without a permission."""
+    declared = {api_key: found.needs for api_key, found in endpoints_of(*families().values()).items()}
+    assert {served.api_key for served in SERVED} == declared.keys()
+    assert {api_key for api_key, needs in declared.items() if isinstance(needs, Everybody)} == {
+        ApiKey.FETCH,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
+    }
 
 
 @pytest.mark.parametrize("name", ASKED)
