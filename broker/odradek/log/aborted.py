@@ -1,4 +1,4 @@
-"""The index of aborted transactions of one log: what a `read_committed` consumer has to skip (KIP-98)."""
+"""The index of aborted transactions of one log, which a `read_committed` consumer must skip (KIP-98)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AbortedIndex:
     def overlapping(self, *, start: int, until: int) -> list[tuple[int, int]]:
         """Producer id and first offset of each transaction that reaches into the offsets from `start` to `until`.
 
-        The search ends with a marker that left everything up to `until` stable: what follows it began later.
+        The search ends at a marker that left everything up to `until` stable: later transactions began behind it.
         """
         found: list[tuple[int, int]] = []
         for index in range(bisect_left(self._last_offsets, start), len(self.entries)):
@@ -56,6 +56,6 @@ class AbortedIndex:
         del self.entries[:index], self._last_offsets[:index]
 
     def remove(self, marker_offsets: set[int]) -> None:
-        """Forget the transactions of these markers: compaction has removed all that was left of them."""
+        """Forget the transactions of these markers: compaction has removed their last records."""
         self.entries = [entry for entry in self.entries if entry.last_offset not in marker_offsets]
         self._last_offsets = [entry.last_offset for entry in self.entries]

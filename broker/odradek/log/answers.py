@@ -19,7 +19,7 @@ class Appended(Struct, frozen=True, gc=False):
 
 
 class Duplicate(Struct, frozen=True, gc=False):
-    """The batch is in the log already: this is what was, or should have been, answered the first time."""
+    """The batch is in the log already: the answer to its first append."""
 
     base_offset: int
     next_offset: int
@@ -32,7 +32,7 @@ class AlreadyOpen(Struct, frozen=True):
 
 
 class ReadResult(Struct, frozen=True, gc=False):
-    """What a fetch gets; `aborted` are pairs of producer id and first offset, None if not reading committed."""
+    """The result of a read; `aborted`: pairs of producer id and first offset, None if not reading committed."""
 
     records: memoryview
     high_watermark: int

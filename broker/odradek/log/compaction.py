@@ -1,13 +1,13 @@
 """Compaction: of each key only the newest record stays (`cleanup.policy=compact`), as in Kafka's `Cleaner`.
 
-A pass reads the part of the log that no pass has seen yet, notes the newest offset of each key, and then writes the
-sealed segments anew without what is superseded.
+A pass reads the part of the log that no pass has read yet, notes the newest offset of each key, and then rewrites the
+sealed segments without superseded records.
 Batches keep their offsets, so the log gets gaps.
-Records of aborted transactions go, open transactions are not touched, and a marker goes when nothing of its transaction
-is left and `delete.retention.ms` has passed.
-Tombstones go after that time too; until when is written into the batch (the delete horizon of KIP-534).
-A batch that tells the last sequence or the epoch of a producer stays while the producer is known, and so does the last
-batch of the log: without records if need be (KIP-98, KIP-360).
+Records of aborted transactions are removed, open transactions are not touched, and a marker is removed when no record
+of its transaction is left and `delete.retention.ms` has passed.
+Tombstones are removed after that time too; the batch holds that time (the delete horizon of KIP-534).
+A batch with the last sequence or the epoch of a known producer stays, and so does the last batch of the log: without
+records if all are superseded (KIP-98, KIP-360).
 
 A pass is done in steps of limited size, because a node does nothing else meanwhile.
 """
@@ -33,7 +33,7 @@ _FIRST = itemgetter(0)
 
 
 def cleanable_until(log: Log, now: int, *, last_stable_offset: int) -> int:
-    """Up to which offset compaction may look: whole sealed segments below the last stable offset, whose records are
+    """The end of the part that compaction may read: whole sealed segments below the last stable offset, with records
     all older than `min.compaction.lag.ms`."""
     lag_ms = log.config.min_compaction_lag_ms
     until = log.start_offset
@@ -45,7 +45,7 @@ def cleanable_until(log: Log, now: int, *, last_stable_offset: int) -> int:
 
 
 def is_due(log: Log, now: int, *, until: int) -> bool:
-    """Whether enough of the log is dirty (`min.cleanable.dirty.ratio`), or for too long (`max.compaction.lag.ms`)."""
+    """Whether the dirty part is large enough (`min.cleanable.dirty.ratio`) or too old (`max.compaction.lag.ms`)."""
     clean = dirty = 0
     oldest = now
     for segment in log.sealed_segments():
@@ -73,17 +73,17 @@ class Compaction:
         self._keys_max = keys_max
         self._newest: dict[bytes, int] = {}
         self._aborted: dict[int, list[tuple[int, int]]] = {}
-        """By producer id, from where to where; a producer has one transaction after the other, so they are in order."""
+        """Offset ranges of aborted transactions, by producer id, in order: a producer has one transaction at a time."""
         for entry in log.aborted.entries:
             self._aborted.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
         self._in_transaction: set[int] = set()
-        """Producers of whose transaction the pass has met a batch, and not its marker yet."""
+        """Producers with a batch of a transaction in this pass, whose marker has not come yet."""
         self._ended_empty: set[int] = set()
-        """Offsets of markers of whose transaction the pass has met no batch."""
+        """Offsets of markers whose transaction had no batch in this pass."""
         self._work = self._pass()
 
     def step(self, bytes_max: int = STEP_BYTES) -> bool:
-        """Go on for about so many bytes; True when the pass is done."""
+        """Continue for about this many bytes; True when the pass is done."""
         for size in self._work:
             bytes_max -= size
             if bytes_max <= 0:
@@ -126,7 +126,7 @@ class Compaction:
     # ------------------------------------------------------------------ segments without what is superseded
 
     def _groups(self) -> list[list[Segment]]:
-        """Neighbours that are small enough to become one."""
+        """Groups of adjacent segments that are small enough to be joined."""
         groups: list[list[Segment]] = []
         room = 0
         for segment in self.log.sealed_segments():
@@ -166,18 +166,18 @@ class Compaction:
                     log_append_time=False,
                 )
             compacted.next_offset = last.next_offset
-        # Retention may have dropped a segment between two steps; then there is nothing to replace.
+        # Retention may have dropped a segment between two steps; then no segment is replaced.
         self.log.replace(group, compacted)
 
     def _thinned(self, batch: Batch) -> Batch | None:
-        """The batch without its superseded records; None if nothing of it stays."""
+        """The batch without its superseded records; None if no record stays."""
         try:
             if batch.is_control:
                 kept, ends_nothing = self._kept_of_marker(batch)
             else:
                 kept, ends_nothing = self._kept_of_data(batch), False
         except InvalidBatch:
-            return batch  # what cannot be read cannot be judged
+            return batch  # a batch that cannot be read stays as it is
         if not kept:
             return self._emptied(batch)
         horizon = batch.delete_horizon_ms
@@ -201,7 +201,7 @@ class Compaction:
         return record.offset >= self._newest.get(record.key, record.offset)
 
     def _kept_of_marker(self, batch: Batch) -> tuple[list[Record], bool]:
-        """The marker, if it stays, and whether the pass has met no batch of its transaction."""
+        """The marker, if it stays, and whether its transaction had no batch in this pass."""
         records = list(iterate_records(batch))
         if batch.producer_id in self._in_transaction:
             # Records of its transaction were there when this pass began: the next pass looks again.
@@ -215,7 +215,7 @@ class Compaction:
         return horizon is not None and self.now >= horizon
 
     def _emptied(self, batch: Batch) -> Batch | None:
-        """The header alone if somebody needs it, as Kafka's `writeEmptyHeader` writes it; None otherwise."""
+        """Only the header if it is needed, like Kafka's `writeEmptyHeader`; None otherwise."""
         if not self._is_needed(batch):
             return None
         return batch if not batch.record_count else _without_records(batch)
@@ -236,7 +236,7 @@ def _records(batch: Batch) -> list[Record]:
 
 
 def _rebuilt(batch: Batch, records: list[Record], *, horizon: int | None) -> Batch:
-    """The batch with these records only: offsets, producer and sequence stay what they were."""
+    """The batch with these records only: offsets, producer and sequence stay."""
     data = build_batch(
         records,
         base_offset=batch.base_offset,

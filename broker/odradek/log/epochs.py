@@ -1,4 +1,4 @@
-"""The history of leader epochs of one log: at which offset each leader began (KIP-101, KIP-279)."""
+"""The history of leader epochs of one log: the start offset of each leader (KIP-101, KIP-279)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_OFFSET = -1
 
 
 class EpochEnd(Struct, frozen=True):
-    """Where an epoch ends: the largest known epoch up to the one asked for, and the offset behind its last record."""
+    """The end of an epoch: the largest known epoch up to the requested one, and the offset behind its last record."""
 
     leader_epoch: int
     end_offset: int
@@ -38,7 +38,7 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A leader with this epoch begins at this offset; what contradicts that was never committed, and goes."""
+        """A leader with this epoch begins at this offset; entries behind that were never committed, and are removed."""
         while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
             if self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
                 return
@@ -47,7 +47,7 @@ class LeaderEpochs:
         self._starts.append(start_offset)
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch under which this offset was or would be written; -1 before all that is known."""
+        """The epoch in which this offset was or would be written; -1 before the first known epoch."""
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index >= 0 else NO_EPOCH
 
@@ -58,7 +58,7 @@ class LeaderEpochs:
         if epoch == self.latest:
             return EpochEnd(epoch, log_end_offset)
         index = bisect_right(self._epochs, epoch)
-        # Older than everything that is known: the records of that epoch ended where the first known one began.
+        # Older than all known epochs: its records ended at the start of the first known one.
         known = self._epochs[index - 1] if index else epoch
         return EpochEnd(known, self._starts[index])
 
@@ -68,7 +68,7 @@ class LeaderEpochs:
             self._pop()
 
     def truncate_start(self, offset: int) -> None:
-        """The log begins here now: of the epochs before, only the one that reaches into it stays."""
+        """The log begins here now: only the last of the earlier epochs, which reaches into it, stays."""
         index = bisect_right(self._starts, offset) - 1
         if index >= 0:
             del self._epochs[:index], self._starts[:index]

@@ -1,9 +1,9 @@
-"""The other replicas of a partition, as its leader sees them: a replica is how far it has acknowledged.
+"""The other replicas of a partition, as its leader sees them: a replica is an acknowledged offset.
 
-No bytes are copied. A replica whose broker acknowledges at once has every record there is, and costs nothing; of one
-that takes its time (`odradek.replica.lag.ms`) the log keeps where its records end (`Log.behind`).
-The high watermark is what every replica in sync has (KIP-101's terms), and it stands still while fewer replicas are in
-sync than `min.insync.replicas` asks for (KIP-966).
+No bytes are copied. A replica whose broker acknowledges at once has all records, and costs nothing; for one that lags
+(`odradek.replica.lag.ms`) the log keeps the end of its records (`Log.behind`).
+Every replica in sync has all records below the high watermark (KIP-101), which stands still while fewer replicas are in
+sync than `min.insync.replicas` (KIP-966).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ NEVER = -1
 
 
 class Follower(Struct):
-    """A replica that takes its time."""
+    """A replica that lags."""
 
     lag_ms: int
     lacks: deque[tuple[int, int]]
-    """What it has not acknowledged: ends of the log, each with the time (ms) since when it is there, oldest first."""
+    """Unacknowledged ends of the log, each with its time (ms), oldest first."""
 
     @property
     def next_at(self) -> int | None:
-        """When it acknowledges something (ms)."""
+        """Time (ms) of its next acknowledgement."""
         return self.lacks[0][0] + self.lag_ms if self.lacks and self.lag_ms != NEVER else None
 
 
@@ -47,13 +47,13 @@ class Followers:
         self.in_sync: tuple[int, ...] = ()
         """The ISR, the leader in it."""
         self.joining: frozenset[int] = frozenset()
-        """Those that the controller was asked to take in: they count for the high watermark from then on.
+        """Replicas that were proposed for the ISR: they count for the high watermark from then on.
 
-        Until a newer state of the partition is told, or the controller has said that they cannot be: it may have taken
-        them in although its answer was lost, or was that it knows a newer state.
+        They count until a newer state of the partition arrives, or the controller refuses them: it may have accepted
+        them although its answer was lost, or was that it has a newer state.
         """
         self._epoch = -1
-        """Of the partition's state, as it is known here."""
+        """Epoch of the partition's state that is known here."""
 
     # ------------------------------------------------------------------ what the metadata says
 
@@ -69,11 +69,11 @@ class Followers:
         epoch: int,
         now: int,
     ) -> bool:
-        """Adopt what has changed; whether that has moved the high watermark.
+        """Adopt a new state of the partition; True if that moves the high watermark.
 
-        `epoch` is that of the partition's state: who was proposed of an older one is in by now, or never will be.
+        `epoch` is that of the state: a proposal with an older one was accepted by now, or never will be.
         `lags` has the milliseconds of each other replica; those that are not alive acknowledge nothing until they are
-        back. `new` ones, which a reassignment adds, begin with nothing. `required` replicas have to be in sync.
+        back. `new` ones, which a reassignment adds, begin without records. `required` replicas must be in sync.
         """
         log, end = self._log, self._log.end_offset
         before = end if log.mark is None else log.mark
@@ -117,7 +117,7 @@ class Followers:
     # ------------------------------------------------------------------ acknowledgements
 
     def grew(self, now: int) -> None:
-        """Something was appended."""
+        """Note an append."""
         end = self._log.end_offset
         for follower in self._slow.values():
             lacks = follower.lacks
@@ -128,7 +128,7 @@ class Followers:
         self._move_mark()
 
     def advance(self, now: int) -> bool:
-        """Take the acknowledgements that have come by now; whether they have moved the high watermark."""
+        """Take the acknowledgements until now; True if they move the high watermark."""
         for replica, follower in self._slow.items():
             lacks, lag_ms = follower.lacks, follower.lag_ms
             while lag_ms != NEVER and lacks and lacks[0][0] + lag_ms <= now:
@@ -147,22 +147,22 @@ class Followers:
         return True
 
     def next_at(self) -> int | None:
-        """When the next acknowledgement comes (ms)."""
+        """Time (ms) of the next acknowledgement."""
         return min((at for each in self._slow.values() if (at := each.next_at) is not None), default=None)
 
     def begin_there_at(self, since: int) -> int | None:
-        """When all that are alive begin where the leader has begun since this time (ms); None: not as things are."""
+        """When all live replicas have adopted the log start that the leader has since this time (ms); None: never."""
         lags = [follower.lag_ms for replica, follower in self._slow.items() if replica in self._alive]
         return None if NEVER in lags else since + max(lags, default=0)
 
     # ------------------------------------------------------------------ who is in sync
 
     def wanted(self, now: int, *, lag_max_ms: int, first_offset: int) -> list[int]:
-        """The ISR as it should be: without those that lag for too long, with those that have caught up.
+        """The ISR as it should be: without replicas that lag for too long, with those that have caught up.
 
-        Who lacks something that is there for more than `lag_max_ms` (replica.lag.time.max.ms) is out of sync, and stays
-        out. Who comes back has to have all that is committed, and what this leader began with. Who was proposed is so
-        until it is known whether that was done.
+        A replica that lacks a record for more than `lag_max_ms` (replica.lag.time.max.ms) is out of sync. To come back
+        it needs all committed records, and those that this leader began with. A proposed replica stays in until the
+        outcome is known.
         """
         log = self._log
         enough = max(log.end_offset if log.mark is None else log.mark, first_offset)
@@ -173,8 +173,8 @@ class Followers:
             elif replica in self._alive and replica not in self.in_sync:
                 follower = self._slow.get(replica)
                 caught_up = log.behind.get(replica, log.end_offset) >= enough
-                # Where too few are in sync the high watermark stands still, and so has it who falls out: it waits till
-                # what it lacks is newer, or it would be taken in and left out without end.
+                # With too few replicas in sync the high watermark stands still, so one that fell out has all committed
+                # records: it waits until it lacks newer ones only, or it would go in and out without end.
                 late = self._lags(replica, now, lag_max_ms)
                 if follower is None or (caught_up and not late and follower.lag_ms != NEVER):
                     isr.append(replica)
@@ -185,7 +185,7 @@ class Followers:
         return follower is not None and bool(follower.lacks) and now - follower.lacks[0][0] > lag_max_ms
 
     def falls_out_at(self, lag_max_ms: int) -> int | None:
-        """When the next replica lags for too long (ms), if nothing happens."""
+        """When the next replica will lag for too long (ms)."""
         times = [
             follower.lacks[0][0] + lag_max_ms + 1
             for replica, follower in self._slow.items()

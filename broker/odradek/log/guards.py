@@ -1,8 +1,8 @@
 """Verification guards: the memory, on one leader, of transactions that are about to begin in a partition.
 
 The first batch of a transaction waits while the coordinator is asked (KIP-890, part 1); a marker may pass meanwhile.
-So whoever asks is given a guard, the marker takes it away, and the append is refused without it.
-All this is volatile: another leader begins with nothing, and asks again.
+So each verification gets a guard, the marker takes it away, and the append is refused without it.
+All this is volatile: another leader has no guards, and verifies again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["Guard", "Guards", "Pending"]
 
 
 class Guard(Struct, frozen=True):
-    """Proof that the coordinator was asked about the transaction that is about to begin; worth nothing but itself."""
+    """Proof that the coordinator was asked about the transaction that is about to begin; guards compare by identity."""
 
     number: int
 
@@ -21,8 +21,8 @@ class Guard(Struct, frozen=True):
 class Pending(Struct):
     """A producer whose transaction is about to begin here.
 
-    `lowest_sequence` is the lowest base sequence that asked: a later batch may not overtake it while it is retried.
-    `supports_epoch_bump` stays what the first request of the epoch said, even if the next one thinks otherwise.
+    `lowest_sequence` is the lowest base sequence in a request: a later batch may not overtake it while it is retried.
+    `supports_epoch_bump` is that of the first request of the epoch, even if a later one differs.
     """
 
     guard: Guard
@@ -33,7 +33,7 @@ class Pending(Struct):
 
 
 class Guards:
-    """Producer id to what is pending, for one partition on one leader."""
+    """Pending producers by producer id, for one partition on one leader."""
 
     def __init__(self) -> None:
         self.pending: dict[int, Pending] = {}
@@ -42,7 +42,7 @@ class Guards:
     def ask(
         self, producer_id: int, *, producer_epoch: int, base_sequence: int, supports_epoch_bump: bool, now: int
     ) -> Guard:
-        """The producer's guard: the one it has, or a new one."""
+        """The producer's present guard, or a new one."""
         pending = self.pending.get(producer_id)
         if pending is None:
             self._issued += 1
@@ -60,7 +60,7 @@ class Guards:
         return pending.guard
 
     def holds(self, producer_id: int, guard: Guard | None) -> bool:
-        """Whether this is the guard the producer was given, and nothing has taken it away since."""
+        """Whether this is the producer's guard, and no marker has taken it away since."""
         pending = self.pending.get(producer_id)
         return guard is not None and pending is not None and pending.guard is guard
 
@@ -69,7 +69,7 @@ class Guards:
         self.pending.pop(producer_id, None)
 
     def marker_passed(self, producer_id: int, *, producer_epoch: int) -> None:
-        """A marker ends what went before.
+        """A marker ends the earlier transaction.
 
         KIP-890, part 2: the marker carries the bumped epoch, with which the next transaction may have asked already
         while this marker was on its way; that one keeps its guard.
@@ -79,6 +79,6 @@ class Guards:
             del self.pending[producer_id]
 
     def expire(self, now: int, *, after_ms: int) -> None:
-        """Forget who asked that long ago and never came back."""
+        """Forget producers that verified this long ago and never appended."""
         for producer_id in [key for key, pending in self.pending.items() if now - pending.since >= after_ms]:
             del self.pending[producer_id]

@@ -1,4 +1,4 @@
-"""Isolation levels of readers: with or without what has not been committed (KIP-98)."""
+"""Isolation levels of readers: with or without uncommitted records (KIP-98)."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["ISOLATION_LEVELS", "READ_COMMITTED"]
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
-"""All there are: Kafka fails with requests that name another one."""
+"""All levels: Kafka refuses requests with any other one."""

@@ -1,4 +1,4 @@
-"""All logs of a cluster, in memory, once: what outlives a move of leadership and the death of a node.
+"""All logs of a cluster, in memory, once: they outlive a move of leadership and the death of a node.
 
 The memory for their batches is bounded (the index of a segment takes 20 bytes more for each batch).
 When it is used up, the oldest segments go first, those of topics that retention may delete from; each is reported.
@@ -14,7 +14,7 @@ from odradek.log.segment import SEGMENT_BYTES, Segment
 __all__ = ["LogStore"]
 
 _SEGMENT_SHARE = 16
-"""A segment is at most this part of all memory, so that dropping one does not empty the store."""
+"""A segment is at most this fraction of all memory, so that dropping one does not empty the store."""
 _SEGMENT_BYTES_MIN = 64 * 1024
 
 
@@ -24,10 +24,10 @@ class LogStore:
     def __init__(self, *, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.room = bytes_max
-        """Bytes left; kept by the logs. What coordinators append is never refused, so it may fall below zero."""
+        """Bytes left; kept by the logs. Appends of coordinators are never refused, so it may fall below zero."""
         self.segment_bytes = min(SEGMENT_BYTES, max(_SEGMENT_BYTES_MIN, bytes_max // _SEGMENT_SHARE))
         self.facts: list[Fact] = []
-        """What was dropped to stay within the bound, for the log of the node that drains it."""
+        """Facts about segments that were dropped to stay within the bound, for the node that takes them."""
         self._logs: dict[bytes, dict[int, Log]] = {}
         self._numbers = 0
 
@@ -37,7 +37,7 @@ class LogStore:
         return self.bytes_max - self.room
 
     def open(self, topic_id: bytes, index: int, config: TopicConfig) -> Log:
-        """The log of this partition, made if it is not there."""
+        """The log of this partition; it is made if necessary."""
         logs = self._logs.setdefault(topic_id, {})
         log = logs.get(index)
         if log is None:
@@ -47,19 +47,19 @@ class LogStore:
         return log
 
     def find(self, topic_id: bytes, index: int) -> Log | None:
-        """The log of this partition, or None if nobody has opened it."""
+        """The log of this partition; None if it was never opened."""
         return self._logs.get(topic_id, {}).get(index)
 
     def drop(self, topic_id: bytes) -> None:
         """The topic was deleted: give back the memory of all its partitions.
 
-        Every broker that reads of the deletion says so; the first one does it.
+        Every broker calls this when it learns of the deletion; the first call does the work.
         """
         for log in self._logs.pop(topic_id, {}).values():
             log.end()
 
     def logs(self) -> list[Log]:
-        """Every log there is."""
+        """All logs."""
         return [log for logs in self._logs.values() for log in logs.values()]
 
     def next_number(self) -> int:
@@ -68,9 +68,9 @@ class LogStore:
         return self._numbers
 
     def shed(self, size: int) -> bool:
-        """Drop the oldest segments until this many bytes fit, if they do not; False if none is left that may go.
+        """Drop the oldest segments until this many bytes fit; False if no more segments may be dropped.
 
-        Sealed segments go before active ones, so that what was just written is the last to leave.
+        Sealed segments go before active ones, so that the newest records go last.
         """
         while self.room < size:
             oldest = self._oldest(sealed=True) or self._oldest(sealed=False)

@@ -1,6 +1,6 @@
-"""Which end-transaction markers a partition takes: classify, then look up (KIP-98; KIP-890, "Bump Epoch").
+"""The end-transaction markers that a partition accepts: classify, then look up (KIP-98; KIP-890, "Bump Epoch").
 
-Commit and abort are not told apart: whoever writes a marker with a good epoch has decided.
+Commit and abort are treated alike: the sender of a marker with a valid epoch has decided.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EPOCH_BUMP_SINCE = 2
 
 
 class MarkerRule(Enum):
-    """Which rule the marker's transaction version asks for; a replay knows no version, and takes the older rule."""
+    """The rule for the marker's transaction version; a replay knows no version, and takes the older rule."""
 
     SAME_EPOCH = auto()
     BUMPED_EPOCH = auto()
@@ -26,7 +26,7 @@ class MarkerRule(Enum):
 
 
 class MarkerEpoch(Enum):
-    """The marker's epoch beside the one in the log; an unknown producer has the lowest."""
+    """The marker's epoch compared with the one in the log; an unknown producer has the lowest."""
 
     OLDER = auto()
     SAME = auto()

@@ -34,7 +34,7 @@ EARLIEST_PENDING_UPLOAD = -6
 
 
 class OffsetAnswer(Struct, frozen=True):
-    """An offset with its record's timestamp and leader epoch; -1 for what there is not."""
+    """An offset with its record's timestamp and leader epoch; -1 for missing values."""
 
     offset: int
     timestamp: int
@@ -45,7 +45,7 @@ UNKNOWN = OffsetAnswer(NO_OFFSET, NO_TIMESTAMP, NO_EPOCH)
 
 
 def find_offset(log: Log, timestamp: int, *, visible_end: int, leader_epoch: int) -> OffsetAnswer:
-    """The answer for one timestamp; records from `visible_end` on are not there for whoever asks."""
+    """The answer for one timestamp; records from `visible_end` on are not visible to the reader."""
     if timestamp == LATEST:
         return OffsetAnswer(visible_end, NO_TIMESTAMP, leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -53,7 +53,7 @@ def find_offset(log: Log, timestamp: int, *, visible_end: int, leader_epoch: int
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return UNKNOWN
     found = _greatest(log) if timestamp == MAX_TIMESTAMP else _first_since(log, timestamp)
-    # A record that is not visible yet is as good as none; the next one visible is not what was asked for.
+    # An invisible record counts as none; the next visible one would be the wrong answer.
     return found if found.offset < visible_end else UNKNOWN
 
 

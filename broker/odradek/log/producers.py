@@ -37,22 +37,22 @@ __all__ = [
 ]
 
 CACHED_BATCHES = 5
-"""Batches of a producer that a retry is recognised by: as many as a client has in flight."""
+"""Number of batches of a producer by which a retry is recognised: as many as a client has in flight."""
 NO_OFFSET = -1
 SESSION = 1
-"""The transaction version of a marker after which its producer goes on in a session (KIP-609's draft)."""
+"""The transaction version of a marker after which its producer continues in a session (KIP-609's draft)."""
 _SEQUENCE_MAX = 2**31 - 1
 
 
 class Origin(Enum):
-    """Who appends: a client's batches are checked whole, a coordinator's have no sequence."""
+    """The origin of a batch: batches of clients are fully checked, those of coordinators have no sequence."""
 
     CLIENT = auto()
     COORDINATOR = auto()
 
 
 class CachedBatch(Struct, frozen=True, gc=False):
-    """A batch that is in the log, by what a retry of it can be recognised by."""
+    """A batch in the log, with the fields by which a retry of it is recognised."""
 
     base_sequence: int
     last_sequence: int
@@ -62,7 +62,7 @@ class CachedBatch(Struct, frozen=True, gc=False):
 
 
 class Producer(Struct):
-    """What the log says about one producer id. `batches` are those of the present epoch only."""
+    """The state of one producer id in the log. `batches` are those of the present epoch only."""
 
     producer_id: int
     epoch: int = NO_PRODUCER_EPOCH
@@ -74,7 +74,7 @@ class Producer(Struct):
     batches: list[CachedBatch] = []
 
     def copy(self) -> Producer:
-        """The same, on its own."""
+        """An independent copy."""
         return Producer(
             self.producer_id,
             self.epoch,
@@ -86,7 +86,7 @@ class Producer(Struct):
         )
 
     def adopt_epoch(self, epoch: int) -> None:
-        """Another epoch begins its own count: sequences of the one before say nothing any more."""
+        """Begin another epoch, with its own sequences."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -108,7 +108,7 @@ class Snapshot(Struct, frozen=True):
     offset: int
     producers: tuple[Producer, ...]
     unreplicated: tuple[Completed, ...] = ()
-    """Transactions whose marker is not committed yet; the next leader begins while they still hold something back."""
+    """Transactions whose marker is not committed yet: for the next leader they still hold the stable offset back."""
 
 
 class ProducerState:
@@ -121,7 +121,7 @@ class ProducerState:
         self.ongoing: dict[int, int] = {}
         """First offset of each open transaction, and its producer id, in offset order."""
         self.sessions: dict[int, int] = {}
-        """Producer id and epoch of those who need not be asked about; volatile as guards are."""
+        """Epochs of producers that need no verification, by producer id; volatile like guards."""
         self.unreplicated: list[Completed] = []
         """Ended transactions whose marker lies above the high watermark."""
 
@@ -130,9 +130,9 @@ class ProducerState:
     def admit(
         self, batch: Batch, *, origin: Origin, guard: Guard | None = None, verification_enabled: bool = True
     ) -> CachedBatch | Refused | None:
-        """Whether this data batch may be appended: None if so, the batch that it repeats, or why not."""
+        """Whether this data batch may be appended: None if it may, the batch that it repeats, or the refusal."""
         producer = self.producers.get(batch.producer_id)
-        # Nearly every batch is the next one of a producer that is known: nothing else need be asked.
+        # Nearly every batch is the next one of a known producer: no other check is needed.
         if (
             producer is not None
             and batch.producer_epoch == producer.epoch
@@ -178,7 +178,7 @@ class ProducerState:
             if sequence > pending.lowest_sequence:
                 return False
         if producer.epoch == NO_PRODUCER_EPOCH:
-            return True  # KIP-360: state that was lost is no reason to refuse
+            return True  # KIP-360: lost state is no reason to refuse
         if batch.producer_epoch != producer.epoch:
             return sequence == 0
         return sequence == (producer.last_sequence + 1) & _SEQUENCE_MAX
@@ -218,7 +218,7 @@ class ProducerState:
     # ------------------------------------------------------------------ apply
 
     def apply(self, batch: Batch, base_offset: int) -> Completed | None:
-        """Fold a batch with a producer id that lies at this offset; the transaction that it ended, if it did."""
+        """Fold a batch with a producer id at this offset; returns the transaction that it ended, if any."""
         producer = self.producers.get(batch.producer_id)
         if producer is None:
             producer = self.producers[batch.producer_id] = Producer(batch.producer_id)
@@ -246,7 +246,7 @@ class ProducerState:
     def apply_marker(
         self, batch: Batch, marker: Marker, offset: int, *, transaction_version: int = 0
     ) -> Completed | None:
-        """Fold the marker that this batch was made of; the transaction that it ended, if there was one."""
+        """Fold the marker of this batch; returns the transaction that it ended, if any."""
         producer = self.producers.get(batch.producer_id)
         if producer is None:
             producer = self.producers[batch.producer_id] = Producer(batch.producer_id)
@@ -272,12 +272,12 @@ class ProducerState:
         return completed
 
     def high_watermark_moved(self, high_watermark: int) -> None:
-        """Ended transactions whose marker is below hold nothing back any more."""
+        """Ended transactions with a marker below no longer hold the last stable offset back."""
         if self.unreplicated:
             self.unreplicated = [ended for ended in self.unreplicated if ended.last_offset >= high_watermark]
 
     def expire(self, now: int, *, after_ms: int) -> None:
-        """Forget producers and guards that were not heard of for so long; an open transaction never expires."""
+        """Forget producers and guards that were idle for this time; an open transaction never expires."""
         for producer_id in [
             producer.producer_id
             for producer in self.producers.values()
@@ -290,7 +290,7 @@ class ProducerState:
     # ------------------------------------------------------------------ read
 
     def is_last(self, batch: Batch) -> bool:
-        """Whether what is known of the batch's producer stands in it: its last sequence, or else its epoch."""
+        """Whether the batch holds the last sequence of its producer, or else its epoch."""
         producer = self.producers.get(batch.producer_id)
         if producer is None:
             return False
@@ -308,13 +308,13 @@ class ProducerState:
         return first
 
     def stable_offset_after(self, completed: Completed) -> int:
-        """Where the last stable offset goes when this transaction has ended: to the next open one, or behind it."""
+        """The last stable offset after the end of this transaction: the next open one, or the offset behind it."""
         return next(iter(self.ongoing), completed.last_offset + 1)
 
     # ------------------------------------------------------------------ snapshots
 
     def snapshot(self, offset: int) -> Snapshot:
-        """What the next leader begins with, as of this offset; guards are not of it."""
+        """The state for the next leader, as of this offset; without guards."""
         producers = tuple(producer.copy() for producer in self.producers.values())
         return Snapshot(offset, producers, tuple(self.unreplicated))
 
@@ -350,13 +350,13 @@ def _duplicate_of(batch: Batch, producer: Producer) -> CachedBatch | None:
 
 
 def _is_unknown(batch: Batch, producer: Producer) -> bool:
-    """Whether nothing, or nothing but a marker, is known of the sequences that this batch goes on with."""
+    """Whether the last sequence before this batch is unknown: there is no state, or only a marker."""
     known = producer.last_sequence != NO_SEQUENCE or producer.epoch not in (NO_PRODUCER_EPOCH, batch.producer_epoch)
     return batch.base_sequence != 0 and not known
 
 
 def _transaction_conflict(batch: Batch, producer: Producer, *, keeps_apart: bool) -> Refused | None:
-    """What an open transaction of this producer says to a batch that is in order otherwise."""
+    """The refusal of a valid batch because of the producer's open transaction; None without a conflict."""
     if producer.first_offset == NO_OFFSET:
         return None
     if not batch.attributes & TRANSACTIONAL:
@@ -364,8 +364,8 @@ def _transaction_conflict(batch: Batch, producer: Producer, *, keeps_apart: bool
     # The one place where we leave Kafka: a transaction of an older epoch is still open here, so its marker was lost.
     # Kafka lets the new batch join it, and commits what may have been aborted when the new transaction commits.
     # KIP-890 promises that a transaction holds the records of its own epoch only, so the batch is refused: the client
-    # aborts, and the marker of that abort ends both. Who has switched verification off, or wants an older release, has
-    # asked for Kafka's answer.
+    # aborts, and the marker of that abort ends both. A user that switches verification off, or wants an older release,
+    # gets Kafka's answer.
     if keeps_apart and batch.producer_epoch > producer.epoch:
         return Refused(ErrorCode.INVALID_TXN_STATE)
     return None

@@ -1,6 +1,6 @@
-"""A partition on a broker that has a replica of it and does not lead it: what it answers of the log.
+"""A partition on a broker that has a replica of it and does not lead it: its view of the log.
 
-There is one copy of each log: a replica has of it what it has acknowledged.
+There is one copy of each log: a replica has the records that it has acknowledged.
 The state of the producers is that of the log's last leader, asked for as a snapshot is: a fold over the same batches.
 """
 
@@ -26,23 +26,23 @@ class Replica(Struct, frozen=True):
     """A replica, as of the metadata that its broker knows."""
 
     log: Log | None
-    """None: nobody has led the partition yet, so nothing was written."""
+    """None: the partition never had a leader, so it has no records."""
     leader_epoch: int
     broker_id: int = NO_REPLICA
 
     def check_leader_epoch(self, leader_epoch: int) -> ErrorCode:
-        """What to answer who believes that this epoch is the current one (KIP-320); -1 believes nothing."""
+        """The error for a client with this leader epoch (KIP-320); -1 is not checked."""
         return check_leader_epoch(leader_epoch, self.leader_epoch)
 
     @property
     def _end(self) -> int:
-        """Where this replica's records end."""
+        """The end of this replica's records."""
         log = self.log
         return 0 if log is None else log.behind.get(self.broker_id, log.end_offset)
 
     @property
     def high_watermark(self) -> int:
-        """What is committed, as far as this replica has it."""
+        """The end of the committed records that this replica has."""
         log = self.log
         return self._end if log is None or log.mark is None else min(log.mark, self._end)
 
@@ -59,10 +59,10 @@ class Replica(Struct, frozen=True):
     def read(
         self, offset: int, *, max_bytes: int, read_committed: bool = False, min_one: bool = True
     ) -> ReadResult | Refused:
-        """Batches, as from the leader, at most up to what this replica has of what is committed (KIP-392).
+        """Batches, as from the leader, up to the committed records that this replica has (KIP-392).
 
-        A replica that has fallen behind what is committed refuses: which of its transactions had ended by then is
-        nowhere told, and a reader finds the leader by asking again.
+        A replica that lacks committed records refuses: it is not known which transactions had ended at its position,
+        and a reader finds the leader by another request.
         """
         log = self.log
         if log is None:
@@ -79,7 +79,7 @@ class Replica(Struct, frozen=True):
         return ReadResult(records, mark, stable, log.start_offset, aborted)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        """Where the records of this leader epoch end."""
+        """The end of the records of this leader epoch."""
         log = self.log
         return EpochEnd(NO_EPOCH, NO_OFFSET) if log is None else log.epochs.end_of(epoch, log_end_offset=self._end)
 
@@ -91,7 +91,7 @@ class Replica(Struct, frozen=True):
         return find_offset(log, timestamp, visible_end=self._end, leader_epoch=self.leader_epoch)
 
     def describe_producers(self) -> list[ProducerDescription]:
-        """Every producer that the log still knows."""
+        """All producers that the log still knows."""
         log = self.log
         if log is None or log.leader is None:
             return []
@@ -99,7 +99,7 @@ class Replica(Struct, frozen=True):
 
 
 def check_leader_epoch(believed: int, actual: int) -> ErrorCode:
-    """Whether the leader epoch that a client names is behind the actual one, or ahead of it."""
+    """The error if a client's leader epoch is behind the actual one, or ahead of it."""
     if believed in (NO_EPOCH, actual):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if believed < actual else ErrorCode.UNKNOWN_LEADER_EPOCH

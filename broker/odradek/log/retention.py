@@ -1,4 +1,4 @@
-"""Retention: which segments at the beginning of a log are too old, or too much (`retention.ms`, `retention.bytes`)."""
+"""Retention: drops segments at the beginning of a log by age and size (`retention.ms`, `retention.bytes`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def retain(log: Log, now: int) -> None:
 
 
 def _kept_by_time(log: Log, now: int) -> int:
-    """Where the log would begin if `retention.ms` alone decided: a segment goes with its youngest record."""
+    """The log start by `retention.ms` alone: a segment goes with its youngest record."""
     retention_ms = log.config.retention_ms
     start = log.start_offset
     if retention_ms < 0:
@@ -29,7 +29,7 @@ def _kept_by_time(log: Log, now: int) -> int:
 
 
 def _kept_by_size(log: Log) -> int:
-    """Where the log would begin if `retention.bytes` alone decided: what remains is never less than that."""
+    """The log start by `retention.bytes` alone: the rest is never smaller than that."""
     retention_bytes = log.config.retention_bytes
     start = log.start_offset
     if retention_bytes < 0:

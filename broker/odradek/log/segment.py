@@ -1,11 +1,11 @@
 """A segment: one buffer of bytes that batches are appended to and sliced from, with its index.
 
 A batch is copied once, on its way in.
-What is handed out is a view of the buffer, so bytes once written are never written again, and a segment that retention
+Readers get views of the buffer, so bytes once written are never written again, and a segment that retention
 or a truncation removes is dropped, not closed: the last reader's view keeps its memory alive.
 
 The buffer is an anonymous private mapping.
-Its pages exist from the first write on, and go back to the system as soon as nobody looks at them.
+Its pages exist from the first write on, and go back to the system as soon as no view of them is left.
 The size is 16 MiB: memory is freed by whole segments, so a segment must be small against the memory of all logs, and
 large against a fetch, which never crosses the end of a segment.
 """
@@ -26,12 +26,12 @@ SEGMENT_BYTES = 16 * 1024 * 1024
 
 _MAPPED_BYTES_MIN = 128 * 1024
 _BUSY_BYTES = 1024 * 1024
-"""A log that has grown to this is worth huge pages: faulting small ones in takes five times as long as the copy."""
+"""From this size on a log gets huge pages: page faults for small ones take five times as long as the copy."""
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 _HUGE_PAGES: int | None = getattr(mmap, "MADV_HUGEPAGE", None)
 
 _STAMPED = Layout(">qii")
-"""What a leader decides about a batch whose timestamps stay: its offset and epoch, and as it was the length between."""
+"""The fields that a leader stamps if timestamps stay: offset, length (unchanged) and leader epoch."""
 _LAST_OFFSET_DELTA = Layout(">i")
 _LAST_OFFSET_DELTA_AT = 23
 
@@ -78,7 +78,7 @@ class Segment:
         self.timestamps = array("q")
         self._mapping: mmap.mmap | None = None
         self.busy = False
-        """Whether so much is written to it that its memory is asked for in huge pages."""
+        """Whether its memory is in huge pages, because much is written to it."""
         if capacity < _MAPPED_BYTES_MIN:
             self.buffer = memoryview(bytearray(capacity))
             return
@@ -90,7 +90,7 @@ class Segment:
     # ------------------------------------------------------------------ writing
 
     def append(self, batch: Batch, base_offset: int, *, size: int, leader_epoch: int, log_append_time: bool) -> None:
-        """Copy a batch of this size in and stamp it; the caller has seen to it that it fits."""
+        """Copy a batch of this size in and stamp it; the caller has checked that it fits."""
         view = batch.view
         max_timestamp = batch.max_timestamp
         start = self.size
@@ -124,9 +124,9 @@ class Segment:
             self._use_huge_pages(end)
 
     def truncate(self, offset: int) -> int:
-        """Forget the batches from the one that holds this offset on; how many bytes that were.
+        """Forget the batches from the one with this offset on; returns the number of their bytes.
 
-        The bytes stay, because somebody may look at them, and nothing is appended behind them.
+        The bytes stay, because readers may have views of them, and no batch is appended behind them.
         """
         first = self.index_of(offset)
         if first == len(self.offsets):
@@ -170,10 +170,10 @@ class Segment:
         return self.positions[index] if index < len(self.positions) else self.size
 
     def slice(self, index: int, *, max_bytes: int, until: int, min_one: bool) -> memoryview:
-        """What begins with the batch of this index: at most `max_bytes`, all below the offset `until`.
+        """A slice from the batch of this index on: at most `max_bytes`, all below the offset `until`.
 
-        As a slice of Kafka's file it may end within a batch, but the first one is whole (KIP-74): if it is larger, it
-        comes alone with `min_one`, and nothing comes without.
+        Like a slice of Kafka's file it may end within a batch, but the first one is whole (KIP-74): a larger one comes
+        alone with `min_one`; without it the slice is empty.
         """
         positions = self.positions
         start = positions[index]

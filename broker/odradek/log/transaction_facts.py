@@ -1,4 +1,4 @@
-"""What happens to the transactions of a partition, as facts for the event log."""
+"""Facts about the transactions of a partition, for the event log."""
 
 from __future__ import annotations
 
